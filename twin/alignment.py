@@ -1,4 +1,4 @@
-"""Keys that stay together from one operator to the next: which key groups of a consumer hear of which of its producer.
+"""Alignments: keys that stay together from one operator to the next, by a pattern of key groups.
 
 Without an alignment the key group of a tuple in one operator says nothing of its key group in the next (full
 partitioning). The patterns are those of ALBIC (Madsen, Zhou, Cao 2016, Fig. 1).
@@ -17,7 +17,7 @@ Pattern = Literal["one-to-one", "partial-merge", "partial-partitioning"]
 
 
 class Alignment(Spec):
-    """Of one stream between operators with key groups.
+    """Alignment of one stream between operators with key groups.
 
     one-to-one: key group k sends to key group k. partial-merge: each sends to one, neighbours to the same.
     partial-partitioning: each sends evenly to `degree` in a row. The rest of the tuples fall on all key groups.
@@ -37,12 +37,13 @@ class Alignment(Spec):
 
 
 def alignment_by_name(value: object) -> object:
-    """The alignment of a pattern's name without options."""
+    """Alignment by the name of its pattern, without options; anything else unchanged."""
     return {"pattern": value} if isinstance(value, str) else value
 
 
 def parts(pattern: Alignment, producers: int, consumers: int) -> np.ndarray:
-    """[producers, consumers] the part that each gets of what each key group sends by the pattern; rows sum to 1."""
+    """Share of each consumer key group in the output of each producer key group, by the pattern. [producers,
+    consumers]; rows sum to 1."""
     degree = pattern.degree or 1
     found = np.zeros((producers, consumers))
     first = np.arange(producers) * consumers // producers

@@ -13,12 +13,12 @@ from pathlib import Path
 
 HOST_LENGTH = 40
 PARTIAL = ".partial"
-"""How the names of what is not yet whole end; they begin with a dot and the name of what it will be."""
+"""End of the names of unfinished files and folders; they begin with a dot and the final name."""
 
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """A file beside `path` to write, which becomes `path` (also where there is one) if all goes well, else vanishes.
+    """Gives a file beside `path` to write, which becomes or replaces `path` if all goes well, else is removed.
 
     The folder is made if need be. Raises OSError if it cannot be written there.
     """
@@ -34,9 +34,10 @@ def new_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_folder(folder: Path, *, replacing: bool = False) -> Iterator[Path]:
-    """An empty folder beside `folder` to fill, which becomes `folder` if all goes well, else vanishes.
+    """Gives an empty folder beside `folder` to fill, which becomes `folder` if all goes well, else is removed.
 
-    replacing: what is there by then is removed; without, OSError is raised if `folder` is there and not empty.
+    replacing: removes `folder` first if it is there by then; without it, OSError is raised if `folder` is there and not
+    empty.
     """
     aside = _aside(folder)
     for leftover in (aside, *_abandoned(aside)):
@@ -55,19 +56,20 @@ def new_folder(folder: Path, *, replacing: bool = False) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """A text file in UTF-8."""
+    """Writes a text file in UTF-8, whole or not at all."""
     with new_file(path) as aside:
         aside.write_text(text, encoding="utf-8")
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """A file of these bytes."""
+    """Writes a file of these bytes, whole or not at all."""
     with new_file(path) as aside:
         aside.write_bytes(content)
 
 
 def _aside(path: Path) -> Path:
-    """A name that no other process takes, nor one of another machine or container, where process numbers repeat."""
+    """Name beside `path` that no other process takes, nor one of another machine or container, where process numbers
+    repeat."""
     host = re.sub(r"[^\w-]", "-", socket.gethostname())[:HOST_LENGTH]
     return path.with_name(f".{path.name}.{host}.{os.getpid()}{PARTIAL}")
 

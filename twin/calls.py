@@ -1,8 +1,8 @@
-"""Calls to systems outside of a job: how long an answer takes, how many are asked for at once, and how many a second.
+"""Calls to systems outside of a job: time to an answer, number of calls at once, and calls a second.
 
 An operator that calls spends CPU time on a tuple as any other does, then waits for an answer without any. At most
-`capacity` tuples of a replica wait at a time; the next one keeps its place, and the operator takes no others. By
-Little's law a replica gets through capacity / (mean time that a tuple keeps its place) a second at most.
+`capacity` tuples of a replica wait at a time; the next one waits for a place, and the operator takes no others. By
+Little's law a replica completes capacity / (mean time that a tuple keeps its place) a second at most.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ import numpy as np
 POINTS = 2048
 """Number of points of an answer's law at which sums over it are taken."""
 DRAWN = 64
-"""Draws a point."""
+"""Random draws for each point."""
 CHAINS, TURNS = 64, 3000
-"""Operators, and tuples of each at least, followed to find how fast answers leave in order."""
+"""Simulated operators, and least tuples of each, from which the rate of answers in order is measured."""
 MANY = 2000
-"""Places from which on that is solved for instead; at c = 2,000 and exponential answers, the two differ by 3 %."""
+"""Places above which that rate is solved for instead; at c = 2,000 and exponential answers, the two differ by 3 %."""
 MOST_SERVERS = 500
+"""Most servers of the queue that stands for the places of a replica."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """What an operator asks of outside, of each replica but for `rate_per_s`, which is of all together.
+    """Calls that an operator makes to a system outside. Limits are of each replica, but `rate_per_s` is of all
+    together.
 
     latency_s: mean time to an answer, of squared coefficient of variation latency_scv (Gamma). capacity: tuples of a
     replica that wait at a time; None: any number. ordered: answers leave in the order of their tuples, so one keeps its
@@ -43,19 +45,19 @@ class Calls:
 
     @property
     def mean_s(self) -> float:
-        """To an answer, hits among them."""
+        """Mean time to an answer in seconds, with the hits of the cache."""
         return self.hit_ratio * self.hit_s + (1.0 - self.hit_ratio) * self.latency_s
 
     @property
     def scv(self) -> float:
-        """Squared coefficient of variation of that."""
+        """Squared coefficient of variation of the time to an answer, with the hits of the cache."""
         if self.mean_s <= 0.0:
             return 0.0
         missed = (1.0 - self.hit_ratio) * (1.0 + self.latency_scv) * self.latency_s**2
         return max(0.0, (self.hit_ratio * self.hit_s**2 + missed) / self.mean_s**2 - 1.0)
 
     def drawn_s(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-        """Times to an answer, at random."""
+        """Random times to an answer, in seconds. [shape]"""
         found = np.full(shape, self.latency_s)
         if self.latency_scv > 0.0:
             found = self.latency_s * self.latency_scv * rng.standard_gamma(1.0 / self.latency_scv, shape)
@@ -64,10 +66,10 @@ class Calls:
     # how long a tuple keeps its place -------------------------------------------------------------------------------
 
     def kept_s(self, in_per_s: float) -> float:
-        """Mean time for which a tuple keeps its place while so many come a second (Poisson) and places suffice.
+        """Mean time for which a tuple keeps its place, at `in_per_s` tuples a second (Poisson) and with places for all.
 
-        In order it is the mean of max(W, M): of its own answer and the longest that is still to come of those before,
-        P(M <= x) = exp(-rate E[(W - x)+]), as in M/G/infinity.
+        In order it is the mean of max(W, M): W is the time to its own answer, M the longest time until those before it
+        are answered, with P(M <= x) = exp(-rate E[(W - x)+]), as in M/G/infinity.
         """
         if not self.ordered:
             return self.mean_s
@@ -76,17 +78,17 @@ class Calls:
         return float(points_s[0] + np.trapezoid(1.0 - in_time, points_s))
 
     def before_s(self, in_per_s: float, chance: float) -> float:
-        """The time of that law's M which is not exceeded with probability `chance`."""
+        """Quantile of M in `kept_s`, the time until all calls before one are answered, at probability `chance`."""
         points_s, beyond_s = _law(self)
         if chance <= math.exp(-in_per_s * self.mean_s):
             return 0.0
         return float(points_s[min(POINTS - 1, int(np.exp(-in_per_s * beyond_s).searchsorted(chance)))])
 
-    # how many it bears ----------------------------------------------------------------------------------------------
+    # capacity ------------------------------------------------------------------------------------------------------
 
     @property
     def replica_per_s(self) -> float:
-        """Tuples a second that a replica gets through at most, for want of places."""
+        """Highest tuples a second of a replica, by its number of places; infinite without a limit."""
         if self.capacity is None or self.mean_s <= 0.0:
             return math.inf
         if not self.ordered or self.capacity == 1 or self.scv == 0.0:
@@ -95,7 +97,8 @@ class Calls:
 
     @property
     def bunching(self) -> float:
-        """How unevenly a replica that always has tuples lets them go: variance over mean of a count, in the long run.
+        """Variance over mean, in the long run, of the number of tuples that leave a replica that always has some
+        waiting.
 
         As of a queue of M/G/c whose servers are busy (Allen and Cunneen); in order answers leave in bunches.
         """
@@ -105,18 +108,19 @@ class Calls:
 
     @property
     def servers(self) -> int:
-        """Places as servers of a queue; of very many, fewer and faster ones, at which next to nothing waits as well."""
+        """Number of servers of the queue that stands for the places; of very many places, fewer and faster servers, at
+        which next to nothing waits as well."""
         return min(self.capacity or MOST_SERVERS, MOST_SERVERS)
 
     @property
     def served_s(self) -> float:
-        """How long each of them is taken by a tuple when all are."""
+        """Service time of a tuple at each of `servers`, if all are busy."""
         return self.servers / self.replica_per_s
 
     def used(self, in_per_s: np.ndarray, busiest_per_s: np.ndarray) -> np.ndarray:
-        """Share of what it bears, of places and of calls a second, if so many tuples come a second. [N]
+        """Utilisation of the calls: the higher one of places and of calls a second. [N]
 
-        busiest_per_s: to the replica that gets most of them.
+        in_per_s: tuples a second to all replicas; busiest_per_s: to the replica that gets most of them.
         """
         share = busiest_per_s / self.replica_per_s
         return np.asarray(share if self.rate_per_s is None else np.maximum(share, in_per_s / self.rate_per_s))
@@ -124,7 +128,8 @@ class Calls:
 
 @lru_cache(maxsize=256)
 def _law(calls: Calls) -> tuple[np.ndarray, np.ndarray]:
-    """Times to an answer in ascending order, of like probability each; the mean time beyond each. [POINTS]"""
+    """Points of the time to an answer, ascending and equally likely, and the mean time beyond each, E[(W - x)+].
+    [POINTS] each"""
     drawn_s = calls.drawn_s(np.random.default_rng(0), (POINTS * DRAWN,))
     points_s = np.sort(drawn_s).reshape(-1, DRAWN).mean(axis=1)
     points_s *= calls.mean_s / max(float(points_s.mean()), 1e-300)
@@ -134,9 +139,9 @@ def _law(calls: Calls) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(maxsize=256)
 def _in_order(calls: Calls) -> tuple[float, float]:
-    """Rate and bunching of tuples that always wait.
+    """Rate and bunching (see `Calls`) of calls whose answers leave in order while tuples always wait, by simulation.
 
-    Each begins when the one `capacity` places before leaves, and leaves after all others before it.
+    Each tuple begins when the one `capacity` places before it leaves, and leaves after all others before it.
     """
     capacity = calls.capacity
     assert capacity is not None
@@ -158,7 +163,7 @@ def _in_order(calls: Calls) -> tuple[float, float]:
 
 
 def _where_places_suffice(calls: Calls, capacity: int) -> float:
-    """The rate at which that many places are kept on average, by halving."""
+    """Rate at which that many places are kept on average, by bisection."""
     low, high = 0.0, capacity / calls.mean_s
     for _ in range(60):
         middle = (low + high) / 2.0

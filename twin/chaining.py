@@ -1,9 +1,9 @@
-"""Which operators run as one task: fused by a plan, or chained by an engine.
+"""Chained operators, which run as one task: fused by a plan, or chained by an engine.
 
-Between fused operators there is no channel, no queue and no serialisation: a tuple goes through all of them at once,
-on one thread. Flink calls it chaining and does it for streams that are forwarded within a slot; Enorm fuses what has
+Between fused operators there is no channel, no queue and no serialisation: a tuple goes through all of them at once, on
+one thread. Flink calls it chaining and does it for streams that are forwarded within a slot; Enorm fuses operators with
 the same partition attributes (Section 4.3): operators that are keyed by the same attribute can be split alike, as long
-as what is between them leaves its values as they are. Fused operators are a path: what is given is a set of links.
+as those in between leave its values as they are. Fused operators are a path, given as a set of links.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from twin.query import Query, Stream
 
 
 def attributes_of(query: Query, name: str) -> frozenset[str]:
-    """The attributes by which an operator is keyed; empty if they are not given."""
+    """Attributes by which an operator is keyed; empty if they are not given."""
     return frozenset(getattr(query.operator(name), "partition_by", None) or ())
 
 
 def dealt_by(query: Query, path: Iterable[str]) -> frozenset[str]:
-    """Attributes of the results of operators that run as one whose values are each with one of their replicas."""
+    """Attributes of the results of chained operators, of which each value is with one of their replicas."""
     held: frozenset[str] | None = None
     for name in path:
         own = attributes_of(query, name)
@@ -37,7 +37,8 @@ def dealt_by(query: Query, path: Iterable[str]) -> frozenset[str]:
 
 
 def check_partition_attributes(query: Query, plan: ExecutionPlan) -> None:
-    """Raises ValueError, with the remedy, for attributes by which nothing is dealt, or replicas that need some."""
+    """Raises ValueError, with the remedy, if a stream does not keep an operator's attributes together, or it has
+    several replicas and no attributes."""
     for operator in query.operators:
         attributes = getattr(operator, "partition_by", None)
         if attributes is None:
@@ -57,11 +58,11 @@ def check_partition_attributes(query: Query, plan: ExecutionPlan) -> None:
 
 
 Fused = tuple[str, ...]
-"""Operators that run as one, in data-flow order; at least two."""
+"""Chained operators, in data-flow order; at least two."""
 
 
 def fused(query: Query, plan: ExecutionPlan, engine: EngineProfile) -> tuple[Fused, ...]:
-    """All that run as one under a plan that has been checked, by the names of their first operators."""
+    """All chains under a plan that has been checked, ordered by the names of their first operators."""
     follower = {producer: consumer for group in plan.fused for producer, consumer in pairwise(group)}
     if engine.chaining:
         follower |= {stream.producer: stream.consumer for stream in query.streams if _chained(query, plan, stream)}
@@ -77,12 +78,12 @@ def _path(follower: dict[str, str], first: str) -> Iterator[str]:
 
 
 def _chained(query: Query, plan: ExecutionPlan, stream: Stream) -> bool:
-    """Whether an engine chains the ends of a stream by itself: tuples go straight on, or might as well."""
+    """Whether an engine chains the ends of a stream by itself: tuples go to the same place, or might as well."""
     return query.partitioning(stream).in_turn and not why_apart(query, plan, (stream.producer,), stream.consumer)
 
 
 def still_fused(query: Query, plan: ExecutionPlan) -> ExecutionPlan:
-    """A plan made of another one, without what can no longer run as one where it is."""
+    """A plan made of another one, without chains that cannot run as one at their new places."""
     if not plan.fused:
         return plan
     kept = [
@@ -94,7 +95,7 @@ def still_fused(query: Query, plan: ExecutionPlan) -> ExecutionPlan:
 
 
 def check_fused(query: Query, plan: ExecutionPlan) -> None:
-    """Raises ValueError, with the remedy, for operators that cannot run as one."""
+    """Raises ValueError, with the remedy, for operators of `plan.fused` that cannot run as one."""
     where = dict[str, int]()
     known = [operator.name for operator in query.operators]
     for index, group in enumerate(plan.fused):
@@ -111,7 +112,7 @@ def check_fused(query: Query, plan: ExecutionPlan) -> None:
 
 
 def why_apart(query: Query, plan: ExecutionPlan, path: Sequence[str], consumer: str) -> str:
-    """Why an operator cannot run as one with those before it, with the remedy; empty if it can."""
+    """Reason why an operator cannot be chained to those before it, with the remedy; empty if it can."""
     producer = path[-1]
     never = why_never(query, producer, consumer)
     if never:
@@ -130,14 +131,15 @@ def why_apart(query: Query, plan: ExecutionPlan, path: Sequence[str], consumer: 
 
 
 def goes_straight_on(query: Query, path: Sequence[str], consumer: str) -> bool:
-    """Whether a tuple may as well stay with the replica that it is at: any will do, or its key has brought it there."""
+    """Whether tuples may go from each replica straight to the consumer's at the same place: any replica will do, or
+    their key has brought them there."""
     how = query.partitioning(next(stream for stream in query.outputs(path[-1]) if stream.consumer == consumer))
     same_keys = how.keeps_keys and dealt_by(query, path) & attributes_of(query, consumer)
     return how.in_turn or how.one_queue or bool(same_keys)
 
 
 def why_never(query: Query, producer: str, consumer: str) -> str:
-    """The same, as far as no placement would help."""
+    """Reason why no placement lets two operators run as one, with the remedy; empty if some may."""
     outputs, inputs = query.outputs(producer), query.inputs(consumer)
     stream = next((each for each in outputs if each.consumer == consumer), None)
     if stream is None:
@@ -169,7 +171,8 @@ def may_chain(query: Query, stream: Stream) -> bool:
 
 
 def _in_event_time(query: Query, producer: str, consumer: str) -> str:
-    """Why an operator cannot follow another on the way of event times: what follows passes tuples on, or takes them."""
+    """Reason why an operator cannot follow another on the way of event times; empty if it can: only sources, filters
+    and maps are followed before event time, and only filters, maps and sinks follow after it."""
     timed = [operator.name for operator in query.operators if operator.needs_event_time]
     first, then = query.operator(producer), query.operator(consumer)
     touched = any(

@@ -1,4 +1,4 @@
-"""How a job takes checkpoints that cost something, and how much of it starts again after a failure. After Flink."""
+"""Checkpoints that cost something, and the part of a job that starts again after a failure. After Flink."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Seconds = Annotated[float, Field(ge=0, le=10**7, description="simulated seconds"
 
 
 class Checkpoints(Spec):
-    """Barriers travel with the tuples; what tasks hold is uploaded. One checkpoint at a time."""
+    """Checkpoints of a job: barriers travel with the tuples, and the state of tasks is uploaded. One at a time."""
 
     interval_s: Annotated[
         float, Field(ge=1e-3, le=10**7, description="from the start of a checkpoint to that of the next")
@@ -57,7 +57,7 @@ class Checkpoints(Spec):
 
 
 def check_checkpoints(spec: Checkpoints, deployment: Deployment) -> None:
-    """Raises ValueError, with the remedy, if a deployment cannot have them."""
+    """Raises ValueError, with the remedy, if a deployment cannot have these checkpoints."""
     hosts = [host.name for host in deployment.cluster.hosts]
     if spec.storage is not None:
         if spec.storage not in hosts:

@@ -1,4 +1,4 @@
-"""Checksums of what is kept: of the files in a folder, in the format of the program sha256sum; of single files that
+"""Checksums of stored data: of the files in a folder, in the format of the program sha256sum; of single files that
 begin with their own checksum; and of JSON objects, which hold it."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SUMS, KEY = "SHA256SUMS", "sha256"
 
 
 class ChecksumError(ValueError):
-    """The content of a file does not match its checksum."""
+    """Raised if the content of a file does not match its checksum."""
 
 
 def seal(folder: Path, files: Iterable[str]) -> None:
@@ -25,7 +25,7 @@ def seal(folder: Path, files: Iterable[str]) -> None:
 
 
 def sums(folder: Path) -> dict[str, str] | None:
-    """The checksums of a folder, by the path of each file; None if the folder has no SHA256SUMS."""
+    """Checksums of a folder, by the path of each file; None if the folder has no SHA256SUMS."""
     if not (folder / SUMS).is_file():
         return None
     lines = (folder / SUMS).read_text(encoding="utf-8", errors="replace").splitlines()
@@ -33,24 +33,25 @@ def sums(folder: Path) -> dict[str, str] | None:
 
 
 def altered(folder: Path) -> list[str]:
-    """The files of a folder that are there, have a checksum, and are not as they were written."""
+    """Files of a folder that are there, have a checksum, and do not match it."""
     known = (sums(folder) or {}).items()
     return [file for file, each in known if (folder / file).is_file() and digest(folder / file) != each]
 
 
 def digest(path: Path) -> str:
-    """The SHA-256 checksum of a file, as hexadecimal digits."""
+    """SHA-256 checksum of a file, as hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def signed(content: bytes, what: bytes) -> bytes:
-    """The content, after a line with `what` (the name of the format) and the content's checksum."""
+    """Bytes of a file: a line with `what` (the name of the format) and the content's checksum, then the content."""
     return b"%s, sha256 %s\n%s" % (what, hashlib.sha256(content).hexdigest().encode(), content)
 
 
 def verified(content: bytes, what: bytes) -> bytes:
-    """`content` without the line of `signed`; all of it if it has none. Raises ChecksumError if checksums differ."""
+    """Returns `content` without the line of `signed`; all of it if it has none. Raises ChecksumError if checksums
+    differ."""
     if not content.startswith(what + b", sha256 "):
         return content
     head, _, rest = content.partition(b"\n")
@@ -60,13 +61,13 @@ def verified(content: bytes, what: bytes) -> bytes:
 
 
 def stamped(body: Mapping[str, Any], *, allow_nan: bool = True) -> str:
-    """A JSON object on one line, with its checksum under `sha256`. allow_nan: as of `json.dumps`."""
+    """JSON object on one line, with its checksum under `sha256`. allow_nan: as of `json.dumps`."""
     plain = json.loads(json.dumps(body, allow_nan=allow_nan))
     return json.dumps({**plain, KEY: of_json(plain)})
 
 
 def unstamped(text: str) -> dict[str, Any]:
-    """The JSON object in a text without its checksum; all of it if it has none.
+    """Returns the JSON object in a text without its checksum; all of it if it has none.
 
     Raises ChecksumError if checksums differ, ValueError if the text holds no JSON object.
     """
@@ -79,5 +80,5 @@ def unstamped(text: str) -> dict[str, Any]:
 
 
 def of_json(body: Mapping[str, Any]) -> str:
-    """The checksum of a JSON object, however it is written."""
+    """Checksum of a JSON object; it does not depend on the order of keys."""
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

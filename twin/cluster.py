@@ -1,4 +1,4 @@
-"""Where a job runs: heterogeneous hosts with NUMA sockets, joined by a network."""
+"""Clusters: heterogeneous hosts with NUMA sockets, joined by a network."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Matrix = tuple[tuple[float, ...], ...]
 
 
 class Socket(Spec):
-    """One NUMA socket. A host's CPU share is spread over its sockets in proportion to their cores (times clocks)."""
+    """NUMA socket. A host's CPU share is spread over its sockets in proportion to their cores (times clocks)."""
 
     cores: Annotated[int, Field(gt=0, le=4096)]
     clock_ghz: Annotated[
@@ -32,8 +32,8 @@ class Socket(Spec):
 
 
 class Numa(Spec):
-    """Socket-to-socket distances inside a host: `latency_ns[i][j]` is what one cache line of socket i's memory costs
-    a fetcher on socket j. The two directions may differ, as measured matrices do."""
+    """Distances between the sockets of a host: `latency_ns[i][j]` is the time that a fetcher on socket j takes for one
+    cache line of socket i's memory. The two directions may differ, as measured matrices do."""
 
     latency_ns: Annotated[
         Matrix,
@@ -67,7 +67,7 @@ class Numa(Spec):
 
 
 class Host(Spec):
-    """A machine. The four hardware features are Costream's (Table I); the network ones are outgoing."""
+    """Machine of a cluster. The four hardware features are Costream's (Table I); the network ones are outgoing."""
 
     name: Name
     cpu_percent: Annotated[float, Field(ge=1e-6, le=10**6, description="100 = one reference core")]
@@ -121,23 +121,23 @@ class Host(Spec):
 
     @property
     def left_percent(self) -> float:
-        """Of `cpu_percent`, what others leave to the job."""
+        """Part of `cpu_percent` that other processes leave to the job."""
         return self.cpu_percent - self.others_percent
 
     @property
     def socket_count(self) -> int:
-        """At least 1."""
+        """Number of sockets, at least 1."""
         return max(1, len(self.sockets))
 
     def socket_capacity(self, socket: int) -> float:
-        """Reference cores of one socket that others leave to the job; others use all sockets alike."""
+        """Reference cores of one socket that other processes leave to the job; they use all sockets alike."""
         return self._spread(self.left_percent / 100, socket)
 
     def core_speed(self, socket: int) -> float:
-        """Reference cores that one core of a socket is worth, which is all that a task can use at a time.
+        """Speed of one core of a socket, in reference cores, which is all that a task can use at a time.
 
-        With clocks given, `cpu_percent` is spread over cores x clock. Without, `core_percent` says it, however many
-        cores the socket says it has.
+        With clocks given, `cpu_percent` is spread over cores x clock. Without, it is `core_percent`, whatever the
+        socket's number of cores.
         """
         if not self.sockets or self.sockets[socket].clock_ghz is None:
             return self.core_percent / 100
@@ -165,18 +165,18 @@ class Link(Spec):
 
 
 HOP_MS = 1e-6
-"""Added to each link's latency, so that of equally fast routes the shorter one is taken."""
+"""Time added to each link's latency, so that of equally fast routes the shorter one is taken."""
 
 
 class Routes:
     """All routes of one network; each is found when it is first asked for."""
 
     def __init__(self, nodes: Iterable[str], links: Iterable[tuple[str, str, float]]) -> None:
-        import networkx as nx  # an eighth of a second, for clusters with links alone
+        import networkx as nx  # takes an eighth of a second, which only clusters with links need
 
         self._paths = nx.single_source_dijkstra_path
         self._graph: nx.Graph[str] = nx.Graph()
-        self._graph.add_nodes_from(sorted(nodes))  # as the search follows this order, which decides among equals
+        self._graph.add_nodes_from(sorted(nodes))  # the search follows this order, which decides among equals
         ends = sorted((min(one, other), max(one, other), latency_ms) for one, other, latency_ms in links)
         self._graph.add_weighted_edges_from((one, other, latency_ms + HOP_MS) for one, other, latency_ms in ends)
         self._parts: dict[str, int] = {}
@@ -189,7 +189,7 @@ class Routes:
         return self._parts[start] == self._parts[end]
 
     def between(self, start: str, end: str) -> tuple[tuple[str, str], ...]:
-        """The links of the route as (from, to), in order; none from a node to itself.
+        """Links of the route as (from, to), in order; none from a node to itself.
 
         Raises KeyError if there is no route.
         """
@@ -240,12 +240,12 @@ class Cluster(Spec):
 
     @cached_property
     def routes(self) -> Routes:
-        """Which links lead from host to host."""
+        """Routes between the hosts, over the links."""
         nodes = (*(host.name for host in self.hosts), *self.switches)
         return Routes(nodes, [(*link.between, link.latency_ms) for link in self.links])
 
     def host(self, name: str) -> Host:
-        """The host of that name. Raises KeyError, with a suggestion, if there is none."""
+        """Host of that name. Raises KeyError, with a suggestion, if there is none."""
         for host in self.hosts:
             if host.name == name:
                 return host

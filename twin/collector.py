@@ -1,4 +1,4 @@
-"""Python's garbage collector, out of the way of work that makes many objects and no cycles."""
+"""Pause of Python's garbage collector during work that makes many objects and no cycles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Looking for cycles costs an eighth of a run in the engine, and two thirds of the time to read a large file."""
+    """Turns Python's garbage collector off: looking for cycles costs an eighth of a run in the engine, and two thirds
+    of the time to read a large file."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""What a tuple holds: numbers of values by data type."""
+"""Columns of a tuple: numbers of values by data type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Count = Annotated[int, Field(ge=0, le=10**9)]
 
 
 class Columns(Spec):
-    """How many values of each data type a tuple holds. `width` is their number (Costream, Table I)."""
+    """Number of values of each data type in a tuple. `width` is the number of all (Costream, Table I)."""
 
     ints: Count = 0
     strings: Count = 0
@@ -24,16 +24,16 @@ class Columns(Spec):
 
     @classmethod
     def one(cls, data_type: DataType) -> Columns:
-        """A single value."""
+        """Columns of a single value."""
         return cls(**{f"{data_type}s": 1})
 
     def count(self, data_type: DataType) -> int:
-        """Values of one type."""
+        """Number of values of one type."""
         return int(getattr(self, f"{data_type}s"))
 
     @property
     def width(self) -> int:
-        """Values in a tuple."""
+        """Number of values in a tuple."""
         return self.ints + self.strings + self.doubles
 
     def __add__(self, other: Columns) -> Columns:
@@ -43,7 +43,7 @@ class Columns(Spec):
 
 
 def joined_columns(inputs: Sequence[Columns], key_type: DataType) -> Columns:
-    """Those of all inputs, with one copy of the key on which they are joined."""
+    """Columns of all inputs, with one copy of the key on which they are joined."""
     joined = sum(inputs[1:], inputs[0])
     kept = max(0, joined.count(key_type) - (len(inputs) - 1))
     return joined.model_copy(update={f"{key_type}s": kept})

@@ -1,4 +1,4 @@
-"""What a controller sees and may order: statistics in, a reconfiguration out; and how scenarios name one."""
+"""Interface of policies: statistics in, a reconfiguration out; and how scenarios name a policy."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from twin.spec import Spec, parse
 
 @dataclass(frozen=True, slots=True)
 class KeyGroupStatistics:
-    """One key group in a period. `replica`: its owner, an index into the operator's placement.
+    """Statistics of one key group in a period. `replica`: its owner, an index into the operator's placement.
 
-    cpu_percent: of the CPU of its owner's host that it took. Those of all groups on a host, and what its other replicas
-    took, sum to its `cpuUtilisation`.
+    cpu_percent: share of the CPU of its owner's host that it took. The sum over all groups on a host, and its other
+    replicas, is the host's `cpuUtilisation`.
     """
 
     group: int
@@ -33,11 +33,12 @@ class KeyGroupStatistics:
 
 @dataclass(frozen=True, slots=True)
 class PeriodStatistics:
-    """All that a policy is told: measured rates and times of the period just ended, never the simulator's insides.
+    """Statistics that a policy gets: measured rates and times of the period just ended, never the simulator's insides.
 
     operators, hosts: the rows of the trace (`twin.trace`), by name; a host appears once it carries an operator.
-    placement: where each operator's replicas are now. key_groups: for operators that have them. traffic: by the ends of
-    streams between such operators, [G, K] tuples a second from each key group of the producer to each of the consumer.
+    placement: present places of each operator's replicas. key_groups: for operators that have them. traffic: by the
+    ends of streams between such operators, [G, K] tuples a second from each key group of the producer to each of the
+    consumer.
     """
 
     start_s: float
@@ -50,17 +51,18 @@ class PeriodStatistics:
 
     @property
     def length_s(self) -> float:
-        """Seconds from start to end."""
+        """Length of the period in seconds."""
         return self.end_s - self.start_s
 
 
 @dataclass(frozen=True, slots=True)
 class Reconfiguration:
-    """What to change. Scalings come first, then operations on components over event time; replica numbers of moves
-    count as the policy saw them.
+    """Changes of a running job. Scalings come first, then operations on components over event time; replica numbers of
+    moves count as the policy saw them.
 
-    reason: for people; alone, it says why nothing changes. figures: what the policy goes by, for the record. retire:
-    whether replicas that these moves leave without key groups go away, as those that moves have made always do.
+    reason: for people; alone, it says why nothing changes. figures: numbers on which the policy decided, for the
+    record. retire: whether replicas that these moves leave without key groups are removed, as those that moves have
+    made always are.
     """
 
     moves: tuple[Move, ...] = ()
@@ -72,18 +74,20 @@ class Reconfiguration:
 
 
 class Policy(Protocol):
-    """Decides at the end of each period. The same statistics must give the same decision in the same history."""
+    """Controller that decides at the end of each period. The same statistics must give the same decision in the same
+    history."""
 
     @property
     def name(self) -> str:
-        """The name that users write."""
+        """Name that users write."""
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
-        """None: change nothing. Not asked while an earlier reconfiguration or an outage is under way."""
+        """Returns the changes to make; None: change nothing. Not called while an earlier reconfiguration or an outage
+        is under way."""
 
 
 class PolicySpec(Spec):
-    """A policy as a scenario names it: a member of this union has its own name as `name`, and options beside it.
+    """Policy as a scenario names it: a member of this union has its own name as `name`, and options beside it.
 
     A policy may keep a history; the spec does not, and starts a fresh one for each run.
     """
@@ -92,11 +96,12 @@ class PolicySpec(Spec):
 
     @property
     def periods_before_acting(self) -> int:
-        """How many periods it must have seen before it can change anything, at the end of the last of them."""
+        """Number of periods that the policy must have seen before it can change anything, at the end of the last of
+        them."""
         return 1
 
     def start(self, deployment: Deployment) -> Policy:
-        """The policy of one run. Raises BadInput if the job is not one that it can control."""
+        """Makes the policy of one run. Raises BadInput if the policy cannot control this job."""
         raise NotImplementedError
 
 
@@ -106,7 +111,7 @@ def policy_specs() -> dict[str, type[PolicySpec]]:
 
 
 def policy_spec(value: object) -> PolicySpec:
-    """The policy of a name, or of a mapping with `name` and options. Raises ValueError with a suggestion."""
+    """Policy of a name, or of a mapping with `name` and options. Raises ValueError with a suggestion."""
     if isinstance(value, PolicySpec):
         return value
     data = {"name": value} if isinstance(value, str) else value
@@ -119,7 +124,7 @@ def policy_spec(value: object) -> PolicySpec:
 
 
 class _Schema:
-    """The JSON Schema of a policy: any of the policies that are known when it is written."""
+    """JSON Schema of a policy: any of the policies that are known when it is written."""
 
     def __get_pydantic_json_schema__(self, _schema: Any, _handler: GetJsonSchemaHandler) -> dict[str, Any]:
         known = policy_specs()

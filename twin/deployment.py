@@ -1,4 +1,5 @@
-"""The one thing that can be simulated: a query on a cluster under a plan, fed by a workload, run by an engine."""
+"""Deployments, which are what can be simulated: a query on a cluster under a plan, fed by a workload, run by an
+engine."""
 
 from __future__ import annotations
 
@@ -37,11 +38,13 @@ NamedCluster = Annotated[
     BeforeValidator(cluster_by_name, json_schema_input_type=str | Cluster),
     Field(description="a cluster's name, or all of its hosts"),
 ]
-"""Written with all of its hosts, so that what reads a trace needs no names; scenario files write the name."""
+"""Cluster that is written with all of its hosts, so that readers of a trace need no names; scenario files write the
+name."""
 
 
 class Deployment(Spec):
-    """Checked across its parts: every operator placed on hosts and sockets that exist, every source fed."""
+    """Deployment of a job, checked across its parts: every operator placed on hosts and sockets that exist, every
+    source fed."""
 
     query: Query
     cluster: NamedCluster
@@ -112,5 +115,5 @@ class Deployment(Spec):
             self.cluster.require_routes(sorted(set(pairs)), f"stream {stream.producer} -> {stream.consumer}")
 
     def with_plan(self, plan: ExecutionPlan) -> Self:
-        """The same job under another plan, checked again. Raises BadInput if the plan does not fit."""
+        """Deployment of the same job under another plan, checked again. Raises BadInput if the plan does not fit."""
         return parse(type(self), {**dict(self), "plan": plan})

@@ -1,4 +1,4 @@
-"""To which part of a document a sentence about the whole of it points."""
+"""Location in a document of a mistake that a message about the whole of it describes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 Path = tuple[int | str, ...]
-"""Keys and numbers of items that lead to a value."""
+"""Path to a value: keys, and numbers of items."""
 _START = re.compile(r"[a-z_]+(?:\.[\w@#-]+)*")
 _QUOTED = re.compile(r"'([^']+)'")
 
 
 def error_location(message: str, data: object, path: Path) -> Path:
-    """The path, longer by what the message begins with (`plan.placement.out: ...`) and, below that, by the first place
-    of what it quotes first: `unknown host 'h9'`. As it was, if the data have no such things."""
+    """Extends the path by the beginning of the message (`plan.placement.out: ...`) and, below that, by the first place
+    of the first word that it quotes (`unknown host 'h9'`). Returns the path itself if the data have no such parts."""
     start = _START.match(message)
     whole = (*path, *_known(_at(data, path), start.group().split(".") if start and not path else ()))
     quoted = _QUOTED.search(message)
@@ -22,7 +22,7 @@ def error_location(message: str, data: object, path: Path) -> Path:
 
 
 def _known(node: Any, parts: Sequence[str]) -> Iterator[int | str]:
-    """The first parts of a path, as far as they exist."""
+    """First parts of a path, as far as they exist."""
     for part in parts:
         key = int(part) if part.isdigit() and isinstance(node, list) else part
         if not _has(node, key):
@@ -48,7 +48,7 @@ def _at(node: Any, path: Path) -> Any:
 
 
 def _places(node: Any, word: str) -> Iterator[Path]:
-    """Paths to keys and values that are this word, in the order of the document."""
+    """Paths to keys and values that equal the word, in the order of the document."""
     items = node.items() if isinstance(node, Mapping) else enumerate(node) if isinstance(node, list) else ()
     for key, value in items:
         if word in (key, value):

@@ -1,7 +1,7 @@
-"""What went wrong, in one line, where it is not our fault.
+"""Errors with a message of one line, for all that is no fault of the program.
 
-Everything a person can mend (a file, a flag, a value) raises `BadInput`; the command line prints its
-message and exits with 2. What the machine did raises `Unfinished` and exits with 1. Any other exception is our fault
+Everything a person can mend (a file, a flag, a value) raises `BadInput`; the command line prints its message and exits
+with 2. Work that the machine ends raises `Unfinished` and exits with 1. Any other exception is a fault of the program
 and exits with 1 as well.
 """
 
@@ -12,13 +12,14 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 MOST_CHARACTERS = 700
-"""Most characters of a message, as longer ones quote a long value."""
+"""Most characters of a message; longer ones quote a long value."""
 MOST_OF_NAMES = 400
-"""Characters of a list of what there is."""
+"""Most characters of a list of known names."""
 
 
 class BadInput(ValueError):  # noqa: N818  # it names the cause, as KeyboardInterrupt does
-    """One line: where, what was given, what to do instead. mistakes: of several the lines, where each has its own."""
+    """Mistake of a user, in one line: where, the given value, and the remedy. mistakes: the lines of several, if each
+    has its own."""
 
     def __init__(self, message: str, mistakes: Sequence[str] = ()) -> None:
         super().__init__(one_line(message))
@@ -26,7 +27,7 @@ class BadInput(ValueError):  # noqa: N818  # it names the cause, as KeyboardInte
 
 
 def one_line(text: str) -> str:
-    """`text` in one line; of a very long one the ends, where its place and its remedy are."""
+    """Returns `text` in one line; of a very long one the ends, where its place and its remedy are."""
     line = " ".join(text.split())
     if len(line) <= MOST_CHARACTERS:
         return line
@@ -35,14 +36,14 @@ def one_line(text: str) -> str:
 
 
 class Unfinished(RuntimeError):  # noqa: N818  # it names a state
-    """One line: what ended the work from outside, what is kept, how to go on."""
+    """Work that was ended from outside, in one line: by what, what is kept, how to go on."""
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """A remedy for an unknown `word`: the nearest known one, or the list of what there is."""
+    """Remedy for an unknown `word`: the nearest known one, or the list of known ones."""
     names = sorted(known)
     close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if close:
@@ -51,7 +52,7 @@ def suggest(word: str, known: Iterable[str]) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    """All of them, or as many as can be read at a glance."""
+    """List of all names, or of as many as can be read at a glance."""
     ends = accumulate(len(name) + 2 for name in names)
     shown = max(1, sum(end <= MOST_OF_NAMES for end in ends))
     more = len(names) - shown

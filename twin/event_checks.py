@@ -1,4 +1,4 @@
-"""Whether events and moves fit a deployment: what they name is there, and the engine can do it."""
+"""Checks that events and moves fit a deployment: the parts that they name exist, and the engine can do it."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
 
 
 def naming_subtasks(events: Iterable[AnyEvent]) -> set[str]:
-    """Operators of which an event names single subtasks, so that another number of them might not fit; without those
-    that are scaled, since the plan does not say which subtasks they have then."""
+    """Operators of which an event names single subtasks, so that another number of subtasks might not fit. Scaled
+    operators are left out, since the plan does not say which subtasks they have then."""
     events = tuple(events)
     named = (each for each in events if any(getattr(each, part, None) is not None for part in SUBTASKS))
     return {getattr(each, "operator", "") for each in named} - {
@@ -71,7 +71,7 @@ def naming_subtasks(events: Iterable[AnyEvent]) -> set[str]:
 
 
 def check_move(move: Move, deployment: Deployment, where: str, placement: Mapping[str, tuple[str, ...]] | None) -> None:
-    """Raises ValueError if a move does not fit. `placement`: the replicas there are; None if not yet known."""
+    """Raises ValueError if a move does not fit. `placement`: the replicas that there are; None if not yet known."""
     operator = _operator(where, move.operator, deployment)
     replicas = len(placement[move.operator]) if placement is not None else None
     for name, replica in (("replica", move.replica), ("to_replica", move.to_replica)):
@@ -131,7 +131,7 @@ def check_rescale(rescale: Rescale, deployment: Deployment, where: str) -> None:
 
 
 def scaling_obstacle(name: str, deployment: Deployment) -> str:
-    """Why an operator cannot be scaled while it runs, with the remedy; empty if it can."""
+    """Reason why an operator cannot be scaled while it runs, with the remedy; empty if it can."""
     query = deployment.query
     operator, group = query.operator(name), together(name, deployment)
     if operator.is_source and deployment.engine.rescaling.how != "restart":
@@ -157,7 +157,7 @@ def scaling_obstacle(name: str, deployment: Deployment) -> str:
 
 
 def together(name: str, deployment: Deployment) -> Fused:
-    """The operators that one runs together with, itself among them; alone, itself."""
+    """Operators with which one is chained, itself among them; if it is not chained, itself alone."""
     groups = fused(deployment.query, deployment.plan, deployment.engine)
     return next((group for group in groups if name in group), (name,))
 
@@ -238,7 +238,7 @@ def _no_limits(where: str, deployment: Deployment) -> None:
 
 
 def _routes(where: str, places: Sequence[Location], deployment: Deployment) -> None:
-    """State must find a way from the first place to the others; tuples then do too."""
+    """Raises ValueError unless state finds a way from the first place to the others; tuples then do too."""
     deployment.cluster.require_routes(((places[0].host, place.host) for place in places), where)
 
 

@@ -1,4 +1,4 @@
-"""Which queries can have windows over event time, and how their operators fit together (Enorm, Sections 4.2, 4.3).
+"""Checks of queries with windows over event time: how their operators must fit together (Enorm, Sections 4.2, 4.3).
 
 Enorm's Fig. 5 has four configurations: partial results into consolidates (5.1), complete windows into anything (5.2),
 complete windows into consolidates of longer ones (5.3), and tuples at once (5.4). Everything else is refused here.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from twin.query import Query
 
 PHASES = 1000
-"""Instances of a window that are looked at, at most, whether shorter ones tile them."""
+"""Most instances of a window that are checked to be tiled by shorter ones."""
 
 
 def check_event_time(query: Query) -> None:
@@ -55,7 +55,8 @@ def check_event_time(query: Query) -> None:
 
 
 def check_together(query: Query, plan: ExecutionPlan) -> None:
-    """Raises ValueError unless what is combined with its compute has its key groups where that has them."""
+    """Raises ValueError unless a consolidate that is combined with its compute has its key groups where the compute has
+    them."""
     for operator in query.operators:
         if not getattr(operator, "combined", False):
             continue
@@ -73,12 +74,12 @@ def check_together(query: Query, plan: ExecutionPlan) -> None:
 
 
 def partial_panes(query: Query, name: str) -> Panes:
-    """The panes of an operator that hands over partial results: of all windows that are made of them."""
+    """Panes of an operator that hands over partial results: those of all windows that are made of them."""
     return panes_of(merged_windows(query, name), getattr(query.operator(name), "partial_s", None))
 
 
 def merged_windows(query: Query, name: str) -> tuple[EventWindow, ...]:
-    """All windows that are made of an operator's results; of one that emits windows, its own."""
+    """All windows that are made of an operator's results; for one that emits windows, its own."""
     operator = query.operator(name)
     if operator.hands_over != "partials":
         return tuple(getattr(operator, "windows", ()))
@@ -87,13 +88,13 @@ def merged_windows(query: Query, name: str) -> tuple[EventWindow, ...]:
 
 
 def in_time(query: Query, name: str) -> bool:
-    """Whether the slack of all sources covers how far their tuples are out of order."""
+    """Whether the slack of all sources covers the disorder of their tuples."""
     sources = [query.operator(other) for other in query.ancestors(name) if query.operator(other).is_source]
     return all(getattr(source, "slack_s", 0.0) >= getattr(source, "disorder_s", 0.0) for source in sources)
 
 
 def _check_way(query: Query, operator: AnyOperator) -> None:
-    """Event times reach it, and all tuples of a key one replica."""
+    """Raises ValueError unless event times reach the operator, and all tuples of a key reach one replica."""
     for name in query.ancestors(operator.name):
         if query.operator(name).runs_alone and not query.operator(name).needs_event_time:
             raise ValueError(
@@ -138,7 +139,7 @@ def _check_merging(query: Query, operator: AnyOperator) -> None:
 
 
 def _check_tiled(longer: tuple[EventWindow, ...], shorter: tuple[EventWindow, ...], name: str) -> None:
-    """Raises BadInput unless every instance of the longer windows is made of whole instances of the shorter."""
+    """Raises BadInput unless every instance of the longer windows is made of whole instances of the shorter ones."""
     panes = panes_of([*longer, *shorter])
     again_us = math.lcm(*(window.every_us for window in (*longer, *shorter)))
     for window in longer:

@@ -1,9 +1,9 @@
-"""What may happen to operators over event time while a job runs, and why something cannot (Enorm, Table 1, Section 5).
+"""Events of operators over event time while a job runs, and obstacles to them (Enorm, Table 1, Section 5).
 
-Stateless or stateful, flexible or rigid is derived from what an operator hands over and to whom, not declared. A
+Stateless or stateful, flexible or rigid is derived from the output of an operator and its consumers, not declared. A
 compute whose partial results another component merges is flexible: two of its replicas may have parts of a key. A
-consolidate keeps nothing that its computes could not send again. What is one component (`combined`), or emits its own
-windows, is rigid and stateful.
+consolidate keeps nothing that its computes could not send again. An operator that is one component with another
+(`combined`), or emits its own windows, is rigid and stateful.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Strategy = Literal["instant", "disruptive", "smooth"]
 
 
 class Mobility(NamedTuple):
-    """stateful: it keeps what would be lost. flexible: its input may be dealt in another way without moving state.
-    strategies: those that it admits, the one that costs least first."""
+    """Ability of an operator to migrate. stateful: it holds state that would be lost. flexible: its input may be dealt
+    in another way without moving state. strategies: those that it admits, the one that costs least first."""
 
     stateful: bool
     flexible: bool
@@ -37,11 +37,12 @@ class Mobility(NamedTuple):
 
 
 def mobility(query: Query, name: str, combined: bool) -> Mobility:
-    """How an operator can migrate. combined: whether it is one component with the compute or consolidate next to it."""
+    """Ability of an operator to migrate. combined: whether it is one component with the compute or consolidate next to
+    it."""
     operator = query.operator(name)
     if not operator.needs_event_time:
         return Mobility(stateful=False, flexible=True, strategies=("instant",))
-    if operator.hands_over in ("tuples", "pairs"):  # its state is not of windows
+    if operator.hands_over in ("tuples", "pairs"):  # its state is not in windows
         return Mobility(stateful=True, flexible=False, strategies=("disruptive",))
     if getattr(operator, "late_to", None) is not None:  # a record that goes to both owners may be late at only one
         return Mobility(stateful=True, flexible=False, strategies=("disruptive",))
@@ -58,7 +59,8 @@ def mobility(query: Query, name: str, combined: bool) -> Mobility:
 
 
 def combined_with(query: Query, name: str) -> str | None:
-    """The consolidate that may be one component with a compute, or the compute of such a consolidate."""
+    """Consolidate that may be one component with a compute, or the compute of such a consolidate; None if there is
+    none."""
     operator = query.operator(name)
     if operator.hands_over == "partials":
         behind = query.outputs(name)
@@ -78,7 +80,7 @@ def is_combined(query: Query, name: str) -> bool:
 
 
 def why_not(query: Query, name: str, strategy: Strategy | None, combined: bool) -> str:
-    """Why an operator's key groups cannot move like that, with the remedy; empty if they can."""
+    """Reason why an operator's key groups cannot move like that, with the remedy; empty if they can."""
     operator: AnyOperator = query.operator(name)
     if combined and operator.merges:
         return f"{name!r} is one component with {combined_with(query, name)!r}; move the key groups of that, or split"
@@ -92,20 +94,21 @@ def why_not(query: Query, name: str, strategy: Strategy | None, combined: bool) 
 
 
 class Timed(Spec):
-    """What all events share."""
+    """Base of all events."""
 
     at_s: Annotated[float, Field(ge=0, le=10**7, description="simulated second at which it happens")]
 
 
 def told_event(index: int, event: Timed) -> str:
-    """An event in messages: `events.0 (migration of views at 120 s)`. Unquoted: `error_location` looks quotes up."""
+    """Description of an event for messages: `events.0 (migration of views at 120 s)`. It has no quotes, which
+    `error_location` would look up."""
     named = (getattr(event, part, None) for part in ("operator", "source", "host", "component"))
     what = next(name for name in named if name)
     return f"events.{index} ({getattr(event, 'kind', '')} of {what} at {event.at_s:g} s)"
 
 
 class Repartition(Timed):
-    """All key groups of an operator over event time go to the replicas that are given, one a key group."""
+    """Deals all key groups of an operator over event time to the given replicas, one a key group."""
 
     kind: Literal["repartition"] = "repartition"
     operator: str
@@ -114,7 +117,7 @@ class Repartition(Timed):
 
 
 class Split(Timed):
-    """A consolidate that is one component with its compute becomes one of its own, at once."""
+    """Makes a consolidate that is one component with its compute one of its own, at once."""
 
     kind: Literal["split"] = "split"
     operator: Annotated[str, Field(description="the consolidate")]
@@ -124,7 +127,7 @@ class Split(Timed):
 
 
 class Combine(Timed):
-    """A consolidate becomes one component with its compute: its key groups go to where that has them."""
+    """Makes a consolidate one component with its compute: its key groups go to where the compute has them."""
 
     kind: Literal["combine"] = "combine"
     operator: Annotated[str, Field(description="the consolidate")]
@@ -134,7 +137,7 @@ class Combine(Timed):
 def check_timed_events(events: Sequence[Timed], deployment: Deployment) -> None:
     """Raises ValueError, naming the event, if one cannot be done to operators over event time.
 
-    What is combined is followed through the events, in the order of their times.
+    Events are followed in the order of their times, with the operators that are combined then.
     """
     query = deployment.query
     timed = [operator.name for operator in query.operators if operator.needs_event_time]
@@ -179,7 +182,7 @@ def _check_strategy(where: str, query: Query, name: str, strategy: Strategy | No
 
 
 def _check_pair(where: str, name: str, deployment: Deployment) -> str:
-    """The compute of a consolidate that may be one component with it."""
+    """Compute that may be one component with a consolidate. Raises ValueError if there is none."""
     query, plan = deployment.query, deployment.plan
     other = combined_with(query, name) if query.operator(name).merges else None
     if other is None:
@@ -190,7 +193,8 @@ def _check_pair(where: str, name: str, deployment: Deployment) -> str:
 
 
 def _check_owners(where: str, name: str, owners: tuple[int, ...], deployment: Deployment, scaled: set[str]) -> None:
-    """The number of replicas is not known any more if it was scaled."""
+    """Raises ValueError if owners do not fit. The number of replicas is not known any more if the operator was
+    scaled."""
     groups, replicas = getattr(deployment.query.operator(name), "key_groups", 0), deployment.plan.replicas(name)
     if len(owners) != groups:
         raise ValueError(f"{where}: {len(owners)} owners for the {groups} key groups of {name!r}; give one each")
@@ -200,7 +204,7 @@ def _check_owners(where: str, name: str, owners: tuple[int, ...], deployment: De
 
 
 def check_timed_move(query: Query, name: str, replica: int | None, strategy: Strategy | None, where: str) -> None:
-    """Raises ValueError if what moves is a way of event time, on which nothing may be overtaken."""
+    """Raises ValueError for a move on the way of event times, where no tuple may be overtaken."""
     if not _heeds(query, name):
         if strategy is not None:
             raise ValueError(f"{where}: {name!r} is not over event time; leave strategy out")
@@ -216,7 +220,7 @@ def check_timed_move(query: Query, name: str, replica: int | None, strategy: Str
 
 
 def check_timed_rescale(query: Query, name: str, where: str) -> None:
-    """Raises ValueError for operators that bring event times and have state which cannot go to another replica."""
+    """Raises ValueError for operators on the way of event times whose state cannot go to another replica."""
     operator = query.operator(name)
     if not _heeds(query, name) or isinstance(operator.mechanism, Selecting):
         return

@@ -1,4 +1,4 @@
-"""What happens to a running job: timed events of a scenario, and the moves that a controller may order."""
+"""Events of a running job, as scenarios list them, and the moves that a controller may order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Duration = Annotated[float, Field(ge=1e-6, le=10**7, description="simulated seco
 
 
 class Move(Spec):
-    """One replica to another place, or key groups to another replica of their operator (`to_replica`) or place (`to`).
+    """Moves one replica to another place, or key groups to another replica of their operator (`to_replica`) or place
+    (`to`).
 
     Key groups that move to a place go to the operator's first replica there; one is made if there is none.
     """
@@ -54,19 +55,20 @@ class Move(Spec):
 
 
 class Rescale(Spec):
-    """An operator's new replicas. Those at places that stay are kept; the others are added or taken away."""
+    """Gives an operator other replicas. Those at places that stay are kept; the others are added or taken away."""
 
     operator: str
     placement: Replicas
 
     @property
     def locations(self) -> tuple[Location, ...]:
-        """One a replica."""
+        """Places of the new replicas."""
         return tuple(map(Location.parse, self.placement))
 
 
 class RateChange(Timed):
-    """From now on a source's tuples arrive `factor` times as fast as by its law, or at `rate_per_s` on average."""
+    """Makes a source's tuples arrive `factor` times as fast as by its law from now on, or at `rate_per_s` on
+    average."""
 
     kind: Literal["rate-change"] = "rate-change"
     source: str
@@ -81,7 +83,7 @@ class RateChange(Timed):
 
 
 class SlowDown(Timed):
-    """All CPU work on a host takes `factor` times as long: a noisy neighbour, thermal throttling."""
+    """Makes all CPU work on a host take `factor` times as long: a noisy neighbour, thermal throttling."""
 
     kind: Literal["slow-down"] = "slow-down"
     host: str
@@ -90,7 +92,7 @@ class SlowDown(Timed):
 
 
 class Failure(Timed):
-    """A host dies and the whole job stops; it starts again from the last checkpoint `recover_after_s` later."""
+    """Kills a host, so that the whole job stops; it starts again from the last checkpoint `recover_after_s` later."""
 
     kind: Literal["failure"] = "failure"
     host: str
@@ -118,7 +120,7 @@ class Failure(Timed):
 
 
 class LinkDegradation(Timed):
-    """A host's network card, or a link of the cluster, gets slower, its latency longer."""
+    """Makes a host's network card, or a link of the cluster, slower and its latency longer."""
 
     kind: Literal["link-degradation"] = "link-degradation"
     host: Annotated[str | None, Field(description="its network card: all that leaves it")] = None
@@ -141,12 +143,13 @@ class LinkDegradation(Timed):
 
     @property
     def component(self) -> str:
-        """For the trace."""
+        """Name of the card's host, or of the link, for the trace."""
         return self.host or " - ".join(self.link or ())
 
 
 class Skew(Timed):
-    """Key groups of an operator get `factor` times the part of its tuples, against the others, that they began with."""
+    """Multiplies the shares of key groups in an operator's tuples by `factor`, relative to the others, from those at
+    the start."""
 
     kind: Literal["skew"] = "skew"
     operator: str
@@ -158,13 +161,13 @@ class Skew(Timed):
 
 
 class Migration(Timed, Move):
-    """A move at a given time."""
+    """Move at a given time."""
 
     kind: Literal["migration"] = "migration"
 
 
 class Scale(Timed, Rescale):
-    """A scale-out or scale-in at a given time."""
+    """Scale-out or scale-in at a given time."""
 
     kind: Literal["scale"] = "scale"
 

@@ -8,22 +8,22 @@ from typing import Any, Protocol, Self
 
 
 class Executor(Protocol):
-    """Does the same work on many items, in any order, wherever it likes; to be left, as a context, at the end.
+    """Does the same work on many items, in any order and anywhere. It is a context, which is left at the end.
 
-    Results depend on the items alone, so that no executor's differ from another's.
+    Results depend on the items alone, so all executors give the same ones.
     """
 
     def each(
         self, work: Callable[[Any], Any], items: Sequence[Any], done: Callable[[int, Any], None], effort_s: float
     ) -> None:
-        """Tells `done` the position of each item and what `work` made of it, as soon as that is known; here.
+        """Does `work` on each item, and tells `done` the item's position and result, here, as soon as it is known.
 
-        `work`, items and results are picklable. effort_s: CPU seconds that all of it takes, roughly. Raises what
-        `work` or `done` raises; then what is not done yet is given up.
+        `work`, items and results are picklable. effort_s: CPU seconds that all of it takes, roughly. Raises what `work`
+        or `done` raises; then the rest is given up.
         """
 
     def __enter__(self) -> Self:
-        """Ready for work."""
+        """Makes the executor ready for work."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Gives back what was taken for it."""
+        """Releases its processes and connections."""

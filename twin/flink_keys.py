@@ -1,7 +1,7 @@
-"""Where Flink puts a key: Java's hash of it is mixed by MurmurHash3, and what is left of that beside multiples of the
-number of key groups names its key group (`MathUtils.murmurHash`, `KeyGroupRangeAssignment`).
+"""Key groups of keys as Flink finds them: Java's hash of a key is mixed by MurmurHash3, and the rest of that on
+division by the number of key groups is the key group (`MathUtils.murmurHash`, `KeyGroupRangeAssignment`).
 
-Of keys that are an `Integer`, a `Long`, a `Double` or a `String`; Flink SQL hashes rows in another way.
+It is for keys that are an `Integer`, a `Long`, a `Double` or a `String`; Flink SQL hashes rows in another way.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ LEAST_GROUPS, MOST_GROUPS = 128, 2**15
 
 
 def default_key_groups(replicas: int) -> int:
-    """Flink's maximum parallelism where none is set: a power of 2, at least 1.5 times the replicas."""
+    """Maximum parallelism that Flink chooses where none is set: a power of 2, at least 1.5 times the replicas."""
     wanted = replicas + replicas // 2
     return min(max(1 << (wanted - 1).bit_length(), LEAST_GROUPS), MOST_GROUPS)
 
 
 def java_class(keys: Sequence[int | float | str]) -> JavaClass:
-    """What keys that are written like this are in Java. Raises ValueError where words are among numbers."""
+    """Java class of keys that are written like this. Raises ValueError if words are among numbers."""
     words = [isinstance(key, str) for key in keys]
     if all(words):
         return "string"
@@ -35,7 +35,7 @@ def java_class(keys: Sequence[int | float | str]) -> JavaClass:
 
 
 def java_hashes(keys: Sequence[int | float | str] | np.ndarray, java: JavaClass) -> np.ndarray:
-    """`hashCode()` of each, as unsigned numbers of 32 bits. [keys]"""
+    """`hashCode()` of each key, as unsigned numbers of 32 bits. [keys]"""
     if java == "string":
         return np.array([_string_hash(str(key)) for key in keys], dtype=np.uint32)
     if java == "int":
@@ -45,7 +45,7 @@ def java_hashes(keys: Sequence[int | float | str] | np.ndarray, java: JavaClass)
 
 
 def _string_hash(text: str) -> int:
-    """Horner's rule in base 31 over units of UTF-16."""
+    """`hashCode()` of a string: Horner's rule in base 31 over units of UTF-16."""
     units = np.frombuffer(text.encode("utf-16-be"), dtype=">u2").tolist()
     found = 0
     for unit in units:
@@ -57,7 +57,7 @@ def murmur(codes: np.ndarray) -> np.ndarray:
     """MurmurHash3 of 32 bits, of 4 bytes each, seed 0, without its sign: 0 to 2^31 - 1. [codes]"""
     mixed = _rotated(codes.astype(np.uint32) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
     mixed = _rotated(mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64)
-    mixed ^= np.uint32(4)  # how many bytes there were
+    mixed ^= np.uint32(4)  # number of bytes
     mixed = (mixed ^ (mixed >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     mixed = (mixed ^ (mixed >> np.uint32(13))) * np.uint32(0xC2B2AE35)
     mixed ^= mixed >> np.uint32(16)
@@ -70,5 +70,5 @@ def _rotated(codes: np.ndarray, by: int) -> np.ndarray:
 
 
 def key_groups_of_keys(keys: Sequence[int | float | str] | np.ndarray, java: JavaClass, groups: int) -> np.ndarray:
-    """The key group of each. [keys]"""
+    """Key group of each key. [keys]"""
     return np.asarray(murmur(java_hashes(keys, java)) % groups)

@@ -1,6 +1,6 @@
-"""Steady-state rates of a query, without simulation: what flows where when nothing is saturated.
+"""Steady-state rates of a query, without simulation: flow through each operator when nothing is saturated.
 
-What goes through an operator is its kind's to say (`twin.kinds`). Everything is elementwise, so one call can follow a
+The flow through an operator is computed by its kind (`twin.kinds`). Everything is elementwise, so one call can follow a
 single set of source rates or thousands of them (one a plan).
 """
 
@@ -18,7 +18,7 @@ from twin.workload import ArrivalLaw
 
 
 def nominal_rates(query: Query, arrivals: Mapping[str, ArrivalLaw]) -> dict[str, OperatorRates]:
-    """The rates of every operator if all sources keep up with their arrivals (`workload.arrivals`).
+    """Rates of every operator if all sources keep up with their arrivals (`workload.arrivals`).
 
     Raises KeyError if a source has no arrival law.
     """
@@ -26,7 +26,7 @@ def nominal_rates(query: Query, arrivals: Mapping[str, ArrivalLaw]) -> dict[str,
 
 
 def steady_rates(query: Query, source_rate_per_s: Mapping[str, float]) -> dict[str, OperatorRates]:
-    """The rates of every operator for given ingestion rates of the sources. Raises KeyError if one is missing."""
+    """Rates of every operator for given ingestion rates of the sources. Raises KeyError if one is missing."""
     arrays = {name: np.array([float(rate)]) for name, rate in source_rate_per_s.items()}
     return {
         name: OperatorRates(
@@ -42,14 +42,14 @@ def steady_rates(query: Query, source_rate_per_s: Mapping[str, float]) -> dict[s
 
 
 class Channels(NamedTuple):
-    """What channels of few credits do to bursts.
+    """Channels of few credits, and what else of a plan changes flows: the part of a burst above the credits leaves at
+    the pace of the consumer.
 
-    A burst beyond the credits leaves at the pace of the consumer. services_s: by operator, CPU seconds a tuple of each
-    of its inputs.
-    stalls_s: by join whose own bursts keep it blocked for longer than the time between evaluations, the time that an
-    input tuple takes it; 0 under plans where it is not so, [N]. horizon_s: length of the run. replicas: of operators
-    of whose replicas each has a count window of its own, or all of a stream, or results of the same keys; absent: one
-    [N]. spreads: by operator, that of keys that are not all alike.
+    services_s: CPU seconds a tuple of each input, by operator. stalls_s: service time of an input tuple, by join whose
+    own bursts keep it blocked for longer than the time between evaluations; 0 under plans that do not block it [N].
+    horizon_s: length of the run. replicas: by operator whose replicas each have a count window of their own, or all of
+    a stream, or results of the same keys; absent: 1 [N]. spreads: frequencies of keys that are not equally frequent, by
+    operator.
     """
 
     credits: float
@@ -63,12 +63,12 @@ class Channels(NamedTuple):
 def flows(
     query: Query, source_rate_per_s: Mapping[str, np.ndarray], bursts: bool = False, channels: Channels | None = None
 ) -> dict[str, Flow]:
-    """The flow through every operator, in data-flow order. Raises KeyError if a source's rates are missing.
+    """Flow through every operator, in data-flow order. Raises KeyError if a source's rates are missing.
 
-    bursts: take into account that windows emit their results all at once: a short time window after another window is
-    then often empty, and a short count window of a join sees one side only, but for what `channels` spread; and that
-    the sides of a count window are random. Else all streams count as well mixed, and a count window of a join holds
-    its mean of either side (Costream, Definition 8).
+    bursts: whether windows emit their results all at once: a short time window after another window is then often
+    empty, and a short count window of a join sees one side only, but for the mixing by `channels`; and the sides of a
+    count window are random. Else all streams count as well mixed, and a count window of a join holds its mean of either
+    side (Costream, Definition 8).
     """
     found: dict[str, Flow] = {}
     for operator in query.topological:
@@ -110,13 +110,13 @@ def flows(
 def _copied(
     inputs: tuple[np.ndarray, ...], whole: Sequence[bool], copies: np.ndarray | float
 ) -> tuple[np.ndarray, ...]:
-    """What comes to all replicas together, of streams that bring all to each."""
+    """Input rates of all replicas together, where some streams bring every tuple to each replica."""
     return tuple(rate * copies if all_ else rate for rate, all_ in zip(inputs, whole, strict=False)) or inputs
 
 
 def _in_copies(operator: Windowed, flow: Flow, whole: Sequence[bool], copies: np.ndarray | float) -> Flow:
-    """What windows of all replicas take in and hold, of streams that bring all to each. Where they get nothing else,
-    each of them says the same; else each match is found by one."""
+    """Flow through the windows of all replicas together, where some streams bring every tuple to each replica. Replicas
+    that get nothing else all emit the same results; else each match is found by one replica."""
     inputs = _copied(flow.inputs_per_s, whole, copies)
     taken = np.asarray(np.sum(inputs, axis=0))
     more = np.divide(taken, flow.in_per_s, out=np.ones_like(taken), where=flow.in_per_s > 0)

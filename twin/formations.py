@@ -1,11 +1,11 @@
-"""The cheapest way to form complete windows from partial ones and from shorter complete ones (Enorm, Section 6.1).
+"""Cheapest way to form complete windows from partial ones and from shorter complete ones (Enorm, Section 6.1).
 
 All windows that end together are formed in one pass backwards over the pieces that there are, a shortest path from the
 end of time to each beginning. A window that has just been formed is a piece of the longer ones. As each must be formed
 anyway, the cheapest way for each is the cheapest for all.
 
 Pieces are put together without gap or overlap, as sums need it. A maximum could also be taken of pieces that overlap, a
-sum from a longer window less what is not in it; neither is considered.
+sum from a longer window less the rest of it; neither is considered.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from twin.errors import BadInput
 from twin.panes import Span
 
 Keys = Callable[[Span], float]
-"""Keys in the result over a span: what it costs to merge that result into another."""
+"""Function that gives the keys in the result over a span, the cost to merge that result into another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Formation:
-    """A complete window and the pieces it is made of, in order of time. keys: of all pieces together."""
+    """Complete window and the pieces it is made of, in order of time. keys: of all pieces together."""
 
     window: Span
     pieces: tuple[Span, ...]
@@ -32,15 +32,15 @@ class Formation:
 
 
 def one_each(_span: Span) -> float:
-    """Every piece costs the same: then the number of merged pieces is least."""
+    """Cost of 1 for every piece, with which the number of merged pieces is least."""
     return 1.0
 
 
 def form(due: Collection[Span], ends: Mapping[int, Iterable[int]], keys: Keys = one_each) -> list[Formation]:
-    """The cheapest formation of each window in `due`, the shortest first; they all end at the same time.
+    """Cheapest formation of each window in `due`, the shortest first; they all end at the same time.
 
     ends: the pieces at hand, by beginning; those that end later are ignored. Of equally cheap ways, the one with fewer
-    pieces. Raises BadInput if windows do not end together, or one is not made of whole pieces.
+    pieces is taken. Raises BadInput if windows do not end together, or one is not made of whole pieces.
     """
     if not due:
         return []
@@ -80,7 +80,7 @@ def _path(step: Mapping[int, int], start: int, end: int) -> tuple[Span, ...]:
 def formations(
     due_at: Callable[[int], Sequence[Span]], first: int, last: int, longest: int, keys: Keys = one_each
 ) -> Iterator[Formation]:
-    """All windows that lie in the panes [first, last), as time goes by.
+    """Formations of all windows that lie in the panes [first, last), in the order of time.
 
     due_at: windows that end where a pane begins. longest: panes of the longest of them; pieces are kept for so long.
     """
@@ -96,15 +96,15 @@ def formations(
 
 
 def naive(formation: Formation) -> int:
-    """How many partial results the window has if each is made of panes alone (Enorm, Fig. 8)."""
+    """Number of partial results in the window if it is made of panes alone (Enorm, Fig. 8)."""
     return formation.window.length
 
 
 def expected_keys(keys: float, events_per_pane: float) -> Keys:
-    """By span of panes, the expected number of different keys: G (1 - exp(-n / G)) of G keys in n Poisson events.
+    """Expected number of different keys, by span of panes: G (1 - exp(-n / G)) of G keys in n Poisson events.
 
-    Expected, as drawn ones could make a window hold fewer keys than a part of it. Raises BadInput without keys, or for
-    a negative number of events.
+    It is not drawn, as drawn numbers could make a window hold fewer keys than a part of it. Raises BadInput without
+    keys, or for a negative number of events.
     """
     if not 0.0 < keys < math.inf:
         raise BadInput(f"keys must be > 0, got {keys}")

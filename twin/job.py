@@ -1,7 +1,7 @@
-"""compile(): a deployment as a frozen job, which wiring, guards, the rate model and features read.
+"""Jobs: compile() makes of a deployment a frozen job, which wiring, guards, the rate model and features read.
 
-What a spec says by name and text is looked up and parsed here, once: streams have ends by number, places are places,
-and each component knows what its tuples cost and how large they are.
+Names and texts of a spec are looked up and parsed here, once: streams have ends by number, places are places, and each
+component knows the cost and size of its tuples.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from twin.query import AnyOperator, Query, Stream
 
 @dataclass(frozen=True, eq=False)
 class Edge:
-    """A stream between two components, by their numbers.
+    """Stream between two components, by their numbers.
 
-    share: of what its producer passes on. bytes_each: size of a tuple on it. room: tuples that its channels into one
-    replica hold. service_s: CPU seconds that a tuple of it costs its consumer on a reference core, what windows and
-    other hosts cost apart. memory_bytes: local memory traffic that it causes there.
+    share: of its producer's output. bytes_each: size of a tuple on it. room: tuples that its channels into one replica
+    hold. service_s: CPU seconds of its tuple at the consumer on a reference core, without the costs of windows and of
+    other hosts. memory_bytes: local memory traffic of its tuple there.
     """
 
     stream: Stream
@@ -44,22 +44,23 @@ class Edge:
 
     @property
     def ends(self) -> tuple[str, str]:
-        """The names of producer and consumer."""
+        """Names of producer and consumer."""
         return self.stream.producer, self.stream.consumer
 
     @property
     def blocks(self) -> bool:
-        """Whether a full channel holds its producer up."""
+        """Whether a full channel blocks its producer."""
         return self.stream.overflow == "block"
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """An operator, as a job runs it.
+    """Operator, as a job runs it.
 
-    service_s: CPU seconds of an input tuple if all inputs bring as many; of what windows do, scan_s a tuple looked at
-    and result_s a result. service_scv: squared coefficient of variation of a service. memory_bytes: local memory
-    traffic of an input tuple, and bytes_in: its size, likewise; bytes_out: of an emitted one.
+    service_s: CPU seconds of an input tuple if all inputs have equal rates; windows add scan_s for each tuple that an
+    evaluation looks at, and result_s for each result. service_scv: squared coefficient of variation of a service.
+    memory_bytes, bytes_in: local memory traffic and size of an input tuple, if all inputs have equal rates; bytes_out:
+    size of an emitted one.
     """
 
     operator: AnyOperator
@@ -74,11 +75,11 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Component(Stage):
-    """A node of the job: operators that run as one, in data-flow order; mostly a single one.
+    """Node of the job: chained operators, in data-flow order, or a single one.
 
-    places: of its replicas. inputs, outputs: numbers of edges, by the names of their other ends. What is asked of it as
-    of an operator is that of the first, which takes tuples in, but for `bytes_out`, of the last. key_groups: their
-    number under the plan; None if tuples are not dealt by key group.
+    places: of its replicas. inputs, outputs: numbers of edges, by the names of their other ends. The fields of `Stage`
+    are those of the first operator, which takes tuples in, but for `bytes_out`, which is that of the last. key_groups:
+    their number under the plan; None if tuples are not dealt by key group.
     """
 
     stages: tuple[Stage, ...]
@@ -89,17 +90,17 @@ class Component(Stage):
 
     @cached_property
     def operators(self) -> tuple[AnyOperator, ...]:
-        """The operators of the component, which are chained if there are several."""
+        """Operators of the component, which are chained if there are several."""
         return tuple(stage.operator for stage in self.stages)
 
     @property
     def name(self) -> str:
-        """The name of the operator that takes tuples in."""
+        """Name of the operator that takes tuples in."""
         return self.operator.name
 
     @property
     def replicas(self) -> int:
-        """How many tasks it is."""
+        """Number of replicas, each of which is one task."""
         return len(self.places)
 
     @cached_property
@@ -115,7 +116,7 @@ class Component(Stage):
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """Components in data-flow order, edges by the names of their ends."""
+    """Job as compiled from a deployment: components in data-flow order, edges by the names of their ends."""
 
     deployment: Deployment
     components: tuple[Component, ...]
@@ -123,17 +124,17 @@ class Job:
 
     @property
     def query(self) -> Query:
-        """What is computed."""
+        """Query of the deployment."""
         return self.deployment.query
 
     @property
     def engine(self) -> EngineProfile:
-        """What tuples cost."""
+        """Engine profile of the deployment."""
         return self.deployment.engine
 
     @cached_property
     def number(self) -> Mapping[str, int]:
-        """The number of the component of each operator, by name."""
+        """Number of the component of each operator, by name."""
         return {
             operator.name: number
             for number, component in enumerate(self.components)
@@ -141,7 +142,7 @@ class Job:
         }
 
     def component(self, name: str) -> Component:
-        """The component of an operator. Raises KeyError if there is no such operator."""
+        """Component of an operator. Raises KeyError if there is no such operator."""
         return self.components[self.number[name]]
 
     @cached_property
@@ -149,15 +150,15 @@ class Job:
         return {edge.ends: edge for edge in self.edges}
 
     def edge(self, stream: Stream) -> Edge:
-        """The edge of a stream. Raises KeyError if there is none."""
+        """Edge of a stream. Raises KeyError if there is none."""
         return self._by_ends[stream.producer, stream.consumer]
 
     def inputs(self, name: str) -> tuple[Edge, ...]:
-        """The edges into a component."""
+        """Edges into a component."""
         return tuple(self.edges[s] for s in self.component(name).inputs)
 
     def outputs(self, name: str) -> tuple[Edge, ...]:
-        """The edges out of a component."""
+        """Edges out of a component."""
         return tuple(self.edges[s] for s in self.component(name).outputs)
 
     def one_queue(self, name: str) -> bool:
@@ -166,28 +167,28 @@ class Job:
 
     @cached_property
     def least_room(self) -> int:
-        """The smallest room of all edges: tuples that may travel together."""
+        """Smallest room of all edges: tuples that may travel together."""
         return min((edge.room for edge in self.edges), default=self.engine.channel_tuples or 1)
 
     @cached_property
     def sources(self) -> tuple[Component, ...]:
-        """The components of sources."""
+        """Components of sources."""
         return tuple(component for component in self.components if component.operator.is_source)
 
     @cached_property
     def sinks(self) -> tuple[Component, ...]:
-        """The components of sinks."""
+        """Components of sinks."""
         return tuple(component for component in self.components if component.operators[-1].is_sink)
 
     @cached_property
     def apart(self) -> Job:
-        """The same job with each operator by itself, as if none were fused."""
+        """Job with each operator by itself, as if none were chained; the job itself if none is."""
         return (
             _compiled(self.deployment, ()) if any(len(component.stages) > 1 for component in self.components) else self
         )
 
     def service_s(self, component: Component) -> float:
-        """CPU seconds that an input tuple takes all operators of a component, what windows do apart."""
+        """CPU seconds that an input tuple takes all operators of a component, without the costs of windows."""
         if len(component.stages) == 1:
             return component.service_s
         in_per_s = self.rates[component.name].in_per_s
@@ -196,12 +197,12 @@ class Job:
 
     @cached_property
     def rates(self) -> Mapping[str, OperatorRates]:
-        """What flows through each operator if all sources keep up."""
+        """Rates of each operator, if all sources keep up, by name."""
         return nominal_rates(self.query, self.deployment.workload.arrivals)
 
 
 def compile(what: Deployment | Job) -> Job:
-    """The job that a deployment, or scenario, describes; of a job, itself."""
+    """Job that a deployment, or scenario, describes; a job is returned unchanged."""
     return what if isinstance(what, Job) else _compiled(what, fused(what.query, what.plan, what.engine))
 
 

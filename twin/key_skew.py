@@ -1,4 +1,5 @@
-"""How unevenly tuples into an operator are spread over its key groups: by a law, as counted, or as its keys fall."""
+"""Key skew: how unevenly tuples are spread over an operator's key groups, by a law, as counted, or by the given
+keys."""
 
 from __future__ import annotations
 
@@ -31,12 +32,12 @@ def zipf_shares(groups: int, exponent: float) -> np.ndarray:
 
 
 class KeySkew(Spec):
-    """How unevenly the tuples into an operator are spread over its key groups, and how that drifts.
+    """Skew of the tuples into an operator over its key groups, and its drift.
 
     The k-th most frequent key group gets a share in proportion to k^-zipf; which one it is, the seed decides. Every
     `drift_every_s` seconds a random `drift_share` of the key groups exchange their ranks. Or each key group has the
-    share that was measured. Or the keys themselves are given, and fall where Flink puts them: then `shares`, or
-    `zipf` in the order in which they are given, say how frequent each is.
+    share that was measured. Or the keys themselves are given, and fall where Flink puts them: then `shares`, or `zipf`
+    in the order in which they are given, say how frequent each is.
     """
 
     zipf: Annotated[float, Field(ge=0, le=10, description="exponent; 0: all alike")] = 0.0
@@ -66,7 +67,7 @@ class KeySkew(Spec):
     @field_validator("keys", mode="wrap")
     @classmethod
     def _say_once(cls, given: object, read: ValidatorFunctionWrapHandler) -> object:
-        """One mistake, not one for each form that keys may have."""
+        """Reports one mistake, not one for each form that keys may have."""
         try:
             return read(given)
         except ValidationError:
@@ -102,7 +103,7 @@ class KeySkew(Spec):
 
     @property
     def key_count(self) -> int:
-        """How many keys are given."""
+        """Number of keys that are given; 0 if none are."""
         return len(self.keys) if isinstance(self.keys, tuple) else self.keys or 0
 
     @property
@@ -116,20 +117,20 @@ class KeySkew(Spec):
         return self.zipf > 0.0 or self.placed
 
     def by_group(self, groups: int) -> np.ndarray:
-        """Share of each key group; they sum to 1. Empty where it is not known which is which. [groups]"""
+        """Share of each key group; they sum to 1. Empty if the frequent key groups are not known. [groups]"""
         if self.keys is None:
             return np.asarray(self.shares) / (sum(self.shares) or 1.0)
         weight_k = np.asarray(self.shares) if self.shares else zipf_shares(self.key_count, self.zipf)
         return np.asarray(np.bincount(self._group_k(groups), weight_k, minlength=groups) / weight_k.sum())
 
     def keys_by_group(self, groups: int) -> np.ndarray | None:
-        """How many of the keys fall into each key group; None if none are given. [groups]"""
+        """Number of given keys in each key group; None if none are given. [groups]"""
         if self.keys is None:
             return None
         return np.bincount(self._group_k(groups), minlength=groups).astype(float)
 
     def key_weights(self, groups: int) -> np.ndarray | None:
-        """How frequent each key is, in the order of their key groups; None if no keys are given. [keys]"""
+        """Frequency of each key, in the order of their key groups; None if no keys are given. [keys]"""
         if self.keys is None:
             return None
         weight_k = np.asarray(self.shares) if self.shares else zipf_shares(self.key_count, self.zipf)

@@ -23,7 +23,7 @@ GROUPS_A_REPLICA = 16
 
 
 def group_count(query: Query, name: str, replicas: int) -> int | None:
-    """Key groups of an operator with that many replicas; None if its input is not dealt by key group.
+    """Number of key groups of an operator with that many replicas; None if its input is not dealt by key group.
 
     `key_groups` if given; else, if a two-choice stream leads there, 128, or 16 a replica if that is more.
     """
@@ -36,23 +36,23 @@ def group_count(query: Query, name: str, replicas: int) -> int | None:
 
 
 def key_groups_of(operator: AnyOperator) -> int | None:
-    """The operator's own number of key groups, if it has one."""
+    """Number of key groups that the operator itself gives; None if it gives none."""
     return getattr(operator, "key_groups", None)
 
 
 def contiguous(groups: int, replicas: int) -> tuple[int, ...]:
-    """The replica of each key group, in contiguous ranges as Flink assigns them."""
+    """Replica of each key group, in contiguous ranges as Flink assigns them."""
     return tuple(group * replicas // groups for group in range(groups))
 
 
 def distinct_values(operator: AnyOperator, skew: KeySkew | None, groups: int) -> np.ndarray:
-    """How many distinct group-by values fall into each key group: of the keys that are given, or evenly. [groups]"""
+    """Number of distinct group-by values in each key group: of the keys that are given, or evenly. [groups]"""
     given = None if skew is None else skew.keys_by_group(groups)
     return operator.values_by_key_group(groups) if given is None else given
 
 
 def touched(tuples: int | np.ndarray, chances: np.ndarray) -> np.ndarray:
-    """How likely a key is among so many tuples, each of which is of it by that chance. [G]"""
+    """Probability that a key is among that many tuples, each of which has it with probability `chances`. [G]"""
     return np.asarray(1.0 - np.power(1.0 - chances, tuples))
 
 
@@ -78,7 +78,7 @@ def check_keys(query: Query, plan: ExecutionPlan, workload: Workload) -> None:
 
 def _check_skew(operator: AnyOperator, groups: int, skew: KeySkew) -> None:
     if skew.keys is not None:
-        counted = operator.values(0)  # none where nobody counts them
+        counted = operator.values(0)  # 0 if their number is not given
         if counted not in (0, skew.key_count):
             raise ValueError(
                 f"workload.keys.{operator.name} gives {skew.key_count} keys, and the operator has {counted}; "

@@ -1,1 +1,1 @@
-"""Arrival laws, one a file: what a source's broker receives, and when."""
+"""Arrival laws, one a file: times and rates at which records reach a source's broker."""

@@ -13,14 +13,14 @@ from twin.spec import Spec
 
 
 class BurstState(Spec):
-    """One state: its rate, and the mean of the exponential time for which it lasts."""
+    """State of a bursty law: its rate, and the mean of the exponential time for which it lasts."""
 
     rate_per_s: RateOrNone
     mean_s: PhaseLength
 
 
 class Bursty(Varying):
-    """The rate jumps between states at random; each of the other states is equally likely to be the next.
+    """Law whose rate jumps between states at random; each of the other states is equally likely to be the next.
 
     The run begins in a state drawn by the share of time that each takes, so no start-up has to be waited for.
     """
@@ -35,17 +35,17 @@ class Bursty(Varying):
 
     @property
     def mean_rate_per_s(self) -> float:
-        """States are visited equally often, so each weighs by its mean duration."""
+        """Mean over all states, by their mean durations, as they are visited equally often."""
         tuples = sum(state.rate_per_s * state.mean_s for state in self.states)
         return tuples / sum(state.mean_s for state in self.states)
 
     @property
     def peak_rate_per_s(self) -> float:
-        """The rate of the busiest state."""
+        """Rate of the busiest state."""
         return max(state.rate_per_s for state in self.states)
 
     def phases(self, rng: np.random.Generator) -> Iterator[Phase]:
-        """Random, without end."""
+        """Random phases, without end."""
         durations_s = np.array([state.mean_s for state in self.states])
         now = int(rng.choice(len(self.states), p=durations_s / durations_s.sum()))
         while True:
@@ -54,6 +54,6 @@ class Bursty(Varying):
             now = (now + int(rng.integers(1, len(self.states)))) % len(self.states)
 
     def scaled(self, factor: float) -> Self:
-        """All states' rates multiplied."""
+        """Law with the rates of all states multiplied by a factor > 0."""
         states = tuple(state.model_copy(update={"rate_per_s": state.rate_per_s * factor}) for state in self.states)
         return self.model_copy(update={"states": states})

@@ -1,4 +1,4 @@
-"""A rate that rises and falls like a day's."""
+"""Diurnal law: a rate that rises and falls like a day's."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pydantic import Field
 from twin.arrivals.law import Phase, PhaseLength, Rate, Varying
 
 SLICES = 64
-"""Phases a period. Each has the sinusoid's mean over it, so counts over whole phases are those of the sinusoid."""
+"""Phases a period. Each has the mean of the sinusoid, so counts over whole phases are those of the sinusoid."""
 
 
 class Diurnal(Varying):
-    """rate x (1 + amplitude x sin(2 pi (t / period + phase)))."""
+    """Law whose rate follows a sinusoid: rate x (1 + amplitude x sin(2 pi (t / period + phase)))."""
 
     law: Literal["diurnal"] = "diurnal"
     rate_per_s: Annotated[Rate, Field(description="mean over a period")]
@@ -26,16 +26,16 @@ class Diurnal(Varying):
 
     @property
     def mean_rate_per_s(self) -> float:
-        """Over a period."""
+        """Mean rate over a period."""
         return self.rate_per_s
 
     @property
     def peak_rate_per_s(self) -> float:
-        """At the top of the wave."""
+        """Rate at the top of the wave."""
         return self.rate_per_s * (1.0 + self.amplitude)
 
     def phases(self, rng: np.random.Generator) -> Iterator[Phase]:
-        """SLICES a period, without end."""
+        """SLICES phases a period, without end."""
         angles = 2.0 * math.pi * (np.arange(SLICES + 1) / SLICES + self.phase)
         swing = -np.diff(np.cos(angles)) * SLICES / (2.0 * math.pi)  # the sine's mean over each slice
         rates = np.maximum(0.0, self.rate_per_s * (1.0 + self.amplitude * swing)).tolist()
@@ -44,5 +44,5 @@ class Diurnal(Varying):
                 yield self.period_s / SLICES, rate_per_s
 
     def scaled(self, factor: float) -> Self:
-        """The mean multiplied, and the wave with it."""
+        """Law with the mean multiplied by a factor > 0, and the wave with it."""
         return self.model_copy(update={"rate_per_s": self.rate_per_s * factor})

@@ -20,21 +20,22 @@ if TYPE_CHECKING:
 
 COLUMNS = ("time_s", "rate_per_s")
 FARTHEST_S = 1e12
-"""Largest time in seconds, 30,000 years: it refuses Unix times in milliseconds or smaller units."""
+"""Largest time in seconds, 30,000 years: Unix times in milliseconds or smaller units are refused."""
 SHORTEST_S = 1e-3
-"""A recording that is over sooner is refused: repeating it is a rate, not a recording."""
+"""Length of the shortest recording, in seconds: repeating a shorter one is a rate, not a recording."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recording:
-    """times_s: ascending. [N] rates_per_s: the rate from each time on, >= 0 [N]; None if a tuple came at each time."""
+    """Recorded arrivals. times_s: ascending [N]. rates_per_s: the rate from each time on, >= 0 [N]; None if a tuple
+    came at each time."""
 
     times_s: np.ndarray
     rates_per_s: np.ndarray | None
 
 
 def read(path: str) -> Recording:
-    """The recording in a file with the columns `time_s` (a tuple a row) or `time_s` and `rate_per_s`.
+    """Reads the recording in a file with the columns `time_s` (a tuple a row) or `time_s` and `rate_per_s`.
 
     Raises BadInput, in one line, if it is missing, of another form, empty, or if its numbers make no sense.
     """
@@ -42,7 +43,7 @@ def read(path: str) -> Recording:
         status = Path(path).stat()
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}; check the path") from None
-    except ValueError as error:  # it holds what no name can
+    except ValueError as error:  # the path holds characters that no name can
         raise BadInput(f"{path!r} cannot be read: {error}; check the path") from None
     return _read(path, status.st_mtime_ns, status.st_size)
 
@@ -78,13 +79,13 @@ def _read(path: str, _modified_ns: int, _bytes: int) -> Recording:
 
 
 def _table(path: str) -> pa.Table:
-    import pyarrow as pa  # a seventh of a second, for recordings alone
+    import pyarrow as pa  # takes a seventh of a second, which only recordings need
     from pyarrow import csv, parquet
 
     try:
         table = parquet.read_table(path) if Path(path).suffix in (".parquet", ".pq") else csv.read_csv(path)
         return table.rename_columns([str(name) for name in table.column_names])
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last of a name
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: a column's name
         what = str(error).splitlines()[0]
         raise BadInput(f"{path} is no CSV or Parquet file with a header: {what}; name another file") from None
 
@@ -104,7 +105,7 @@ def _numbers(column: pa.ChunkedArray, where: str) -> np.ndarray:
 
 
 class Replay(Varying):
-    """Plays a file (see `Recording`) from its first row, or from `start_s` of its own clock.
+    """Law that plays a file (see `Recording`) from its first row, or from `start_s` of its own clock.
 
     A recording lasts until its last row and a mean gap between rows beyond; then it begins anew, or nothing arrives.
     """
@@ -142,7 +143,7 @@ class Replay(Varying):
 
     @property
     def recording(self) -> Recording:
-        """What the file holds. Raises BadInput if it has gone or changed for the worse."""
+        """Content of the file. Raises BadInput if the file has gone, or can no longer be read as a recording."""
         return read(self.path)
 
     @property
@@ -162,13 +163,14 @@ class Replay(Varying):
 
     @property
     def times_s(self) -> np.ndarray:
-        """When tuples arrive in the first cycle, by the simulation's clock, ascending [N]; only of a file of times."""
+        """Times at which tuples arrive in the first cycle, by the simulation's clock, ascending [N]; only of a file of
+        times."""
         times = self.recording.times_s
         return (times[len(times) - self._rows_played :] - self._begin_s) / self.speed
 
     @property
     def _staircase(self) -> tuple[list[float], list[float]]:
-        """Times, by the simulation's clock, and rates from them on; only of a file of rates."""
+        """Times by the simulation's clock, and the rate from each on; only of a file of rates."""
         recording = self.recording
         assert recording.rates_per_s is not None
         times = (recording.times_s - self._begin_s) / self.speed
@@ -178,7 +180,7 @@ class Replay(Varying):
 
     @property
     def mean_rate_per_s(self) -> float:
-        """Over one cycle."""
+        """Mean rate over one cycle."""
         if self.recording.rates_per_s is None:
             return self._rows_played * self.rate_factor / self.cycle_s
         times, rates = self._staircase
@@ -188,7 +190,7 @@ class Replay(Varying):
 
     @property
     def peak_rate_per_s(self) -> float:
-        """The highest rate of any row, or the most tuples in any second."""
+        """Highest rate of any row, or most tuples in any second."""
         if self.recording.rates_per_s is not None:
             return max(self._staircase[1])
         times = self.times_s
@@ -196,10 +198,11 @@ class Replay(Varying):
 
     @property
     def gap_scv(self) -> float:
-        """Of recorded times the local variation of Shinomoto, Shima and Tanji (Neural Computation 15, 2003).
+        """Squared coefficient of variation of gaps: of recorded times, their local variation by Shinomoto, Shima and
+        Tanji (Neural Computation 15, 2003).
 
-        It compares neighbouring gaps only, so slow changes of the rate do not count: 1 for a Poisson process of
-        varying rate, 0 for evenly spaced tuples.
+        It compares neighbouring gaps only, so slow changes of the rate do not count: 1 for a Poisson process of varying
+        rate, 0 for evenly spaced tuples.
         """
         if self.recording.rates_per_s is not None:
             return super().gap_scv
@@ -209,7 +212,8 @@ class Replay(Varying):
         return float(3.0 * np.mean(contrast**2)) if len(contrast) else 0.0
 
     def phases(self, rng: np.random.Generator) -> Iterator[Phase]:
-        """A phase for each row of a file of rates; for a file of times, the mean rate, if not replayed."""
+        """Phases, one for each row of a file of rates; of a file of times, one at the mean rate, for uses other than
+        replay."""
         if self.recording.rates_per_s is None:
             return staircase([0.0], [self.mean_rate_per_s], self.cycle_s if self.loop else None)
         times, rates = self._staircase
@@ -220,5 +224,5 @@ class Replay(Varying):
         return staircase([*times, self.cycle_s], [*rates, 0.0], None)
 
     def scaled(self, factor: float) -> Self:
-        """`rate_factor` multiplied."""
+        """Law with `rate_factor` multiplied by a factor > 0."""
         return self.model_copy(update={"rate_factor": self.rate_factor * factor})

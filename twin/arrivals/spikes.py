@@ -1,4 +1,4 @@
-"""A base rate with short spikes."""
+"""Spikes: a base rate with short spikes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twin.arrivals.law import Phase, PhaseLength, Rate, Varying
 
 
 class Spikes(Varying):
-    """`factor` times the base rate for the last `duration_s` of every `every_s`.
+    """Law with `factor` times the base rate for the last `duration_s` of every `every_s`.
 
     At random times the quiet time between two spikes is exponential, with the same mean.
     """
@@ -32,21 +32,21 @@ class Spikes(Varying):
 
     @property
     def mean_rate_per_s(self) -> float:
-        """Over a spike and the quiet time before it."""
+        """Mean rate over a spike and the quiet time before it."""
         return self.rate_per_s * (1.0 + (self.factor - 1.0) * self.duration_s / self.every_s)
 
     @property
     def peak_rate_per_s(self) -> float:
-        """The rate in a spike, or outside it if the factor is below 1."""
+        """Rate in a spike, or outside it if the factor is below 1."""
         return self.rate_per_s * max(1.0, self.factor)
 
     def phases(self, rng: np.random.Generator) -> Iterator[Phase]:
-        """Quiet and spike in turn, without end."""
+        """Quiet and spike phases in turn, without end."""
         quiet_s = self.every_s - self.duration_s
         while True:
             yield (float(rng.exponential(quiet_s)) if self.random else quiet_s), self.rate_per_s
             yield self.duration_s, self.rate_per_s * self.factor
 
     def scaled(self, factor: float) -> Self:
-        """The base rate multiplied, and the spikes with it."""
+        """Law with the base rate multiplied by a factor > 0, and the spikes with it."""
         return self.model_copy(update={"rate_per_s": self.rate_per_s * factor})

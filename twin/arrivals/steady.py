@@ -1,4 +1,4 @@
-"""The laws of constant rate: evenly spaced, and Poisson."""
+"""Laws of constant rate: evenly spaced, and Poisson."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ class _Steady(Spec):
 
     @property
     def mean_rate_per_s(self) -> float:
-        """Long-run tuples a second."""
+        """Mean rate, in tuples a second."""
         return self.rate_per_s
 
     @property
     def peak_rate_per_s(self) -> float:
-        """The rate."""
+        """Highest rate, which is the mean rate."""
         return self.rate_per_s
 
     def phases(self, rng: np.random.Generator) -> Iterator[Phase]:
-        """One, without end."""
+        """A single phase, without end."""
         yield math.inf, self.rate_per_s
 
     def scaled(self, factor: float) -> Self:
-        """The rate multiplied."""
+        """Law with the rate multiplied by a factor > 0."""
         return self.model_copy(update={"rate_per_s": self.rate_per_s * factor})
 
 
 class Constant(_Steady):
-    """Evenly spaced tuples."""
+    """Law of evenly spaced tuples."""
 
     law: Literal["constant"] = "constant"
 
     @property
     def gap_scv(self) -> float:
-        """Gaps are all equal."""
+        """Squared coefficient of variation of gaps: 0, as all are equal."""
         return 0.0
 
 
 class Poisson(_Steady):
-    """Independent exponential gaps."""
+    """Law of independent exponential gaps."""
 
     law: Literal["poisson"] = "poisson"
 
     @property
     def gap_scv(self) -> float:
-        """1, as of exponential gaps."""
+        """Squared coefficient of variation of gaps: 1, as they are exponential."""
         return 1.0

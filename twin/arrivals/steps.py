@@ -1,4 +1,4 @@
-"""A rate that changes at given times."""
+"""Steps: a rate that changes at given times."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from twin.spec import Spec
 
 
 class Step(Spec):
-    """The rate from `at_s` on."""
+    """Step of a staircase: the rate from `at_s` on."""
 
     at_s: Annotated[float, Field(ge=0)]
     rate_per_s: RateOrNone
 
 
 class Steps(Varying):
-    """A staircase of rates; before the first step nothing arrives. It can repeat every `period_s`.
+    """Law with a staircase of rates; before the first step nothing arrives. It can repeat every `period_s`.
 
-    Without a period the last step lasts for ever. For the mean rate it then counts as long as the steps before it do
-    on average, so that 24 hourly steps are a day.
+    Without a period the last step lasts for ever. For the mean rate it then counts as long as the steps before it do on
+    average, so that 24 hourly steps are a day.
     """
 
     law: Literal["steps"] = "steps"
@@ -47,7 +47,7 @@ class Steps(Varying):
 
     @property
     def mean_rate_per_s(self) -> float:
-        """Over the period, or over all steps."""
+        """Mean rate over the period, or over all steps."""
         times = [step.at_s for step in self.steps]
         end_s = extent_s(times[0], times[-1], len(times)) if self.period_s is None else self.period_s
         if len(times) == 1 and self.period_s is None:
@@ -60,22 +60,22 @@ class Steps(Varying):
 
     @property
     def peak_rate_per_s(self) -> float:
-        """The rate of the highest step."""
+        """Rate of the highest step."""
         return max(step.rate_per_s for step in self.steps)
 
     def phases(self, rng: np.random.Generator) -> Iterator[Phase]:
-        """One a step, again in each period."""
+        """One phase for each step, again in each period."""
         times, rates = zip(*((step.at_s, step.rate_per_s) for step in self.steps), strict=True)
         return staircase(times, rates, self.period_s)
 
     def scaled(self, factor: float) -> Self:
-        """All steps' rates multiplied."""
+        """Law with the rates of all steps multiplied by a factor > 0."""
         steps = tuple(step.model_copy(update={"rate_per_s": step.rate_per_s * factor}) for step in self.steps)
         return self.model_copy(update={"steps": steps})
 
 
 def extent_s(first_s: float, last_s: float, count: int) -> float:
-    """The end of a series of times, if the last entry lasts as long as the others do on average."""
+    """End of a series of times, if the last entry lasts as long as the others do on average."""
     return last_s + (last_s - first_s) / (count - 1) if count > 1 else last_s
 
 

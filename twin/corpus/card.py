@@ -1,7 +1,7 @@
-"""The data card of a corpus: what was drawn, what came out, what failed. Pure: tables in, a JSON value out.
+"""Data card of a corpus: drawn parameters, results and failures. Pure functions: tables in, a JSON value out.
 
-Drawn parameters are read off the deployments of all runs, failed ones included; labels are of the runs that succeeded
-in simulating, whether or not they count as a success of the job.
+Drawn parameters are read off the deployments of all runs, failed ones included; labels are of all runs that could be
+simulated, whether or not they count as a success of the job.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from twin.plan import Location
 QUANTILES = {"p1": 0.01, "p5": 0.05, "p50": 0.5, "p95": 0.95, "p99": 0.99}
 FEW_RESULTS = (20, 200)
 MOST_VALUES = 24
-"""A parameter with no more distinct values is told by the frequency of each, another by its quantiles."""
+"""Most distinct values of which the card gives the frequency of each; of more, it gives quantiles."""
 
 UNITS: Mapping[str, str] = {
     "query type": "",
@@ -54,13 +54,13 @@ UNITS: Mapping[str, str] = {
     "bandwidth of hosts in use": "Mbit/s",
     "latency of hosts in use": "ms",
 }
-"""Every parameter of the card, in its order, and its unit. Those that never occur are left out."""
+"""Units of all parameters, in the order of the card. Parameters that never occur are left out."""
 
 
 def card(recipe: Mapping[str, Any], runs: Iterable[Mapping[str, Any]], labels: Iterable[Mapping[str, Any]]) -> Any:
-    """The card as a JSON value.
+    """Makes the card as a JSON value.
 
-    recipe: told as it is. runs: rows with run, status, error, cpu_s and deployment (JSON). labels: rows of
+    recipe: taken over as it is. runs: rows with run, status, error, cpu_s and deployment (JSON). labels: rows of
     spark.aggregate.labels.
     """
     drawn: dict[str, list[Any]] = defaultdict(list)
@@ -92,18 +92,18 @@ def card(recipe: Mapping[str, Any], runs: Iterable[Mapping[str, Any]], labels: I
 
 
 def _kind(error: str) -> str:
-    """The exception and the line that raised it: errors that differ in the numbers they mention count as one."""
+    """Exception and the line that raised it: errors that differ in the numbers they mention count as one."""
     return f"{error.partition(':')[0]} {error.rpartition(' (')[2]}" if error.endswith(")") else error.partition(":")[0]
 
 
 def query_type(deployment: Mapping[str, Any]) -> str:
-    """Costream's type of a query, by the number of streams that are joined."""
+    """Costream's type of a query, by the number of streams that it joins."""
     sources = sum(operator["kind"] in SOURCES for operator in deployment["query"]["operators"])
     return "linear" if sources == 1 else f"{sources}-way join"
 
 
 def parameters(deployment: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Names of UNITS and values, as often as they occur in a deployment."""
+    """Parameters of a deployment: names of UNITS and values, as often as they occur in it."""
     operators, hosts = deployment["query"]["operators"], deployment["cluster"]["hosts"]
     kinds = Counter(operator["kind"] for operator in operators)
     kind = query_type(deployment)
@@ -166,7 +166,7 @@ def _window(window: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def spread(values: Sequence[Any]) -> dict[str, Any]:
-    """How values are spread: {"values", "shares"} of few distinct ones, else {"values", "min", "p1", ..., "max"}."""
+    """Distribution of values: {"values", "shares"} if few are distinct, else {"values", "min", "p1", ..., "max"}."""
     counts = Counter(values)
     if len(counts) <= MOST_VALUES or isinstance(values[0], str):
         ordered = sorted(counts)
@@ -186,7 +186,7 @@ def _quantiles(array: np.ndarray) -> dict[str, float]:
 
 
 def _labels(rows: Sequence[Mapping[str, Any]], types: Mapping[str, str]) -> dict[str, Any]:
-    """The labels by query type, and of all runs."""
+    """Labels of all runs, and by query type."""
     groups: dict[str, list[Mapping[str, Any]]] = {"all": list(rows)}
     for name in sorted(set(types.values()), key=lambda spread: (spread != "linear", spread)):
         groups[name] = [row for row in rows if types.get(row["run"]) == name]
@@ -194,7 +194,7 @@ def _labels(rows: Sequence[Mapping[str, Any]], types: Mapping[str, str]) -> dict
 
 
 def _labels_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Regressions over the successful runs, shares over all."""
+    """Labels of a group of runs: regressions over the successful runs, shares over all."""
     successful = [row for row in rows if row["success"]]
     results = np.array([row["tuples_out"] or 0 for row in successful])
     regressions = {}

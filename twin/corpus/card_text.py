@@ -1,4 +1,4 @@
-"""The data card of a corpus as Markdown."""
+"""Data card of a corpus as Markdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SPREAD = ("min", *QUANTILES, "max")
 
 
 def card_text(card: Mapping[str, Any]) -> str:
-    """What twin.corpus.card.card found, for readers."""
+    """Markdown text of a card that `twin.corpus.card.card` made."""
     recipe, runs = card["recipe"], card["runs"]
     lines = [
         "# Data card: a simulated corpus",

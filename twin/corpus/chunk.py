@@ -1,4 +1,4 @@
-"""What one Spark task does: simulate a chunk of runs and write their trace, whole or not at all."""
+"""Work of one Spark task: it simulates a chunk of runs and writes their trace, whole or not at all."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from twin.version import VERSION
 
 MAX_ERROR_LENGTH = 500
 HANGING = 10.0
-"""A run is given up after this multiple of its limit of CPU time: on a busy machine, it gets only part of a core."""
+"""Multiple of the CPU time limit after which a run is given up: on a busy machine, it gets only part of a core."""
 
 
 class HasRows(Protocol):
-    """The part of twin.simulation.Run that a corpus keeps."""
+    """Part of `twin.simulation.Run` that a corpus keeps."""
 
     def rows(self, run: str, index: int, name: str) -> Rows:
-        """Its trace."""
+        """Trace of the run, as rows by table."""
 
 
 Make = Callable[[int], Scenario]
@@ -40,7 +40,8 @@ Simulate = Callable[[Scenario], HasRows]
 
 
 class RunTimeLimit(BaseException):
-    """Not an Exception, so that a simulation which swallows those cannot swallow this one."""
+    """Raised in a run that takes too long. It is no Exception, so that a simulation that swallows those cannot swallow
+    it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,8 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ChunkTask:
-    """All that a worker needs beside the chunk. run_limit_s: CPU seconds after which a run is given up; one that hangs
-    without using CPU time is given up after HANGING times as many seconds."""
+    """Description of a chunk's work, without the chunk. run_limit_s: CPU seconds after which a run is given up; one
+    that hangs without using CPU time is given up after HANGING times as many seconds."""
 
     corpus: str
     seed: int
@@ -74,7 +75,8 @@ class ChunkTask:
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
-    """cpu_s: of the simulations alone. problem: why nothing was written, in the user's terms; empty if it was."""
+    """Outcome of a chunk. cpu_s: of the simulations alone. problem: why nothing was written, in the user's terms; else
+    empty."""
 
     failed: int = 0
     cpu_s: float = 0.0
@@ -110,12 +112,12 @@ def simulate_chunk(task: ChunkTask, chunk: Chunk, attempt: int) -> ChunkResult:
 
 
 def run_name(index: int) -> str:
-    """Sorts as the index does."""
+    """Name of a run; names sort as indices do."""
     return f"run-{index:08d}"
 
 
 def _simulate_one(task: ChunkTask, index: int) -> tuple[Rows, float]:
-    """The rows of one run and the CPU seconds of its simulation."""
+    """Simulates a run. Returns its rows, and the CPU seconds of the simulation."""
     scenario = None
     started_s = time.process_time()
     try:
@@ -134,7 +136,7 @@ def _simulate_one(task: ChunkTask, index: int) -> tuple[Rows, float]:
 
 
 def _failure(task: ChunkTask, index: int, scenario: Scenario | None, message: str) -> Rows:
-    """One row that says what was tried, as far as it got, and why there is no more."""
+    """Trace of a failed run: one row with its scenario, if that was made, and the reason."""
     row: dict[str, Any] = {
         "run": run_name(index),
         "index": index,
@@ -153,7 +155,7 @@ def _failure(task: ChunkTask, index: int, scenario: Scenario | None, message: st
 
 
 def _describe(error: Exception) -> str:
-    """The kind of error, its message, and the line that raised it."""
+    """Kind of an error, its message, and the line that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{where}"
@@ -161,8 +163,8 @@ def _describe(error: Exception) -> str:
 
 @contextmanager
 def _time_limit(limit_s: float) -> Iterator[None]:
-    """Raises RunTimeLimit inside after `limit_s` of CPU time, or HANGING times as long on the clock. Where code lets no
-    signal through, the process ends after 2 HANGING times as long.
+    """Raises RunTimeLimit inside after `limit_s` of CPU time, or HANGING times as long on the clock. If code blocks
+    signals, the process ends after 2 HANGING times as long.
 
     Signals reach the main thread only; elsewhere there is no limit.
     """
@@ -190,7 +192,7 @@ def _time_limit(limit_s: float) -> Iterator[None]:
 class _Killers:
     """Runs that end the worker itself (a crash in native code, no memory left), found by the attempts after the first.
 
-    The first attempt keeps no notes, and an innocent run caught in a lost machine gets its second chance there.
+    The first attempt keeps no notes, so an innocent run caught in a lost machine gets a second chance.
     """
 
     message = "WorkerDied: the process that simulated it ended, at the second attempt again"
@@ -203,12 +205,12 @@ class _Killers:
         self.known = frozenset(by_attempt.values())  # each attempt's last note is where it ended
 
     def note(self, index: int) -> None:
-        """Says which run is about to start, if this is not the first attempt."""
+        """Records which run is about to start, if this is not the first attempt."""
         if self._attempt:
             with self._notes.open("a") as notes:
                 notes.write(f"{self._attempt} {index}\n")
 
     def forget(self) -> None:
-        """The chunk is done."""
+        """Removes the notes, once the chunk is done."""
         if self._attempt:
             self._notes.unlink(missing_ok=True)

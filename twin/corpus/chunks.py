@@ -1,4 +1,4 @@
-"""The chunks of a corpus on disk: how runs are cut into them, which are there, and which of those are as written."""
+"""Chunks of a corpus on disk: how runs are divided into them, and which are there and undamaged."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ CARD = "card"
 
 
 Note = Callable[[str], None]
-"""Told what a user may want to know."""
+"""Function that tells the user something, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkAudit:
-    """whole: with all their runs. short: the last ones of a smaller corpus that has grown. damaged: and what of it."""
+    """State of the chunks that are there. whole: with all their runs. short: the last ones of a smaller corpus that has
+    grown. damaged: the damaged ones, and what is wrong with each."""
 
     whole: frozenset[Chunk]
     short: frozenset[Chunk]
@@ -33,7 +34,8 @@ class ChunkAudit:
 
 @dataclass(frozen=True, slots=True)
 class CorpusSummary:
-    """runs, failed: of the whole corpus. resumed: runs that were there already. The seconds are of this invocation."""
+    """Result of making a corpus. runs, failed: of the whole corpus. resumed: runs that were there already. The seconds
+    are of this invocation."""
 
     runs: int
     failed: int
@@ -43,7 +45,7 @@ class CorpusSummary:
 
 
 def cut(runs: int, chunk_runs: int) -> list[Chunk]:
-    """Runs 0 to runs - 1 in consecutive chunks. Raises BadInput if chunk_runs < 1."""
+    """Divides runs 0 to runs - 1 into consecutive chunks. Raises BadInput if chunk_runs < 1."""
     if chunk_runs < 1:
         raise BadInput(f"chunk_runs must be >= 1, got {chunk_runs}")
     starts = range(0, runs, chunk_runs)
@@ -51,13 +53,13 @@ def cut(runs: int, chunk_runs: int) -> list[Chunk]:
 
 
 def finished(folder: Path, chunks: Iterable[Chunk]) -> set[Chunk]:
-    """The chunks that are in the corpus, damaged or not."""
+    """Chunks that are in the corpus, damaged or not."""
     present = set(os.listdir(folder / CHUNKS))
     return {chunk for chunk in chunks if chunk.name in present}
 
 
 def audit(folder: Path, chunks: Iterable[Chunk]) -> ChunkAudit:
-    """Reads every file of every chunk that is there."""
+    """Reads every file of every chunk that is there, and tells whole, short and damaged chunks apart."""
     whole, short, damaged = set[Chunk](), set[Chunk](), dict[Chunk, str]()
     for chunk in sorted(finished(folder, chunks), key=lambda each: each.number):
         runs = 0
@@ -73,7 +75,7 @@ def audit(folder: Path, chunks: Iterable[Chunk]) -> ChunkAudit:
 
 
 def keep_whole(folder: Path, chunks: Sequence[Chunk], note: Note) -> frozenset[Chunk]:
-    """Removes what is to be simulated again, and says why; what is left."""
+    """Removes the chunks that must be simulated again, and notes why. Returns the others."""
     there = audit(folder, chunks)
     for chunk, why in there.damaged.items():
         note(f"{chunk.name} is damaged ({why}); its {chunk.runs} runs are simulated again")
@@ -82,7 +84,7 @@ def keep_whole(folder: Path, chunks: Sequence[Chunk], note: Note) -> frozenset[C
 
 
 def complete(folder: Path, spec: CorpusSpec) -> CorpusSummary | None:
-    """The summary of a complete corpus of that spec with its card; None if anything is missing."""
+    """Summary of a complete corpus of that spec with its card; None if anything is missing."""
     if not (folder / MANIFEST).exists() or not (folder / CHUNKS).is_dir():
         return None
     manifest = read_manifest(folder)
@@ -93,13 +95,13 @@ def complete(folder: Path, spec: CorpusSpec) -> CorpusSummary | None:
 
 
 def failed_in(folder: Path, chunks: Iterable[Chunk]) -> int:
-    """Runs that failed, of chunks that are not damaged."""
+    """Number of failed runs in chunks that are not damaged."""
     statuses = (read_table(folder / CHUNKS / chunk.name, "runs")["status"].to_pylist() for chunk in chunks)
     return sum(status != "ok" for column in statuses for status in column)
 
 
 def _described(folder: Path) -> str | None:
-    """config_hash of the corpus that its card describes."""
+    """`config_hash` of the corpus that the card describes; None if there is no whole card."""
     try:
         card = json.loads((folder / f"{CARD}.json").read_text())
         return str(card["recipe"]["config_hash"]) if (folder / f"{CARD}.md").exists() else None
@@ -108,7 +110,7 @@ def _described(folder: Path) -> str | None:
 
 
 def require_whole(corpus: Path, chunks: Sequence[Chunk]) -> None:
-    """Raises BadInput for a chunk that is not as it was written, or not all there."""
+    """Raises BadInput for a chunk that is damaged or lacks runs."""
     there = audit(corpus, chunks)
     lacking = dict.fromkeys(there.short, "runs are missing")
     for chunk, why in {**there.damaged, **lacking}.items():

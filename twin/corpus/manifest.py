@@ -1,4 +1,4 @@
-"""What a corpus folder says about itself, and who may write to it."""
+"""Manifest of a corpus folder, and the lock of its writer."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ MANIFEST = "manifest.json"
 CHUNKS = "chunks"
 _LOCK = ".lock"
 DISTINCT = "distinct_runs"
-"""Key of the settings of a corpus with replicates: how many runs come before them."""
+"""Key in the settings of a corpus with replicates: the number of runs before them."""
 _ABOUT = ("chunk_runs", "config_hash")
 """Keys of a manifest that are not hashed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusSpec:
-    """What decides a corpus: equal specs give equal runs. settings: whatever else `make` was built from, as JSON."""
+    """Spec of a corpus: equal specs give equal runs. settings: all other values that `make` depends on, as JSON."""
 
     runs: int
     seed: int
@@ -42,22 +42,22 @@ class CorpusSpec:
             raise BadInput(f"seed must be >= 0, got {self.seed}")
 
     def manifest(self) -> dict[str, Any]:
-        """The spec as JSON values, with the version that writes it and a hash over all of it."""
+        """Returns the spec as JSON values, with the version that writes it and a hash over all of it."""
         body = {"version": VERSION, "runs": self.runs, "seed": self.seed, "space": self.space}
         body = json.loads(json.dumps({**body, "settings": dict(self.settings)}, sort_keys=True))
         return {**body, "config_hash": content_hash(body)}
 
 
 def content_hash(body: Mapping[str, Any]) -> str:
-    """16 hex digits over a JSON value, whatever the order of its keys."""
+    """Hash of a JSON value, 16 hex digits; it does not depend on the order of keys."""
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def open_corpus(folder: Path, spec: CorpusSpec, chunk_runs: int) -> int:
-    """Makes `folder` the corpus of that spec, or finds that it is one, of as many runs or fewer, and lets it grow.
+    """Makes `folder` the corpus of that spec, or continues one that is there, which grows if it has fewer runs.
 
-    Gives the runs a chunk, settled at the first time. Raises BadInput if the folder holds something else, or a corpus
-    of another spec.
+    Returns the runs a chunk, which are fixed when the corpus is begun. Raises BadInput if the folder holds something
+    else, or a corpus of another spec.
     """
     wanted = spec.manifest()
     if (folder / MANIFEST).exists():
@@ -71,20 +71,20 @@ def open_corpus(folder: Path, spec: CorpusSpec, chunk_runs: int) -> int:
 
 
 def _grown(found: Mapping[str, Any], runs: int) -> dict[str, Any]:
-    """The manifest of the same corpus with more runs: which version began it stays told."""
+    """Manifest of a corpus with more runs; the version is still the one that began it."""
     body = {key: value for key, value in found.items() if key not in _ABOUT} | {"runs": runs}
     return {**body, "config_hash": content_hash(body), "chunk_runs": found["chunk_runs"]}
 
 
 def check_corpus(folder: Path, spec: CorpusSpec) -> None:
-    """What `open_corpus` would refuse, told before a Spark is started for it. Writes nothing. Raises BadInput."""
+    """Raises BadInput where `open_corpus` would, before a Spark is started for it. Writes nothing."""
     _refuse_foreign(folder)
     if (folder / MANIFEST).exists():
         _refuse_another(folder, read_manifest(folder), spec.manifest())
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Raises BadInput if there is none, or it is not one."""
+    """Reads the manifest of a corpus folder. Raises BadInput if there is none, or it is damaged."""
     path = folder / MANIFEST
     try:
         found = json.loads(path.read_text())
@@ -100,16 +100,16 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, body: Mapping[str, Any]) -> None:
-    """The file appears whole or not at all."""
+    """Writes a JSON file, which appears whole or not at all."""
     write_text(path, json.dumps(body, indent=2, sort_keys=True) + "\n")
 
 
 @contextmanager
 def sole_writer(folder: Path) -> Iterator[None]:
-    """The corpus folder, made if need be and locked; what a killed writer left half-done in it is removed.
+    """Locks the corpus folder, which is made if need be, and removes the unfinished files of a writer that was killed.
 
-    The lock ends with the process, however it ends. Raises BadInput if another process holds it, or if the folder
-    holds anything but a corpus.
+    The lock ends with the process, however it ends. Raises BadInput if another process holds it, or if the folder holds
+    anything but a corpus.
     """
     _refuse_foreign(folder)
     try:
@@ -160,7 +160,7 @@ def _refuse_another(folder: Path, found: Mapping[str, Any], wanted: Mapping[str,
 
 
 def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """What decides a run and is another in the two, setting by setting."""
+    """Settings by which two manifests differ, so that their runs do: found and wanted value, by name."""
     there, asked = ({key: manifest.get(key) for key in ("space", "seed")} for manifest in (found, wanted))
     for flat, manifest in ((there, found), (asked, wanted)):
         flat |= {f"settings.{key}": value for key, value in dict(manifest.get("settings") or {}).items()}
@@ -170,14 +170,13 @@ def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[st
 
 
 def remove(paths: Iterable[Path]) -> None:
-    """A worker whose job was cancelled may still be writing: renamed first, its folder cannot become a chunk while
-    its files are being removed one by one.
-    """
+    """Removes chunks. Each is renamed first: a worker whose job was cancelled may still be writing, and its folder must
+    not become a chunk while its files are being removed one by one."""
     for path in paths:
         condemned = path.with_name(f".chunk-{uuid.uuid4().hex}.removed")
         try:
             path.rename(condemned)
-        except FileNotFoundError:  # its worker has just finished it
+        except FileNotFoundError:  # its worker has just renamed it
             continue
         if condemned.is_dir():
             shutil.rmtree(condemned, ignore_errors=True)

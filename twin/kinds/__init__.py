@@ -1,1 +1,1 @@
-"""What operators are: a file a kind, with its spec, its traits, its law, its mechanism and its advice."""
+"""Kinds of operators: one file each, with spec, traits, law, mechanism and advice."""

@@ -1,4 +1,4 @@
-"""How old tuples get in windows: what the laws of windowed kinds share."""
+"""Ages of tuples in windows, for the laws of windowed kinds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from twin.windows import US_PER_S, EventWindow, Window
 
 
 class Disorder(NamedTuple):
-    """Event times lie up to disorder_s before arrival, evenly, and sources wait slack_s for what is late."""
+    """Disorder of event times: they lie up to disorder_s before arrival, uniformly, and sources wait slack_s for late
+    ones."""
 
     disorder_s: float = 0.0
     slack_s: float = 0.0
@@ -21,11 +22,11 @@ IN_ORDER = Disorder()
 
 
 class HeldTuples(NamedTuple):
-    """What an operator takes in and its window holds: tuples a second, tuples, distinct groups. [N] each
+    """Input of an operator and content of its window: tuples a second, tuples, distinct groups. [N] each
 
-    With count windows, that is what each replica takes in. Over event time: piece_s: the length of the partial results
-    that come, 0 for none; disorder: of what sources read. bursts_per_s: how often all of it comes, as results of a
-    window do; inf or None if it is spread evenly.
+    With count windows, that is the input of each replica. Over event time: piece_s: the length of the partial results
+    that come, 0 for none; disorder: of the tuples that sources read. bursts_per_s: how often the input comes, all at
+    once, as results of a window do; inf or None if it is spread evenly.
     """
 
     in_per_s: np.ndarray
@@ -39,8 +40,8 @@ class HeldTuples(NamedTuple):
 def group_age_s(window: Window, held: HeldTuples) -> np.ndarray:
     """Mean age, since its arrival, of the oldest tuple of a group. [N]
 
-    In a time window a group has a Poisson number of tuples, one at least, of mean m. They come evenly, or in bursts of
-    a window's results as time windows begin: with one a window all tuples are as old as that.
+    In a time window a group has a Poisson number of tuples, at least one, of mean m. They come evenly, or in bursts
+    that begin with the window: with one burst a window, all tuples are as old as the window is long.
     """
     of_group = held.window_tuples / np.maximum(held.groups, 1e-12)
     if window.policy == "time":
@@ -56,8 +57,8 @@ def group_age_s(window: Window, held: HeldTuples) -> np.ndarray:
 
 
 def _poisson_mean(above_none: np.ndarray) -> np.ndarray:
-    """The mean m of a Poisson number whose mean is this where it is not 0: m / (1 - exp(-m)), by Newton's method from
-    above."""
+    """Mean m of a Poisson number whose mean is `above_none` given that it is not 0: solves m / (1 - exp(-m)) =
+    above_none by Newton's method, from above."""
     mean = np.maximum(np.minimum(above_none, 2.0 * (above_none - 1.0)), 1e-6)
     for _ in range(6):
         none = np.exp(-mean)
@@ -67,13 +68,14 @@ def _poisson_mean(above_none: np.ndarray) -> np.ndarray:
 
 
 def oldest_s(arriving: list[np.ndarray], size_s: np.ndarray) -> np.ndarray:
-    """Mean age of the oldest of tuples drawn from each side, that are up to `size_s` older than on arrival. [3, N]"""
+    """Mean age of the oldest of several tuples, one of each side, that are 0 to `size_s` older than on arrival. [3,
+    N]"""
     older = np.max(arriving, axis=0)
     if len(arriving) == 2:
         apart = np.abs(arriving[0] - arriving[1])
         return np.asarray(older + size_s / 2.0 + np.maximum(size_s - apart, 0.0) ** 3 / (6.0 * size_s**2))
     ages = older
-    for node, weight in zip(*np.polynomial.legendre.leggauss(16), strict=True):  # of P(some tuple is older than that)
+    for node, weight in zip(*np.polynomial.legendre.leggauss(16), strict=True):  # integral of P(some tuple is older)
         beyond = size_s * (1.0 + node) / 2.0
         below = [np.clip((older - age + beyond) / size_s, 0.0, 1.0) for age in arriving]
         ages = ages + weight / 2.0 * size_s * (1.0 - np.prod(below, axis=0))
@@ -81,7 +83,7 @@ def oldest_s(arriving: list[np.ndarray], size_s: np.ndarray) -> np.ndarray:
 
 
 def length_s(window: Window, in_per_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Size and slide in seconds, at that input rate. [N] each"""
+    """Size and slide of a window in seconds, at that input rate. [N] each"""
     if window.policy == "time":
         return np.full_like(in_per_s, window.size), np.full_like(in_per_s, window.slide)
     return window.size / in_per_s, window.slide / in_per_s
@@ -95,10 +97,11 @@ def start_s(window: Window, slide_s: np.ndarray) -> np.ndarray:
 def event_ages_s(
     windows: Sequence[EventWindow], tuples_per_key: Sequence[np.ndarray], disorder: Disorder = IN_ORDER
 ) -> np.ndarray:
-    """What windows over event time add to the ages of their results: rows as in `twin.rates.latency`. [3, N]
+    """Age that windows over event time add to their results, with rows as in `twin.rates.latency`. [3, N]
 
-    tuples_per_key: that a window holds on average, of a Poisson number, of which a result needs one; by window. It
-    leaves once sources have waited, and is as old as the first of its tuples to come, which may be late itself.
+    tuples_per_key: mean number of tuples of a key in a window, by window; the number is Poisson, and a result needs
+    one. A result leaves once sources have waited, and is as old as the first of its tuples to come, which may be late
+    itself.
     """
     weighted, weights = np.zeros((2, *np.shape(tuples_per_key[0]))), 0.0
     for window, mean in zip(windows, np.maximum(tuples_per_key, 1e-6), strict=True):
@@ -113,10 +116,11 @@ def event_ages_s(
 
 
 def _first_s(length_s: float, disorder_s: float, mean: np.ndarray, some: np.ndarray) -> np.ndarray:
-    """When the first of a Poisson number of tuples, one at least, comes, since their window began. [N]
+    """Mean time from a window's beginning to the first of its tuples, a Poisson number that is at least one. [N]
 
-    mean: tuples; some: the chance of one. Without disorder they come evenly: the integral of
-    (exp(-mean x) - exp(-mean)) / some. Else they come at sums of two even times, of which the integral is by parts.
+    mean: of the number of tuples; some: the probability of one at least. Without disorder, tuples come evenly: the
+    integral of (exp(-mean x) - exp(-mean)) / some. Else they come at sums of two uniform times, and the integral is
+    taken piece by piece.
     """
     if disorder_s == 0.0:
         return np.asarray(length_s * (some / mean - np.exp(-mean)) / some)
@@ -131,7 +135,8 @@ def _first_s(length_s: float, disorder_s: float, mean: np.ndarray, some: np.ndar
 
 
 def _sum_of_two(at_s: float, short_s: float, long_s: float) -> float:
-    """The distribution function of the sum of two times, evenly from 0 to either."""
+    """Distribution function, at `at_s`, of the sum of two times that are uniform from 0 to short_s and from 0 to
+    long_s."""
     if at_s <= short_s:
         return at_s**2 / (2.0 * short_s * long_s)
     if at_s <= long_s:

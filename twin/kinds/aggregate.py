@@ -41,23 +41,23 @@ class Aggregate(Windowed):
 
     @property
     def keyed(self) -> bool:
-        """If it groups."""
+        """Whether the aggregate groups its tuples."""
         return self.group_by is not None
 
     @property
     def counted(self) -> int:
-        """Its groups."""
+        """Number of distinct groups."""
         return self.groups
 
     # law -------------------------------------------------------------------------------------------------------------
 
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
-        """The key and the value."""
+        """Columns of the key and the value."""
         key = Columns() if self.group_by is None else Columns.one(self.group_by)
         return key + Columns(doubles=1)
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """A tuple per distinct group and evaluation."""
+        """Flow through the aggregate: one result per distinct group and evaluation."""
         total, together, burst_s = mixing.arriving(inputs, bursts)
         content, fires = content_and_fires(self.window, total, together, burst_s)
         groups = self._distinct(content, mixing)
@@ -66,12 +66,11 @@ class Aggregate(Windowed):
         return Flow(inputs, total, fires * groups, content, fires, groups, often, longest_s)
 
     def _distinct(self, content: np.ndarray, mixing: Mixing) -> np.ndarray:
-        """Expected distinct groups among `content` tuples of groups that are uniform over K values, or spread.
-
-        Of a count window, K are those of its replica: values are dealt to all replicas alike.
+        """Expected distinct groups among `content` tuples of groups that are uniform over K values, or spread. [N]
 
         K (1 - (1 - 1/K)^w) for a count window, which holds exactly w tuples; averaged over a Poisson number of tuples
-        with mean w, as a time window holds, it is K (1 - exp(-w/K)), which is below 1 when windows are often empty.
+        with mean w, as a time window holds, it is K (1 - exp(-w/K)), which is below 1 when windows are often empty. For
+        a count window, K is the number of values of its replica: values are dealt evenly to all replicas.
         """
         if mixing.spread is not None:
             return mixing.spread.distinct(content, mixing.replicas, exactly=self.window.policy == "count")
@@ -84,7 +83,7 @@ class Aggregate(Windowed):
         return np.where(own == 1.0, np.where(content > 0, 1.0, 0.0), several)
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
-        """Older by the oldest of the tuples of a group."""
+        """Ages of the results: those of the input tuples, and the age of the oldest tuple of a group. [3, N]"""
         _, slide_s = length_s(self.window, np.maximum(held.in_per_s, 1e-12))
         group_s = group_age_s(self.window, held)
         return np.asarray(mixed + np.stack([group_s, group_s, start_s(self.window, slide_s)]))
@@ -97,5 +96,5 @@ class Aggregate(Windowed):
 
     @property
     def mechanism(self) -> Grouping:
-        """See OperatorBase."""
+        """Grouping by the operator's window and number of groups."""
         return Grouping(self.window, self.groups)

@@ -1,4 +1,4 @@
-"""What operators share that wait for answers from outside the job, which takes no CPU."""
+"""Asynchronous calls: operators that wait for answers from outside the job, which takes no CPU."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ PerSecond = Annotated[float, Field(gt=0, le=10**9, description="calls a second t
 
 
 class Calling(OperatorBase):
-    """Makes a call for each tuple. Its service is the CPU time of making it and of taking the answer."""
+    """Base of operators that make a call for each tuple. Service is the CPU time of making it and taking the answer."""
 
     runs_alone: ClassVar[bool] = True
 
     @property
     def calls(self) -> Calls:
-        """What it asks of outside."""
+        """Calls to the system outside, one for each tuple."""
         raise NotImplementedError
 
 
 class AsyncIO(Calling, Selective, KeyedOperator):
-    """As Flink's AsyncDataStream: `unordered` answers leave as they come, `ordered` ones as their tuples came."""
+    """Calls a system outside for each tuple, as Flink's AsyncDataStream does: `unordered` answers leave as they come,
+    `ordered` ones in the order of their tuples."""
 
     does: ClassVar[str] = "asks a system outside for each tuple and waits without CPU"
 
@@ -45,10 +46,10 @@ class AsyncIO(Calling, Selective, KeyedOperator):
 
     @property
     def calls(self) -> Calls:
-        """See Calling."""
+        """Calls with the operator's latency, capacity, order and limit."""
         return Calls(self.latency_s, self.latency_scv, self.capacity, self.ordered, self.rate_per_s)
 
     @property
     def mechanism(self) -> Asking:  # type: ignore[override]
-        """See OperatorBase."""
+        """Calls, and the number of tuples that leave for each answer."""
         return Asking(self.calls, self.selectivity)

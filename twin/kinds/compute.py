@@ -19,12 +19,13 @@ Sharing = Literal["auto", "panes", "windows"]
 
 
 class Compute(LateTo, EventTimed):
-    """Builds state from each tuple at once. What it hands over is its configuration (Enorm, Fig. 5).
+    """Builds state by key from each tuple at once. Its configuration decides what it hands over (Enorm, Fig. 5).
 
-    With `partial_s`, partial results of panes of that length, which consolidates merge (5.1): one state a pane, or one
-    for each window (`sharing`; auto: what the cost model finds cheaper, looked at again as the run goes on). With
-    `windows`, a result a key and complete window, at its end (5.2). With neither, every tuple at once (5.4).
-    execute_time_s: of a tuple's service, the user's logic, which is executed once for each state that it belongs to.
+    With `partial_s`, it hands over partial results of panes of that length, which consolidates merge (5.1): one state a
+    pane, or one for each window (`sharing`; auto: the form that the cost model finds cheaper, compared again as the run
+    goes on). With `windows`, it hands over a result for each key and complete window, at its end (5.2). With neither,
+    it hands over every tuple at once (5.4). execute_time_s: the user's logic, which is executed once for each state
+    that a tuple belongs to.
     """
 
     does: ClassVar[str] = "keeps state by key over event time"
@@ -53,33 +54,33 @@ class Compute(LateTo, EventTimed):
 
     @property
     def forms(self) -> tuple[EventWindow, ...]:
-        """See EventTimed."""
+        """Complete windows that it emits."""
         return self.windows
 
     @property
     def hands_over(self) -> str:
-        """See OperatorBase."""
+        """Kind of output: partial results, complete windows, or tuples."""
         if self.partial_s is not None:
             return "partials"
         return "windows" if self.windows else "tuples"
 
     @property
     def piece_s(self) -> float:
-        """See OperatorBase."""
+        """Length of the partial results that it hands over, in seconds; 0 if it hands over none."""
         return self.partial_s or 0.0
 
     @property
     def one_to_one(self) -> bool:
-        """See OperatorBase."""
+        """Whether each tuple leaves as one, at once: it keeps no window."""
         return self.hands_over == "tuples"
 
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
-        """Tuples as they came, or a key and its value."""
+        """Columns of the output: those of the input tuples, or a key and its value."""
         eager = self.hands_over == "tuples"
         return super(EventTimed, self).columns_out(inputs) if eager else super().columns_out(inputs)
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """A result a key and pane, or window; whatever the form, as a rate a second."""
+        """Flow through the compute: a result for each key and pane, or window; in any form, as a rate a second."""
         if self.hands_over == "tuples":
             return super().through(inputs, bursts, mixing)
         total, together, burst_s = mixing.arriving(inputs, bursts)
@@ -93,7 +94,8 @@ class Compute(LateTo, EventTimed):
         return Flow(inputs, total, out, held, often, groups, np.minimum(often, together), burst_s)
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
-        """Older by the oldest tuple of a key in a complete window; a partial one ages where it is merged."""
+        """Ages of the results: in a complete window, older by the oldest tuple of a key; partial results age where they
+        are merged. [3, N]"""
         if not self.windows:
             return mixed
         a_second = held.in_per_s / self.keys
@@ -102,7 +104,7 @@ class Compute(LateTo, EventTimed):
 
     @property
     def mechanism(self) -> Computing:
-        """See OperatorBase."""
+        """Computing with the operator's windows, form, costs and size of state."""
         return Computing(
             self.partial_s, self.windows, self.sharing, self.execute_time_s, self.state_bytes_per_key, self.late_to
         )

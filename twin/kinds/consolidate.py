@@ -39,16 +39,17 @@ class Consolidate(EventTimed):
 
     @property
     def forms(self) -> tuple[EventWindow, ...]:
-        """See EventTimed."""
+        """Complete windows that it forms."""
         return self.windows
 
     @property
     def hands_over(self) -> str:
-        """See OperatorBase."""
+        """Kind of output: complete windows."""
         return "windows"
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """Keys in a window, from those of partial results as long as its windows allow."""
+        """Flow through the consolidate: results for the keys in each window, whose partial results are of the given
+        length, or else of the longest that its windows allow."""
         total, _, burst_s = mixing.arriving(inputs, bursts)
         each = [self.distinct(tuples) for tuples in self._tuples(total, max(mixing.pieces_s, default=0.0))]
         a_second = [US_PER_S / window.every_us for window in self.windows]
@@ -60,24 +61,26 @@ class Consolidate(EventTimed):
 
     @property
     def _pane_us(self) -> int:
-        """The longest pieces that make up all of its windows."""
+        """Length of the longest pieces that make up all of its windows."""
         return math.gcd(*(us for window in self.windows for us in (window.length_us, window.every_us)))
 
     def _tuples(self, partials_per_s: np.ndarray, piece_s: float) -> list[np.ndarray]:
-        """Tuples that windows must hold, for `partials_per_s` partial results of `piece_s` seconds. By window [N]"""
+        """Expected tuples in each window, from `partials_per_s` partial results of `piece_s` seconds each. By window
+        [N]"""
         piece_us = piece_s * US_PER_S or self._pane_us
-        seen = np.minimum(partials_per_s * piece_us / US_PER_S / self.keys, 1.0 - 1e-9)  # of its keys, by a piece
+        seen = np.minimum(partials_per_s * piece_us / US_PER_S / self.keys, 1.0 - 1e-9)  # share of keys in a piece
         of_piece = -self.keys * np.log1p(-seen)
         return [of_piece * (window.length_us / piece_us) for window in self.windows]
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
-        """Older by the oldest tuple of a key in its window; partial results have aged in no other."""
+        """Ages of the results: older by the oldest tuple of a key in its window, as partial results have not aged
+        before. [3, N]"""
         per_key = [each / self.keys for each in self._tuples(held.in_per_s, held.piece_s)]
         return np.asarray(mixed + event_ages_s(self.windows, per_key, held.disorder))
 
     @property
     def mechanism(self) -> Consolidating:
-        """See OperatorBase."""
+        """Consolidating with the operator's windows, costs and size of state."""
         return Consolidating(
             self.windows, self.merge_time_s, self.results_per_key, self.state_bytes_per_key, self.combined
         )

@@ -1,4 +1,5 @@
-"""What operators share that keep state by key over event time: key groups, distinct keys, and the size of a state."""
+"""Base classes of operators with state by key over event time: key groups, distinct keys, size of a state, late
+records."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ NEXT_TO_NONE = 1e-9
 
 
 class LateTo(OperatorBase):
-    """Late records may go to a consumer of their own."""
+    """Base of operators whose late records may go to a consumer of their own."""
 
     late_to: Annotated[
         str | None,
@@ -27,11 +28,11 @@ class LateTo(OperatorBase):
     ] = None
 
     def share_to(self, consumer: str) -> float:
-        """See OperatorBase. The share of late records is not known beforehand, so it is taken as almost none."""
+        """Share of the output that goes to a consumer. The share of late records is unknown beforehand: almost none."""
         return NEXT_TO_NONE if consumer == self.late_to else 1.0
 
     def why_not_to(self, consumers: Sequence[str]) -> str:
-        """See OperatorBase."""
+        """Says what is wrong with the consumers where late records have one of their own; empty if nothing is."""
         if self.late_to is None:
             return ""
         if self.late_to not in consumers:
@@ -40,8 +41,8 @@ class LateTo(OperatorBase):
 
 
 class EventTimed(KeyedOperator):
-    """State by key over event time. Its key groups are the partitions of its attribute, so that many replicas can share
-    its work; one key group: an operator that cannot be split."""
+    """Base of operators with state by key over event time. Key groups are the partitions of the key, so that many
+    replicas can share the work; an operator with one key group cannot be split."""
 
     needs_event_time: ClassVar[bool] = True
 
@@ -60,21 +61,21 @@ class EventTimed(KeyedOperator):
 
     @property
     def forms(self) -> tuple[EventWindow, ...]:
-        """The complete windows that it emits."""
+        """Complete windows that it emits."""
         return ()
 
     @property
     def memory_s(self) -> float:
-        """See OperatorBase."""
+        """Length of the longest window, in seconds; 0 without windows."""
         return max((window.length_s for window in self.forms), default=0.0)
 
     @property
     def keyed(self) -> bool:
-        """Always."""
+        """Always true: state is kept by key."""
         return True
 
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
-        """A key and its value."""
+        """Columns of a key and its value."""
         return Columns(ints=1, doubles=1)
 
     def distinct(self, tuples: np.ndarray) -> np.ndarray:

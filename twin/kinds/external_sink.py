@@ -1,4 +1,4 @@
-"""A sink that writes to a system outside, which bears so much and no more."""
+"""External sinks: they write to a system outside, which takes a limited load."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from twin.kinds.mechanism import Writing
 
 
 class ExternalSink(Calling):
-    """Where results arrive once the system outside has acknowledged them: `rate_per_s` of all replicas at most, or
-    `capacity` at a time of each. What it does not take holds the job up."""
+    """Sink where results arrive once a system outside has acknowledged them. The system takes at most `rate_per_s` from
+    all replicas, or `capacity` at a time from each; a result that it does not take blocks the job."""
 
     is_sink: ClassVar[bool] = True
     does: ClassVar[str] = "writes the results to a system outside that bears so much"
@@ -41,10 +41,10 @@ class ExternalSink(Calling):
 
     @property
     def calls(self) -> Calls:
-        """See Calling."""
+        """Writes to the system outside, with their latency and limits."""
         return Calls(self.latency_s, self.latency_scv, self.capacity, False, self.rate_per_s)
 
     @property
     def mechanism(self) -> Writing:
-        """See OperatorBase."""
+        """Writing, by its calls."""
         return Writing(self.calls)

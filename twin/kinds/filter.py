@@ -1,4 +1,4 @@
-"""Filters."""
+"""Filters, which pass a share of the tuples."""
 
 from __future__ import annotations
 

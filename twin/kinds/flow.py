@@ -1,4 +1,4 @@
-"""How a window's tuples are spread over distinct groups, where these are not all alike or not of one replica each."""
+"""Flow through an operator: its inputs, its rates, and the spread of a window's tuples over distinct groups."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 
 
 class KeySpread(NamedTuple):
-    """Strata of groups that are alike, K of them: shares of the input, and numbers of groups.
+    """Frequencies of distinct groups, in K strata of equally frequent ones. shares: of the input, by stratum; values:
+    number of groups, by stratum.
 
-    places: replicas that take a group's tuples, if there are as many, and emit results of it: 1 of tuples dealt by key,
-    2 of two choices, all (inf) of tuples dealt otherwise, ungrouped ones too.
+    places: number of replicas that take a group's tuples, if there are as many, and emit results of it: 1 if tuples are
+    dealt by key, 2 with two choices, all (inf) if they are dealt otherwise or have no group.
     """
 
     shares: np.ndarray
@@ -21,17 +22,18 @@ class KeySpread(NamedTuple):
     places: float = 1.0
 
     def distinct(self, content: np.ndarray, replicas: np.ndarray | float, *, exactly: bool = False) -> np.ndarray:
-        """Groups of which a window has a tuple [N], and results that one evaluation has.
+        """Expected results of one evaluation: groups of which a window has a tuple, on each replica that takes them.
+        [N]
 
-        content: tuples; exactly so many, of a count window, of which each replica has its own, or a Poisson number,
-        of a time window, whose replicas count together.
+        content: number of tuples; exactly so many in a count window, of which each replica has its own; else the mean
+        of a Poisson number, as in a time window, whose replicas count together.
         """
         return np.asarray(self.by_stratum(content, replicas, exactly=exactly).sum(axis=0))
 
     def by_stratum(self, content: np.ndarray, replicas: np.ndarray | float, *, exactly: bool = False) -> np.ndarray:
-        """The same of each stratum. [K, N]"""
+        """Expected results of one evaluation, by stratum (see `distinct`). [K, N]"""
         values = self.values[:, None] * np.minimum(np.atleast_1d(replicas), self.places)
-        each = self.shares[:, None] / values  # the chance of a group
+        each = self.shares[:, None] / values  # probability of a group
         if not exactly:
             return np.asarray(-values * np.expm1(-np.asarray(content)[None] * each))
         own = values / replicas
@@ -44,11 +46,10 @@ class KeySpread(NamedTuple):
 class OperatorRates:
     """Expected flow through one operator (all replicas together), in steady state.
 
-    in_per_s: tuples taken in, all inputs together (a source: what arrives at its broker). out_per_s: tuples emitted,
-    counted once however many consumers there are. The rest is 0 for operators without a window:
-    window_tuples: content at an evaluation, all sides of a join. fires_per_s: evaluations.
-    groups_per_fire: distinct groups in the content (aggregates; 1 without group-by). state_tuples: tuples held at the
-    fullest moment, which is the evaluation.
+    in_per_s: tuples taken in, all inputs together (a source: arrivals at its broker). out_per_s: tuples emitted,
+    counted once however many consumers there are. The rest is 0 for operators without a window: window_tuples: content
+    at an evaluation, all sides of a join. fires_per_s: evaluations a second. groups_per_fire: distinct groups in the
+    content (aggregates; 1 without group-by). state_tuples: tuples held at the fullest moment, which is the evaluation.
     """
 
     in_per_s: float
@@ -60,10 +61,10 @@ class OperatorRates:
 
 
 class Flow(NamedTuple):
-    """`OperatorRates` as arrays, one entry a set of source rates; inputs_per_s has one array an input stream.
+    """`OperatorRates` as arrays, one entry per set of source rates [N]; inputs_per_s has one array per input stream.
 
     bursts_per_s: how often the output comes, all at once, as window evaluations emit it; inf if it is spread evenly.
-    burst_s: how long a burst takes once operators on its way have worked it off, one tuple after the other.
+    burst_s: seconds over which a burst is spread, as operators on its way work it off tuple by tuple.
     """
 
     inputs_per_s: tuple[np.ndarray, ...]
@@ -77,14 +78,14 @@ class Flow(NamedTuple):
 
 
 class Mixing(NamedTuple):
-    """How the tuples that come mix.
+    """How an operator's inputs mix, and how they reach its replicas.
 
-    by_chance: of which side the tuples of a count window are is random, so of all pairs in it some are of a tuple with
-    itself. burst_s: how long the longest of the bursts takes to come. services_s: by input; none, and they take no
-    time. passed: by input, the operator's `passed_from`; none, if that is not known. replicas: of the operator, each
-    with a count window of its own. whole: by input, whether each replica gets all of it; none, if none does. pieces_s:
-    by input, the length of the partial results that it is of. spread: of keys that are not all alike. The others: as in
-    `twin.flow.Channels`.
+    by_chance: whether the side of each tuple in a count window is random, so that some of all pairs in it are of a
+    tuple with itself. burst_s: seconds over which the longest burst comes. services_s: CPU seconds a tuple, by input;
+    empty: 0. passed: the operator's `passed_from`, by input; empty if unknown. replicas: of the operator, each with a
+    count window of its own. whole: whether each replica gets all of an input, by input; empty: of none. pieces_s:
+    length of the partial results of an input, by input. spread: of keys that are not equally frequent. The others are
+    those of `twin.flow.Channels`.
     """
 
     by_chance: bool = False
@@ -102,7 +103,8 @@ class Mixing(NamedTuple):
     def arriving(
         self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Tuples and bursts a second of all inputs together, and the seconds of work of a burst. [N] each"""
+        """Tuples a second and bursts a second of all inputs together, and the seconds that a burst takes: at least the
+        operator's work on it. [N] each"""
         total = np.sum(inputs, axis=0)
         together = np.sum(bursts, axis=0)
         none = np.zeros_like(total)
@@ -112,4 +114,4 @@ class Mixing(NamedTuple):
 
 
 MIXED = Mixing()
-"""The mixing of inputs in Costream's definitions."""
+"""Mixing of inputs in Costream's definitions."""

@@ -18,15 +18,15 @@ from twin.kinds.operator import KeyedOperator, Name
 Bound = Annotated[float, Field(ge=-(10**6), le=10**6)]
 
 POINTS = 16
-"""How many delays between tuples out of order stand for their distribution, on each side of 0."""
+"""Number of delays between tuples out of order that stand for their distribution, on each side of 0."""
 
 
 class IntervalJoin(LateTo, KeyedOperator):
-    """Emits a tuple for each pair of tuples a of `left` and b of `right` that have the same key and
-    a.time + lower_s <= b.time <= a.time + upper_s, as soon as both are there: Flink's interval join. Over processing
-    time, the time of a tuple is when its service begins. Over event time, a result has the later of the two times, and
-    a tuple that the watermark has passed is late. Tuples are stored while a partner can still come. All keys are
-    equally frequent."""
+    """Emits a tuple for each pair of tuples a of `left` and b of `right` that have the same key and a.time + lower_s <=
+    b.time <= a.time + upper_s, as soon as both are there: Flink's interval join. Over processing time, the time of a
+    tuple is the beginning of its service. Over event time, a result has the later of the two times, and a tuple that
+    the watermark has passed is late. Tuples are stored while a partner can still come. All keys are equally
+    frequent."""
 
     joins: ClassVar[bool] = True
     runs_alone: ClassVar[bool] = True
@@ -61,31 +61,31 @@ class IntervalJoin(LateTo, KeyedOperator):
 
     @property
     def keyed(self) -> bool:
-        """Always: matches have the same key."""
+        """Always true: matches have the same key."""
         return True
 
     @property
     def needs_event_time(self) -> bool:  # type: ignore[override]
-        """See OperatorBase."""
+        """Whether tuples meet by event time."""
         return self.time == "event"
 
     @property
     def hands_over(self) -> str:
-        """See OperatorBase."""
+        """Kind of output: pairs over event time, or results without event time."""
         return "pairs" if self.time == "event" else "untimed"
 
     @property
     def memory_s(self) -> float:
-        """See OperatorBase."""
+        """Longest time for which a tuple is stored, in seconds."""
         return max(self.upper_s, -self.lower_s)
 
     @property
     def if_unlike(self) -> str:
-        """See OperatorBase."""
+        """Error of the law, in words: it takes keys as equally frequent."""
         return f"that frequent keys of {self.name} have more matches"
 
     def why_not_from(self, producers: Sequence[str]) -> str:
-        """See OperatorBase."""
+        """Says that the inputs are not `left` and `right`; empty if they are."""
         if sorted(producers) == sorted((self.left, self.right)):
             return ""
         return f"joins {self.left!r} with {self.right!r}, but its inputs are {', '.join(producers)}; make them agree"
@@ -93,7 +93,7 @@ class IntervalJoin(LateTo, KeyedOperator):
     # law -------------------------------------------------------------------------------------------------------------
 
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
-        """The columns of both inputs, with one copy of the key."""
+        """Columns of both inputs, with one copy of the key."""
         return joined_columns(inputs, self.key_type)
 
     @property
@@ -102,12 +102,13 @@ class IntervalJoin(LateTo, KeyedOperator):
         return max(self.upper_s, 0.0), max(-self.lower_s, 0.0)
 
     def _sides(self, inputs: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Left and right, from inputs that are in the order of their producers' names."""
+        """Left and right input, from inputs that are in the order of their producers' names."""
         first, second = inputs[0], inputs[-1]
         return (first, second) if self.left < self.right else (second, first)
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """Pairs of Poisson streams a second: rate_a rate_b (upper - lower) / keys. A side sent to all counts once."""
+        """Flow through the join: rate_a rate_b (upper - lower) / keys pairs a second, of Poisson streams. A side that
+        all replicas get counts once."""
         total, together, burst_s = mixing.arriving(inputs, bursts)
         whole = mixing.whole or (False,) * len(inputs)
         once = tuple(rate / (mixing.replicas if all_ else 1.0) for rate, all_ in zip(inputs, whole, strict=True))
@@ -118,9 +119,12 @@ class IntervalJoin(LateTo, KeyedOperator):
         return Flow(inputs, total, out, held + none, none, none, np.where(together < out, together, np.inf), burst_s)
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
-        """The age of the older of the two: the right tuple comes D after the left one, D is uniform between the bounds,
-        and the earlier tuple has aged by |D| meanwhile. Over event time it was born D before, whichever comes last; of
-        tuples out of order, D and the difference of two uniform delays."""
+        """Age of the older of the two tuples of a result. [3, N]
+
+        The right tuple comes D after the left one, with D uniform between the bounds, and the earlier tuple has aged by
+        |D| meanwhile. Over event time, its event time is D earlier, whichever comes last; of tuples out of order, the
+        times between arrivals are D plus the difference of two uniform delays.
+        """
         left, right = self._sides((arriving[:, 0], arriving[:, -1]))
         if self.time == "processing":
             return self._oldest_s(left, right, 0.0)
@@ -128,7 +132,7 @@ class IntervalJoin(LateTo, KeyedOperator):
         return np.asarray(np.mean([self._oldest_s(right, left, sign * s) for s in later_s for sign in (-1, 1)], axis=0))
 
     def _oldest_s(self, left: np.ndarray, right: np.ndarray, later_s: float) -> np.ndarray:
-        """later_s: by how much more than D the right tuple comes later."""
+        """Mean age of the older tuple, if the right one comes D + later_s after the left one. [3, N]"""
         lower_s, upper_s = self.lower_s + later_s, self.upper_s + later_s
         later, sooner = (
             _older_s(left, right, max(lower_s, 0.0), max(upper_s, 0.0)),
@@ -140,13 +144,13 @@ class IntervalJoin(LateTo, KeyedOperator):
 
     @property
     def mechanism(self) -> Meeting:
-        """See OperatorBase."""
+        """Meeting by the operator's bounds and keys."""
         return Meeting(self.left, self.lower_s, self.upper_s, self.keys, self.time == "event", self.late_to)
 
     # advice ----------------------------------------------------------------------------------------------------------
 
     def why_silent(self, taken: int, came: int) -> str:
-        """Nothing met."""
+        """Says that no two tuples matched."""
         return (
             f"{self.name!r} took in {taken} tuples of {self.keys} keys, but no two of them matched within its bounds; "
             "see that both inputs get tuples, widen the bounds or run longer"
@@ -154,6 +158,6 @@ class IntervalJoin(LateTo, KeyedOperator):
 
 
 def _older_s(early: np.ndarray, late: np.ndarray, least_s: float, most_s: float) -> np.ndarray:
-    """The integral of max(early + d, late) over d from least_s to most_s. [3, N]"""
+    """Integral of max(early + d, late) over d from least_s to most_s. [3, N]"""
     from_s = np.clip(late - early, least_s, most_s)
     return np.asarray(late * (from_s - least_s) + early * (most_s - from_s) + (most_s**2 - from_s**2) / 2.0)

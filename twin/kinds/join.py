@@ -1,4 +1,4 @@
-"""Which tuples of several sides meet in a join's window, as the law of joins expects. All arrays are [N]."""
+"""Windowed joins, and their law: expected matches of the tuples of several sides in a window. All arrays are [N]."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ def stalling(
     fires: np.ndarray,
     matches: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Content, evaluations a second and matches each of a join with a time window that its own results block. [N] each
+    """Content, evaluations a second, and matches per evaluation of a join with a time window whose own results block
+    it. [N] each
 
-    Blocked for longer than a slide s, it takes tuples only from when it is let go to the next evaluation: for a time t
-    that is anything from 0 to s, s / 2 on average, and the share b of all time. Tuples come in bunches then, one every
-    s / 2b, of which a run sees two at least. Matches grow with the product of what a bunch has of the sides: where both
-    fill their channels, with E[t^2] / E[t] = 2 s / 3; of a side that brings next to nothing, a bunch takes all that has
-    come, which leaves s / 2. Evenly they would grow with b times the window's size.
+    Blocked for longer than a slide s, the join takes tuples only from its release to the next evaluation: for a time t
+    that is uniform from 0 to s, s / 2 on average, and the share b of all time. Tuples come in bunches then, one every s
+    / 2b, of which a run sees at least two. Matches grow with the product of the sides' tuples in a bunch: where both
+    sides fill their channels, with E[t^2] / E[t] = 2 s / 3; of a side that brings next to nothing, a bunch takes all
+    that has come, which leaves s / 2. If tuples came evenly, matches would grow with b times the window's size instead.
     """
     assert mixing.stalls_s is not None
     stalled = mixing.stalls_s > 0
@@ -46,9 +47,9 @@ def stalling(
 def combinations(
     window: Window, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], content: np.ndarray, mixing: Mixing
 ) -> np.ndarray:
-    """Expected product of the tuples of all sides in a window.
+    """Expected product of the numbers of tuples of all sides in a window. [N]
 
-    Of three and more sides, streams count as well mixed: the sides of a count window of w tuples are multinomial, so
+    With three and more sides, streams count as well mixed: the sides of a count window of w tuples are multinomial, so
     the product falls short of that of the means by (1 - 1/w) (1 - 2/w) ...; those of a time window are independent.
     """
     if len(inputs) == 2:
@@ -69,11 +70,11 @@ def pairs(
     content: np.ndarray,
     mixing: Mixing = MIXED,
 ) -> np.ndarray:
-    """Expected product of the tuples of both sides in a window.
+    """Expected product of the numbers of tuples of both sides in a window. [N]
 
-    A count window under bursts slides over runs of b tuples of one side and m of the other, in turn; a pair k apart
-    is of both sides with probability 2 min(k, b, m, b + m - k) / (b + m), k modulo b + m. Of a burst above the credits
-    of its channel, the rest comes at the pace of the join, mixed with what comes of the other side meanwhile.
+    A count window under bursts slides over runs of b tuples of one side and m of the other, in turn; a pair k apart is
+    of both sides with probability 2 min(k, b, m, b + m - k) / (b + m), k modulo b + m. The part of a burst above the
+    credits of its channel comes at the pace of the join, mixed with tuples of the other side that come meanwhile.
     """
     total = inputs[0] + inputs[1]
     left = content * np.divide(inputs[0], total, out=np.zeros_like(total), where=total > 0)
@@ -88,7 +89,7 @@ def pairs(
     runs = [np.divide(rate, often, out=np.ones_like(rate), where=often > 0) for rate in inputs]
     burst, other = np.where(bursting, runs[0], runs[1]), np.where(bursting, runs[1], runs[0])
     used = [rate * each_s for rate, each_s in zip(inputs, mixing.services_s or (0.0, 0.0), strict=True)]
-    among = np.minimum(np.where(bursting, used[1], used[0]), 0.9)  # what a tuple at pace meets
+    among = np.minimum(np.where(bursting, used[1], used[0]), 0.9)  # utilisation by the other side
     spread = np.maximum(burst - mixing.credits, 0.0)
     meanwhile = np.minimum(spread * among / (1.0 - among), other)
     whole, rest = np.maximum(burst - spread, 1e-9), np.maximum(other - meanwhile, 1e-9)
@@ -102,8 +103,8 @@ def pairs(
 def _alternating(size: float, period: np.ndarray, shorter: np.ndarray) -> np.ndarray:
     """Sum over k < size of (size - k) 2 min(k, m, P - k) / P, k modulo the period P, with the shorter run m. [N]
 
-    The sum is the trapezoidal rule for the integral of the same, which is a cubic in the rest of size / P and off by
-    a sixth of the last term; where runs are not whole numbers, nearly so.
+    It is the trapezoidal rule for the integral of the same, which is a cubic in the rest of size / P, less a sixth of
+    the last term; this is exact for whole runs, and nearly so for others.
     """
     periods, rest = np.divmod(size, period)
     in_one = shorter * (period - shorter)  # integral of min(k, m, P - k) over a period; it is symmetrical
@@ -113,7 +114,7 @@ def _alternating(size: float, period: np.ndarray, shorter: np.ndarray) -> np.nda
 
 
 class Join(Windowed):
-    """Joins its two or more inputs at each evaluation of their common window: one tuple of each a match.
+    """Joins its two or more inputs at each evaluation of their common window: a match has one tuple of each.
 
     Either `selectivity`, matches / (|W1| |W2| ...) (Costream, Definition 7), or `amplification`, output tuples per
     input tuple as measured on a running engine, where the window contents are unknown.
@@ -138,7 +139,7 @@ class Join(Windowed):
 
     @property
     def keyed(self) -> bool:
-        """Always: matches have the same key."""
+        """Always true: matches have the same key."""
         return True
 
     @property
@@ -149,11 +150,11 @@ class Join(Windowed):
     # law -------------------------------------------------------------------------------------------------------------
 
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
-        """The columns of all inputs, with one copy of the key."""
+        """Columns of all inputs, with one copy of the key."""
         return joined_columns(inputs, self.key_type)
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """The matches of each evaluation."""
+        """Flow through the join: the matches of each evaluation."""
         if self.window.policy == "count" and self.amplification is None and np.any(np.asarray(mixing.replicas) > 1.0):
             return self._of_replicas(inputs, bursts, mixing)
         total, _, burst_s = mixing.arriving(inputs, bursts)
@@ -169,7 +170,8 @@ class Join(Windowed):
         return Flow(inputs, total, fires * matches, content, fires, none, np.minimum(fires, seldom), longest_s)
 
     def _of_replicas(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """Of count windows that each replica has of its own: of what comes to it, as keys are dealt to all alike.
+        """Flow through a join whose replicas each have a count window of their own, of the tuples that they get. Keys
+        are dealt evenly to the replicas.
 
         A pair of tuples of dealt sides that meet on one of R replicas is R times as likely to match.
         """
@@ -188,11 +190,11 @@ class Join(Windowed):
         )
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
-        """The oldest of tuples drawn at random from the window, one a side, plus the older side's age."""
+        """Age of the oldest of tuples drawn at random from the window, one a side, plus the older side's age. [3, N]"""
         size_s, slide_s = length_s(self.window, np.maximum(held.in_per_s, 1e-12))
         sides = arriving.shape[1]
         ages = oldest_s(list(arriving.swapaxes(0, 1)), size_s)
-        filling_s = sides / (sides + 1.0) * (size_s - slide_s)  # matches grow with that power of the content
+        filling_s = sides / (sides + 1.0) * (size_s - slide_s)  # matches grow with content ^ sides
         ages[2] = arriving[2].max(axis=0) + start_s(self.window, slide_s) + filling_s
         return ages
 
@@ -204,19 +206,19 @@ class Join(Windowed):
 
     @property
     def mechanism(self) -> Matching:
-        """See OperatorBase."""
-        if self.selectivity == 0.0:  # which no number of keys gives
+        """Matching within the operator's window."""
+        if self.selectivity == 0.0:  # no number of keys gives this selectivity
             return Matching(self.window, None, 0.0)
         return Matching(self.window, self.selectivity, self.amplification)
 
     # measured, and varied --------------------------------------------------------------------------------------------
 
     def measured_as(self, results_per_input: float) -> dict[str, Any]:
-        """See OperatorBase."""
+        """Amplification that makes the join emit that many tuples per input tuple."""
         return {"selectivity": None, "amplification": results_per_input}
 
     def lowered(self, factor: float) -> Self:
-        """See OperatorBase."""
+        """Copy whose selectivity is multiplied by `factor`; the join itself if it has an amplification."""
         if self.selectivity is None:
             return self
         return self.model_copy(update={"selectivity": self.selectivity * factor})
@@ -224,7 +226,8 @@ class Join(Windowed):
     # advice ----------------------------------------------------------------------------------------------------------
 
     def crowded(self, sides: int, zipf: float) -> str:
-        """A warning that its selectivity is higher than the share of pairs in the same key group."""
+        """Warns of a selectivity above the share of pairs in the same key group. sides: number of inputs; zipf: skew of
+        the key groups."""
         if self.key_groups is None or self.selectivity is None:
             return ""
         most = float(np.sum(zipf_shares(self.key_groups, zipf) ** sides))
@@ -236,7 +239,7 @@ class Join(Windowed):
         )
 
     def why_silent(self, taken: int, came: int) -> str:
-        """Nothing matched, or nothing came of one side."""
+        """Says that nothing matched, or that one side got nothing."""
         return (
             f"{self.name!r} took in {taken} tuples and nothing came out; see that all of its inputs get tuples, raise "
             "its selectivity, or, if it cannot keep up, give it more CPU"

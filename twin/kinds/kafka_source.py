@@ -1,4 +1,4 @@
-"""A source whose topic has so many partitions: no two replicas read the same one."""
+"""Kafka sources: no two replicas read the same partition of a topic."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from twin.kinds.source import Source
 
 
 class KafkaSource(Source):
-    """As a source, but replicas read whole partitions: more replicas than partitions are idle, and where partitions
-    cannot be shared evenly some replicas read more than others."""
+    """Source whose replicas read whole partitions: more replicas than partitions are idle, and where partitions cannot
+    be shared evenly some replicas read more than others."""
 
     does: ClassVar[str] = "reads the partitions of a topic"
     costs_like: ClassVar[str] = "source"
@@ -21,5 +21,5 @@ class KafkaSource(Source):
 
     @property
     def parts(self) -> int:
-        """Its partitions."""
+        """Number of partitions of the topic."""
         return self.partitions

@@ -12,8 +12,8 @@ from twin.kinds.mechanism import Remembering
 
 
 class KeyedState(Map):
-    """As a map, with a state for each key, which lives for `ttl_s` after the key's last tuple (Flink's state TTL), or
-    for ever. Keys are alike; where key groups are skewed (`workload.keys`), within each."""
+    """Map with a state for each key, which lives for `ttl_s` after the key's last tuple (Flink's state TTL), or for
+    ever. Keys are equally frequent; where key groups are skewed (`workload.keys`), those of each group."""
 
     does: ClassVar[str] = "keeps a state for each key until it has been silent for long enough"
     costs_like: ClassVar[str] = "map"
@@ -32,16 +32,17 @@ class KeyedState(Map):
 
     @property
     def if_unlike(self) -> str:
-        """See OperatorBase."""
+        """Error of the law, in words: it takes keys as equally frequent."""
         return f"that of unlike keys fewer live in {self.name}"
 
     def state_bytes(self, in_per_s: np.ndarray, horizon_s: float) -> np.ndarray:
-        """Keys of which a tuple came within the time to live, or the run: K (1 - exp(-rate ttl / K))."""
+        """State of all replicas, in bytes: of K keys, those with a tuple within the time to live, or the run: K (1 -
+        exp(-rate ttl / K)). [N]"""
         span_s = horizon_s if self.ttl_s is None else min(self.ttl_s, horizon_s)
         each = np.minimum(in_per_s * min(span_s, 1e9) / self.keys, 700.0)
         return np.asarray(-self.keys * np.expm1(-each) * self.state_bytes_per_key)
 
     @property
     def mechanism(self) -> Remembering:  # type: ignore[override]
-        """See OperatorBase."""
+        """Remembering for the time to live."""
         return Remembering(self.selectivity, self.ttl_s, self.state_bytes_per_key)

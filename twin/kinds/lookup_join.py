@@ -13,7 +13,8 @@ from twin.kinds.operator import Fraction
 
 
 class LookupJoin(AsyncIO):
-    """A call for a tuple whose row is not in the cache; one that is there is answered after `hit_latency_s`."""
+    """Calls a table outside for a tuple whose row is not in the cache; one that is there is answered after
+    `hit_latency_s`."""
 
     does: ClassVar[str] = "looks tuples up in a table outside, through a cache"
 
@@ -25,7 +26,7 @@ class LookupJoin(AsyncIO):
 
     @property
     def calls(self) -> Calls:
-        """Hits among them; misses are spread evenly over all tuples."""
+        """Calls with the hits of the cache among them; misses are spread evenly over all tuples."""
         misses = 1.0 - self.hit_ratio
         rate_per_s = None if self.rate_per_s is None or not misses else self.rate_per_s / misses
         return replace(super().calls, rate_per_s=rate_per_s, hit_ratio=self.hit_ratio, hit_s=self.hit_latency_s)

@@ -1,4 +1,4 @@
-"""Maps and flat maps."""
+"""Maps and flat maps, which turn each tuple into others."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ class Map(Selective, KeyedOperator):
     ] = ()
 
     def kept(self, attributes: frozenset[str]) -> frozenset[str]:
-        """What it says that it passes."""
+        """Attributes that the operator passes unchanged (the field `passes`)."""
         return attributes & frozenset(self.passes)

@@ -1,4 +1,4 @@
-"""What a replica of an operator does with tuples, as data: `twin.wiring.mechanisms` makes the logic that does it."""
+"""Work of an operator's replica on tuples, as data: `twin.wiring.mechanisms` makes the logic that does it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Selecting:
-    """Passes `selectivity` tuples on for each that comes; at most one each if it `thins`."""
+    """Passes `selectivity` tuples on for each input tuple; at most one each if it `thins`."""
 
     selectivity: float
     thins: bool
@@ -24,7 +24,7 @@ class Selecting:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """At each evaluation of its window, one tuple per distinct group in it. groups: over all replicas."""
+    """Emits one tuple per distinct group at each evaluation of its window. groups: number over all replicas."""
 
     window: Window
     groups: int
@@ -32,9 +32,9 @@ class Grouping:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """At each evaluation of its window, one tuple per match of tuples of all inputs.
+    """Emits one tuple per match of tuples of all inputs at each evaluation of its window.
 
-    Either the share of all combinations that match, or results per input tuple.
+    Either selectivity, the share of all combinations that match, or amplification, results per input tuple, is given.
     """
 
     window: Window
@@ -45,7 +45,8 @@ class Matching:
 @dataclass(frozen=True, slots=True)
 class Meeting:
     """Emits a tuple for each pair of tuples with the same key, where the one of the other producer comes lower_s to
-    upper_s after the one of `left`. keys: distinct keys over all replicas. by_event: whether by event times."""
+    upper_s after the one of `left`. keys: distinct keys over all replicas. by_event: whether event times count.
+    late_to: the consumer of late records."""
 
     left: str
     lower_s: float
@@ -57,12 +58,12 @@ class Meeting:
 
 @dataclass(frozen=True, slots=True)
 class Collecting:
-    """Counts what comes, and its latencies."""
+    """Counts tuples that arrive, and measures their latencies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sessioning:
-    """For each session of a key, one tuple when nothing of it has come for gap_s. keys: over all replicas."""
+    """Emits one tuple for each session of a key, gap_s after the key's last tuple. keys: number over all replicas."""
 
     gap_s: float
     keys: int
@@ -70,7 +71,8 @@ class Sessioning:
 
 @dataclass(frozen=True, slots=True)
 class Remembering:
-    """Passes `selectivity` tuples on for each, and keeps a state of a key for ttl_s after its last; None: for ever."""
+    """Passes `selectivity` tuples on for each input tuple, and keeps a key's state for ttl_s after its last tuple;
+    None: for ever. bytes_each: size of a state."""
 
     selectivity: float
     ttl_s: float | None
@@ -79,7 +81,7 @@ class Remembering:
 
 @dataclass(frozen=True, slots=True)
 class Tabling:
-    """Passes `selectivity` tuples on for each that comes from another producer than `side`."""
+    """Passes `selectivity` tuples on for each one that comes from another producer than `side`."""
 
     selectivity: float
     side: str
@@ -87,7 +89,7 @@ class Tabling:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """Passes shares of the tuples on, by consumer; if `exclusive`, each to one at most."""
+    """Passes shares of the tuples on, by consumer; if `exclusive`, each tuple to one consumer at most."""
 
     shares: Mapping[str, float]
     exclusive: bool
@@ -95,7 +97,7 @@ class Routing:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Asks outside for each tuple, and passes `selectivity` tuples on for each answer."""
+    """Calls a system outside for each tuple, and passes `selectivity` tuples on for each answer."""
 
     calls: Calls
     selectivity: float
@@ -103,7 +105,7 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """Counts what comes, and its latencies, once it is acknowledged outside."""
+    """Counts tuples, and measures their latencies, once a system outside has acknowledged them."""
 
     calls: Calls
 
@@ -111,7 +113,7 @@ class Writing:
 @dataclass(frozen=True, slots=True)
 class Computing:
     """Builds state by key over event time, and hands over partial windows, complete ones, or every tuple at once.
-    late_to: the consumer of records that are late."""
+    late_to: the consumer of late records."""
 
     partial_s: float | None
     windows: tuple[EventWindow, ...]

@@ -1,4 +1,4 @@
-"""What all kinds of operators share, and what each says of itself: the rest of the house asks these, never the kind."""
+"""Base classes of all kinds of operators, with the traits that other code asks for instead of the kind."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 class OperatorBase(Spec):
-    """What all operators share. A given service time replaces what the engine profile would charge.
+    """Base of all operators. A given service time replaces the costs of the engine profile.
 
-    The traits of a kind. is_source: it reads a broker and has no inputs; is_sink: results arrive here and go no
-    further. joins: a result needs tuples of all of its inputs, which match by their key. thins: some tuples pass, as
-    they are, and others do not. runs_alone: it cannot be one task with others. does: what it does, in a few words.
-    costs_like: the kind whose cost per tuple a profile charges that does not name this one; empty: it must.
+    The traits of a kind. is_source: it reads a broker and has no inputs. is_sink: results arrive here and go no
+    further. joins: a result needs tuples of all of its inputs, which match by their key. thins: some tuples pass
+    unchanged, and others do not. needs_event_time: it keeps state by event time. merges: its inputs are partial
+    results. runs_alone: it cannot be chained with others. does: what it does, in a few words. costs_like: the kind
+    whose cost per tuple is charged if a profile does not name this kind; if empty, every profile must name it.
     """
 
     is_source: ClassVar[bool] = False
@@ -79,23 +80,24 @@ class OperatorBase(Spec):
 
     @property
     def hands_over(self) -> str:
-        """What it sends: `tuples`, `pairs` of them that have met in event time, `partials` of windows over event time,
-        complete such `windows`, or results that have no event time: `untimed`."""
+        """Kind of output: `tuples`, `pairs` of them that have met in event time, `partials` of windows over event time,
+        complete such `windows`, or results without event time: `untimed`."""
         return "tuples"
 
     @property
     def memory_s(self) -> float:
-        """Seconds for which a tuple counts; 0: only when it comes, or as long as a number of others have not."""
+        """Seconds for which a tuple has an effect; 0 if it has one only on arrival, or until a number of others have
+        come."""
         return 0.0
 
     @property
     def gain(self) -> float:
-        """Tuples that leave at once for each that comes, where no window holds them back."""
+        """Mean number of tuples that leave at once for each input tuple, if no window holds them back."""
         return 1.0
 
     @property
     def bunches(self) -> bool:
-        """Whether tuples that wait while its own results block it make the next burst of them larger."""
+        """Whether tuples that wait while the operator's own results block it make its next burst of results larger."""
         return False
 
     @property
@@ -105,25 +107,27 @@ class OperatorBase(Spec):
 
     @property
     def calls(self) -> Calls | None:
-        """What it asks of a system outside for each tuple, if it waits for one."""
+        """Calls to a system outside, one for each tuple; None if it makes none."""
         return None
 
     def kept(self, attributes: frozenset[str]) -> frozenset[str]:
-        """The attributes of its input that its output has with the same values."""
+        """Attributes of the input that the output has with the same values."""
         return attributes if self.thins else frozenset()
 
     @property
     def if_unlike(self) -> str:
-        """What its law does not see, which takes keys as alike and to come at random; nothing, if it needs not."""
+        """Error of the operator's law, in words, which takes keys as equally frequent and arriving at random; empty if
+        none."""
         return ""
 
     def state_bytes(self, in_per_s: np.ndarray, horizon_s: float) -> np.ndarray:
-        """What it holds beside windows and `state_bytes_per_group`, of all replicas, in so long a run. [N]"""
+        """State of all replicas at the end of a run of `horizon_s`, in bytes, without windows and
+        `state_bytes_per_group`. [N]"""
         return np.zeros_like(in_per_s)
 
     @property
     def piece_s(self) -> float:
-        """Length of the partial results over event time that it hands over; 0: none are."""
+        """Length of the partial results over event time that it hands over; 0 if it hands over none."""
         return 0.0
 
     @property
@@ -132,7 +136,7 @@ class OperatorBase(Spec):
         return False
 
     def share_to(self, consumer: str) -> float:
-        """Share of its output that goes to the consumer of that name."""
+        """Share of the output that goes to the consumer of that name."""
         return 1.0
 
     def passed_from(self, producer: str) -> float:
@@ -140,24 +144,25 @@ class OperatorBase(Spec):
         return 1.0
 
     def why_not_from(self, producers: Sequence[str]) -> str:
-        """What is wrong with hearing these, with the remedy; or nothing."""
+        """Says what is wrong with these producers as inputs, with the remedy; empty if nothing is."""
         return ""
 
     def why_not_to(self, consumers: Sequence[str]) -> str:
-        """What is wrong with sending to these, with the remedy; or nothing."""
+        """Says what is wrong with these consumers, with the remedy; empty if nothing is."""
         return ""
 
     @property
     def counted(self) -> int | None:
-        """Distinct values of its key; None where they are more than anyone counts."""
+        """Number of distinct values of the operator's key; None if it is not given."""
         return None
 
     def values(self, replicas: int) -> int:
-        """Distinct values of its key; uncounted ones are as many as replicas."""
+        """Number of distinct values of the operator's key; as many as replicas if it is not given."""
         return replicas if self.counted is None else self.counted
 
     def values_by_key_group(self, key_groups: int) -> np.ndarray:
-        """How many of its distinct values fall into each key group, as evenly as can be; uncounted: 1. [key_groups]"""
+        """Number of distinct values in each key group, as even as can be; 1 if the number of values is not given.
+        [key_groups]"""
         if self.counted is None:
             return np.ones(key_groups)
         return np.diff(np.arange(key_groups + 1, dtype=np.int64) * self.counted // key_groups).astype(float)
@@ -165,7 +170,7 @@ class OperatorBase(Spec):
     # law -------------------------------------------------------------------------------------------------------------
 
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
-        """The columns of its output: its own `columns` if it has some; else by those of its inputs, in any order."""
+        """Columns of the output: the operator's own `columns` if given; else by those of its inputs, in any order."""
         given: Columns | None = getattr(self, "columns", None)
         return given or Columns(
             ints=max(each.ints for each in inputs),
@@ -174,47 +179,53 @@ class OperatorBase(Spec):
         )
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """The flow through it. inputs: rates by input stream; bursts: their `bursts_per_s`. [N] each"""
+        """Flow through the operator. inputs: tuples a second, by input stream; bursts: their `bursts_per_s`. [N]
+        each"""
         total, together, burst_s = mixing.arriving(inputs, bursts)
         none = np.zeros_like(total)
         return Flow(inputs, total, total, none, none, none, together, burst_s)
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
-        """Of its results, from those of its input tuples: by input [3, K, N], and their mean [3, N]. [3, N]
+        """Ages of the results, without service and waits, in seconds. [3, N]
 
-        Rows are as in `twin.rates.latency`. Service and waits apart.
+        arriving: ages of the input tuples, by input [3, K, N]; mixed: their mean [3, N]. Rows are as in
+        `twin.rates.latency`.
         """
         return mixed
 
     def selectivity_at(self, rates: OperatorRates) -> float:
-        """Per Costream, Definitions 6 to 8; output per input tuple where there is no such definition."""
+        """Selectivity by Costream, Definitions 6 to 8; output per input tuple for kinds without such a definition."""
         return rates.out_per_s / rates.in_per_s if rates.in_per_s else 0.0
 
     # mechanism -------------------------------------------------------------------------------------------------------
 
     @property
     def mechanism(self) -> Mechanism:
-        """What a replica does with tuples."""
+        """Description of the work that a replica does with tuples."""
         raise NotImplementedError
 
     # measured, and varied --------------------------------------------------------------------------------------------
 
     def measured_as(self, results_per_input: float) -> dict[str, Any]:
-        """The fields that make it emit so many tuples an input tuple, as was measured; none if no field says it."""
+        """Fields that make the operator emit that many tuples per input tuple, as measured; empty if no field says
+        it."""
         return {}
 
     def lowered(self, factor: float) -> Self:
-        """The same with so many times the results, where a selectivity says how many."""
+        """Copy whose selectivity is multiplied by `factor`; the operator itself if it has no share of matches to
+        change."""
         return self
 
     # advice ----------------------------------------------------------------------------------------------------------
 
     def crowded(self, sides: int, zipf: float) -> str:
-        """What in its parameters cannot be, with the remedy, given its inputs and skew of key groups; or nothing."""
+        """Warns of parameters that cannot all hold, with the remedy; empty if they can. sides: number of inputs; zipf:
+        skew of the key groups."""
         return ""
 
     def why_silent(self, taken: int, came: int) -> str:
-        """Why nothing left it, with the remedy, though it took so many of the tuples that came; or nothing special."""
+        """Says why no result left, with the remedy, though `taken` of the tuples that `came` were taken in; empty if
+        there is no special reason."""
         return ""
 
 
@@ -226,7 +237,7 @@ def _once(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
 
 
 class KeyedOperator(OperatorBase):
-    """What operators share that may keep state by key. Tuples come by key group, and state moves by key group."""
+    """Base of operators that may keep state by key. Tuples come by key group, and state moves by key group."""
 
     key_groups: Annotated[
         int | None, Field(ge=1, le=10**6, description="absent: replicas share the input evenly and nothing can move")
@@ -251,12 +262,12 @@ class KeyedOperator(OperatorBase):
 
     @property
     def keyed(self) -> bool:
-        """If it keeps state by key."""
+        """Whether the operator keeps state by key: it has key groups."""
         return self.key_groups is not None
 
     @property
     def counted(self) -> int | None:
-        """Its `keys`, if it says how many there are."""
+        """Number of distinct keys (the field `keys`); None if it is not given."""
         return getattr(self, "keys", None)
 
     def require_keys(self, keys: int) -> None:

@@ -1,4 +1,4 @@
-"""All kinds of operators. Their names are known nowhere else, but for the features of learned models."""
+"""All kinds of operators. Only this file and the features of learned models know their names."""
 
 from __future__ import annotations
 
@@ -34,4 +34,4 @@ BY_KIND: Mapping[str, type[AnyOperator]] = {each.model_fields["kind"].default: e
 KINDS: tuple[str, ...] = tuple(BY_KIND)
 SOURCES = frozenset(name for name, kind in BY_KIND.items() if kind.is_source)
 SINKS = frozenset(name for name, kind in BY_KIND.items() if kind.is_sink)
-"""Kinds of which a row of statistics tells what arrived; and of which it tells what was received, and how late."""
+"""Kinds whose statistics say how many records arrived (sources), or were received and how late (sinks)."""

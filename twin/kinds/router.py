@@ -17,8 +17,8 @@ WHOLE = 1.0 + 1e-9
 
 
 class Router(OperatorBase):
-    """Sends each tuple to one of its consumers, or to none, where the shares add up to 1 or less; where they add up to
-    more, to each consumer by chance, whatever it does to others."""
+    """Sends each tuple to one of its consumers, or to none, if the shares add up to 1 or less; if they add up to more,
+    to each consumer at random, independently of the others."""
 
     runs_alone: ClassVar[bool] = True
     does: ClassVar[str] = "sends shares of the tuples to different consumers"
@@ -28,7 +28,7 @@ class Router(OperatorBase):
 
     @property
     def exclusive(self) -> bool:
-        """See OperatorBase."""
+        """Whether a tuple goes to one consumer at most: the shares add up to 1 or less."""
         return sum(self.shares.values()) <= WHOLE
 
     @property
@@ -37,11 +37,11 @@ class Router(OperatorBase):
         return min(1.0, sum(self.shares.values()))
 
     def share_to(self, consumer: str) -> float:
-        """See OperatorBase."""
+        """Share of the output that goes to the consumer of that name."""
         return self.shares[consumer] / self.gain
 
     def why_not_to(self, consumers: Sequence[str]) -> str:
-        """See OperatorBase."""
+        """Says which consumer has no share, or which share has no consumer; empty if they agree."""
         missing = [name for name in consumers if name not in self.shares]
         if missing:
             return f"gives no share to its consumer {missing[0]!r}; add '{missing[0]}: SHARE' to its shares"
@@ -49,12 +49,12 @@ class Router(OperatorBase):
         return f"gives a share to {beyond[0]!r}, to which no stream leads; add one, or leave it out" if beyond else ""
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """What goes nowhere is lost here."""
+        """Flow through the router; tuples that go to no consumer are lost."""
         total, together, burst_s = mixing.arriving(inputs, bursts)
         none, out = np.zeros_like(total), self.gain * total
         return Flow(inputs, total, out, none, none, none, np.where(together < out, together, np.inf), burst_s)
 
     @property
     def mechanism(self) -> Routing:
-        """See OperatorBase."""
+        """Routing by the given shares."""
         return Routing(self.shares, self.exclusive)

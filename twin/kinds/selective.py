@@ -1,4 +1,4 @@
-"""What operators share that pass a number of tuples on for each that comes, at once."""
+"""Base of operators that pass on, at once, a number of tuples for each input tuple."""
 
 from __future__ import annotations
 
@@ -13,42 +13,40 @@ from twin.kinds.operator import OperatorBase
 
 
 def beside(made: np.ndarray | float) -> np.ndarray:
-    """How many others are made with one, where one tuple makes that many, rounded up or down at random.
-
-    Of b at a time, E[b (b - 1)] / E[b].
-    """
+    """Mean number of other tuples made together with a tuple, if one input tuple makes `made` of them, rounded up or
+    down at random: E[b (b - 1)] / E[b]."""
     whole = np.floor(made)
     return np.asarray(whole * (2.0 * made - whole - 1.0) / np.maximum(made, 1e-300))
 
 
 class Selective(OperatorBase):
-    """`selectivity` tuples leave for each that comes."""
+    """Base of operators that pass on `selectivity` tuples for each input tuple."""
 
     selectivity: float
 
     @property
     def one_to_one(self) -> bool:
-        """See OperatorBase."""
+        """Whether each tuple leaves as one, at once: its selectivity is 1."""
         return self.selectivity == 1.0
 
     @property
     def gain(self) -> float:
-        """See OperatorBase."""
+        """Mean number of tuples that leave for each input tuple."""
         return self.selectivity
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """Bursts stay bursts, unless hardly a tuple of each is left."""
+        """Flow through the operator. Bursts stay bursts, unless hardly a tuple of each is left."""
         total, together, burst_s = mixing.arriving(inputs, bursts)
         none, out = np.zeros_like(total), self.selectivity * total
         return Flow(inputs, total, out, none, none, none, np.where(together < out, together, np.inf), burst_s)
 
     @property
     def mechanism(self) -> Selecting:
-        """See OperatorBase."""
+        """Selecting by the operator's selectivity."""
         return Selecting(self.selectivity, self.thins)
 
     def measured_as(self, results_per_input: float) -> dict[str, Any]:
-        """See OperatorBase."""
+        """Selectivity that makes the operator emit that many tuples per input tuple."""
         return {"selectivity": results_per_input}
 
     def why_silent(self, taken: int, came: int) -> str:

@@ -1,4 +1,4 @@
-"""Session windows: what comes of a key until it is silent for a while."""
+"""Session windows: the tuples of a key until it is silent for a while."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from twin.kinds.operator import KeyedOperator
 
 
 class Session(KeyedOperator):
-    """One tuple for each session of a key, `gap_s` after its last tuple. Between, the key's summary is held, of the
-    size of a tuple. Keys are alike; where key groups are skewed (`workload.keys`), within each."""
+    """Emits one tuple for each session of a key, `gap_s` after the session's last tuple. Until then, it holds a summary
+    of the key, of the size of a tuple. Keys are equally frequent; where key groups are skewed (`workload.keys`), those
+    of each group."""
 
     runs_alone: ClassVar[bool] = True
     does: ClassVar[str] = "summarises what comes of a key until it is silent for a while"
@@ -37,22 +38,22 @@ class Session(KeyedOperator):
 
     @property
     def keyed(self) -> bool:
-        """Always."""
+        """Always true: sessions are by key."""
         return True
 
     @property
     def hands_over(self) -> str:
-        """See OperatorBase."""
+        """Kind of output: results without event time."""
         return "untimed"
 
     @property
     def memory_s(self) -> float:
-        """See OperatorBase."""
+        """Seconds for which a tuple keeps its session open."""
         return self.gap_s
 
     @property
     def if_unlike(self) -> str:
-        """See OperatorBase."""
+        """Error of the law, in words: it takes keys as equally frequent."""
         return (
             f"that keys of {self.name} are unlike (so fewer sessions end than estimated where fewer than two tuples of "
             "a key come in gap_s, and more, which are shorter, where more come)"
@@ -61,22 +62,24 @@ class Session(KeyedOperator):
     # law -------------------------------------------------------------------------------------------------------------
 
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
-        """The key and the value."""
+        """Columns of the key and the value."""
         return Columns.one(self.key_type) + Columns(doubles=1)
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """A tuple is the last of its session if no other of its key comes in the gap: exp(-rate gap / keys) of them."""
+        """Flow through the operator: a tuple is the last of its session if no other of its key comes in the gap, as for
+        exp(-rate gap / keys) of them."""
         total, _, burst_s = mixing.arriving(inputs, bursts)
         each = total * self.gap_s / self.keys
         none, never = np.zeros_like(total), np.full_like(total, np.inf)
         return Flow(inputs, total, total * np.exp(-each), self._open(total), none, none, never, burst_s)
 
     def _open(self, in_per_s: np.ndarray) -> np.ndarray:
-        """Sessions at any time: keys of which a tuple came within the gap."""
+        """Expected sessions at any time: keys of which a tuple came within the gap. [N]"""
         return np.asarray(-self.keys * np.expm1(-in_per_s * self.gap_s / self.keys))
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
-        """A session lasts for a busy period of M/D/infinity, (exp(rate gap) - 1) / rate of a key."""
+        """Ages of the results: a session lasts for a busy period of M/D/infinity, (exp(rate gap) - 1) / rate of a key.
+        [3, N]"""
         per_key = np.maximum(held.in_per_s, 1e-12) / self.keys
         lasts_s = np.expm1(np.minimum(per_key * self.gap_s, 700.0)) / per_key
         return np.asarray(mixed + np.stack([lasts_s, lasts_s, np.full_like(lasts_s, self.gap_s)]))
@@ -85,13 +88,13 @@ class Session(KeyedOperator):
 
     @property
     def mechanism(self) -> Sessioning:
-        """See OperatorBase."""
+        """Sessioning by the operator's gap."""
         return Sessioning(self.gap_s, self.keys)
 
     # advice ----------------------------------------------------------------------------------------------------------
 
     def why_silent(self, taken: int, came: int) -> str:
-        """Sessions that do not end."""
+        """Says that no session ended."""
         return (
             f"{self.name!r} took in {taken} tuples of {self.keys} keys, and none of them was silent for "
             f"{self.gap_s:g} s; shorten its gap_s, give it more keys or run longer"

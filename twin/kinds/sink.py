@@ -1,4 +1,4 @@
-"""The kind `sink`: results arrive there."""
+"""Sinks, where results arrive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twin.kinds.operator import OperatorBase
 
 
 class Sink(OperatorBase):
-    """The place where results arrive, and where latency and throughput are measured."""
+    """Sink where results arrive, and where latency and throughput are measured."""
 
     is_sink: ClassVar[bool] = True
     does: ClassVar[str] = "receives the results"
@@ -19,5 +19,5 @@ class Sink(OperatorBase):
 
     @property
     def mechanism(self) -> Collecting:
-        """See OperatorBase."""
+        """Collecting: the sink only counts and measures."""
         return Collecting()

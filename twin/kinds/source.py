@@ -1,4 +1,4 @@
-"""The kind `source`: tuples come from it."""
+"""Sources, which read tuples from a message broker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Seconds0 = Annotated[float, Field(ge=0, le=10**6)]
 
 
 class Source(OperatorBase):
-    """Polls a broker and emits its tuples. Where windows are over event time, it also sends how far it is: the newest
+    """Polls a broker and emits its tuples. Where windows are over event time, it also sends watermarks: the newest
     arrival less `slack_s` (Enorm, Section 6.2)."""
 
     is_source: ClassVar[bool] = True
@@ -32,5 +32,5 @@ class Source(OperatorBase):
 
     @property
     def mechanism(self) -> Reading:
-        """See OperatorBase."""
+        """Reading from the broker."""
         return Reading()

@@ -1,4 +1,4 @@
-"""Joins with a side that changes slowly: a table by key, which one input changes and the others are joined with."""
+"""Temporal joins: one input changes a table by key, and the others are joined with it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from twin.kinds.operator import KeyedOperator, Name
 
 
 class TemporalJoin(KeyedOperator):
-    """Tuples of `side` change rows of a table and go no further; each other tuple finds `selectivity` rows, as they are
-    when it comes (Flink's temporal join; its broadcast state, if the stream of the side is `broadcast`). The table is
-    the state of its key groups."""
+    """Joins tuples with a table by key. Tuples of `side` change its rows and go no further; each other tuple finds
+    `selectivity` rows, as they are when it comes (Flink's temporal join; its broadcast state, if the stream of the side
+    is `broadcast`). The table is the state of its key groups."""
 
     runs_alone: ClassVar[bool] = True
     does: ClassVar[str] = "joins tuples with a table that one of its inputs changes"
@@ -29,25 +29,25 @@ class TemporalJoin(KeyedOperator):
     columns: Annotated[Columns | None, Field(description="of the output; absent: as the widest input")] = None
 
     def passed_from(self, producer: str) -> float:
-        """See OperatorBase."""
+        """Share of a producer's tuples that leave in results: 0 of those that change the table."""
         return 0.0 if producer == self.side else 1.0
 
     def why_not_from(self, producers: Sequence[str]) -> str:
-        """See OperatorBase."""
+        """Says that the side, or any other input, is missing; empty if neither is."""
         if self.side not in producers:
             return f"has the side {self.side!r}, from which no stream comes; its inputs are {', '.join(producers)}"
         return "" if len(producers) > 1 else f"has no input but its side {self.side!r}; add the stream to be joined"
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """What changes the table takes time, too."""
+        """Flow through the join. Tuples that change the table are input, too."""
         total, together, burst_s = mixing.arriving(inputs, bursts)
         none = np.zeros_like(total)
-        passed = mixing.passed or (1.0,) * len(inputs)  # who does not tell inputs apart takes the most there can be
+        passed = mixing.passed or (1.0,) * len(inputs)  # unknown: the most there can be
         joined = sum([rate * part for rate, part in zip(inputs, passed, strict=True)], start=none)
         out = self.selectivity * joined
         return Flow(inputs, total, out, none, none, none, np.where(together < out, together, np.inf), burst_s)
 
     @property
     def mechanism(self) -> Tabling:
-        """See OperatorBase."""
+        """Tabling by the operator's side."""
         return Tabling(self.selectivity, self.side)

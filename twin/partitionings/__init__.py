@@ -1,1 +1,2 @@
-"""How a stream's tuples are dealt to the replicas of its consumer: a table of traits, which everybody else asks."""
+"""Partitionings: how a stream's tuples are dealt to the replicas of its consumer, as traits that other code asks
+for."""

@@ -1,4 +1,4 @@
-"""All partitionings by name, and the shares of what a producer replica sends, by consumer replica."""
+"""All partitionings by name, and their shares by consumer replica of the tuples that a producer replica sends."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from twin.partitionings.traits import Ends, Partitioning
 
 
 def own(ends: Ends) -> list[float]:
-    """All to the replica of the same number."""
+    """All tuples to the replica of the same number."""
     return [float(k == ends.producer) for k in range(ends.consumers)]
 
 
 def first(ends: Ends) -> list[float]:
-    """All to the first."""
+    """All tuples to the first replica."""
     return [float(k == 0) for k in range(ends.consumers)]
 
 
 def every(ends: Ends) -> list[float]:
-    """All to each."""
+    """All tuples to each replica."""
     return [1.0] * ends.consumers
 
 
 def even(ends: Ends) -> list[float]:
-    """To all alike."""
+    """Equal shares to all replicas."""
     return [1.0 / ends.consumers] * ends.consumers
 
 
@@ -40,7 +40,7 @@ def by_value(ends: Ends) -> list[float]:
 
 
 def groups_of(groups: int, replica: int, replicas: int) -> int:
-    """How many of an operator's distinct group-by values live on one replica, dealt round robin."""
+    """Number of an operator's distinct group-by values on one replica, if they are dealt round robin."""
     return groups // replicas + (1 if replica < groups % replicas else 0)
 
 

@@ -1,4 +1,4 @@
-"""What a partitioning says about itself."""
+"""Traits of a partitioning."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Ends(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """How a stream's tuples go to the consumer's replicas.
+    """Partitioning of a stream: how its tuples are dealt to the consumer's replicas.
 
-    shares: of what a producer replica sends, by consumer replica; they sum to 1, but for copies. The traits:
+    shares: of a producer replica's output, by consumer replica; they sum to 1, but for copies. The traits:
 
     by_key: tuples go by their key, whose values come at random. keeps_keys: all tuples of a key go to one replica.
     two_choices: each key group has two replicas, and each tuple goes to the less loaded one of them.
-    in_turn: to one replica after the other. even: replicas share the stream evenly, whatever sends it.
-    copies: every replica gets every tuple. whole: who gets any tuple gets all of them.
+    in_turn: tuples go to one replica after the other. even: replicas share the stream evenly, whatever sends it.
+    copies: every replica gets every tuple. whole: a replica that gets any tuple gets all of them.
     paired: producer replica k sends to consumer replica k alone, so both have as many.
     near: a producer replica sends only to the consumer replicas on its own host, if there are any.
     one_queue: the replicas take from a common queue, so they are on one host.
@@ -52,5 +52,5 @@ class Partitioning:
         return self.name
 
     def count_of_copies(self, replicas: int) -> int:
-        """The number of copies of each tuple for that number of consumer replicas."""
+        """Number of copies of each tuple for that number of consumer replicas."""
         return replicas if self.copies else 1

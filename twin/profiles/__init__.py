@@ -1,6 +1,6 @@
-"""Engine profiles: what a tuple costs, how big it is, how much a channel holds.
+"""Engine profiles: the CPU time and size of a tuple, and the capacity of a channel.
 
-All can be replaced, number by number, in a scenario file; docs/profiles.md says where each comes from.
+Each number can be replaced in a scenario file; docs/profiles.md says where it comes from.
 """
 
 from twin.profiles.brisk import BRISK

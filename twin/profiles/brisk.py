@@ -1,4 +1,4 @@
-"""What BriskStream (SIGMOD 2019) publishes of its word count on its Server A."""
+"""Profile of BriskStream (SIGMOD 2019), as published of its word count on its Server A."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a profile is made of: costs of a record by kind and by type of data, heap, pauses, jitter, network buffers, and
+"""Parts of an engine profile: costs of a record by kind and by type of data, heap, pauses, jitter, network buffers, and
 rescaling."""
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ Micros = Annotated[float, Field(ge=0, le=10**7, description="CPU microseconds on
 
 
 class CostsByKind(Spec):
-    """CPU microseconds per input tuple, before its values are looked at."""
+    """CPU microseconds per input tuple, without those for its values."""
 
     def of(self, operator: AnyOperator) -> float:
-        """An operator's. A kind that the profile does not name costs what the kind does that it is like."""
+        """CPU microseconds per input tuple of an operator. A kind that the profile does not name costs as much as the
+        kind that it `costs_like`."""
         own: float | None = getattr(self, operator.kind)
         return float(getattr(self, operator.costs_like)) if own is None else own
 
 
 def _costs_of(kind: type[AnyOperator]) -> Any:
-    """The field of a kind; kinds that cost like another one need not be named, so profiles from before them hold."""
+    """Field of a kind. Kinds that cost like another one need not be named, so that older profiles stay valid."""
     if not kind.costs_like:
         return Micros, ...
     like = f"absent: as {kind.costs_like}"
@@ -35,7 +36,7 @@ def _costs_of(kind: type[AnyOperator]) -> Any:
 if TYPE_CHECKING:
 
     class PerKind(CostsByKind):
-        """A field a kind of operators."""
+        """CPU microseconds by kind: one field for each kind of operators."""
 
         def __init__(self, **micros: float | None) -> None: ...
 
@@ -57,12 +58,12 @@ class PerType(Spec):
     doubles: Annotated[float, Field(ge=0, le=10**9)]
 
     def total(self, columns: Columns) -> float:
-        """Summed over all values of one tuple."""
+        """Sum over all values of one tuple."""
         return self.ints * columns.ints + self.strings * columns.strings + self.doubles * columns.doubles
 
 
 class Memory(Spec):
-    """A JVM's heap: linear slow-down by garbage collection above `onset`, a crash above `crash` (shares of RAM)."""
+    """Heap of a JVM: linear slow-down by garbage collection above `onset`, a crash above `crash` (shares of RAM)."""
 
     base_mb: Annotated[
         float, Field(ge=0, le=10**9, description="taken by the engine itself, a host that runs anything")
@@ -81,7 +82,7 @@ class Memory(Spec):
         return self
 
     def slowdown(self, used_share: float) -> float:
-        """Factor on CPU work, >= 1, at that share of RAM in use."""
+        """Factor on CPU work, at least 1, if that share of RAM is in use."""
         if used_share <= self.onset:
             return 1.0
         reach = min(1.0, (used_share - self.onset) / max(self.crash - self.onset, 1e-9))
@@ -89,7 +90,7 @@ class Memory(Spec):
 
 
 class Noise(Spec):
-    """What disturbs a run besides the variability of services; all of it off unless given."""
+    """Disturbances of a run beside the variability of service times; there are none unless given."""
 
     gc_interval_s: Annotated[
         float | None, Field(ge=1e-6, description="mean time between stop-the-world pauses of a host; absent: none")
@@ -147,12 +148,13 @@ class Rescaling(Spec):
 
 
 def _whole(buffers: Any, spans: Any) -> Any:
-    """How many tuples fit, one at least, if each takes up `spans` > 1 buffers; else the buffers."""
+    """Number of whole tuples that fit, at least one, if each takes up `spans` > 1 buffers; else the buffers."""
     return np.where(spans > 1.0, np.maximum(np.floor(buffers / spans), 1.0), buffers)
 
 
 class NetworkMemory(Spec):
-    """Flink's `taskmanager.network.memory`, and its defaults. `twin.engine.streams.buffers` says what they do."""
+    """Network buffers of Flink (`taskmanager.network.memory`), with its defaults; for their effect see
+    `twin.engine.streams.buffers`."""
 
     buffers_per_channel: Annotated[
         float, Field(ge=0, le=10**6, description="of a producer's pool and of a gate, for each of their channels")
@@ -173,7 +175,7 @@ class NetworkMemory(Spec):
         return self
 
     def times(self, ratio: float) -> NetworkMemory:
-        """All numbers times `ratio`, but no fewer buffers than channels need."""
+        """Copy with all numbers multiplied by `ratio`, but no fewer buffers than channels need."""
         each = self.buffers_per_channel * ratio
         return NetworkMemory(
             buffers_per_channel=each,
@@ -184,35 +186,36 @@ class NetworkMemory(Spec):
     # spans: size of a tuple over that of a buffer, at least 1. Above 1, numbers are of tuples that fit, rounded down.
 
     def pool(self, channels: Any, spans: Any = 1.0) -> Any:
-        """Buffers of a producer replica for a stream with so many channels. A number or an array."""
+        """Buffers in a producer replica's pool for a stream with that number of channels. A number or an array."""
         least = channels + 1.0
         return _whole(np.maximum(channels * self.buffers_per_channel + self.floating_buffers_per_gate, least), spans)
 
     def most(self, spans: Any = 1.0) -> Any:
-        """Buffers of one channel in it."""
+        """Most buffers of a producer's pool that one channel may use."""
         return _whole(self.max_buffers_per_channel, spans)
 
     def exclusive(self, spans: Any = 1.0) -> Any:
-        """Buffers of each channel at a gate."""
+        """Exclusive buffers of each channel at a gate."""
         return np.where(spans > 1.0, np.floor(self.buffers_per_channel / spans), self.buffers_per_channel)
 
     def floating(self, spans: Any = 1.0) -> Any:
-        """Buffers of all channels together at a gate; with its own, a channel can hold at least a tuple."""
+        """Floating buffers of a gate, for all its channels together; with its own, a channel can hold at least one
+        tuple."""
         alone = _whole(self.buffers_per_channel + self.floating_buffers_per_gate, spans)
         return np.where(spans > 1.0, alone - self.exclusive(spans), self.floating_buffers_per_gate)
 
     def gate(self, channels: Any, spans: Any = 1.0) -> Any:
-        """Buffers for what so many channels bring to a consumer replica from other hosts."""
+        """Buffers at a consumer replica's gate for that number of channels from other hosts."""
         return np.where(channels > 0.0, channels * self.exclusive(spans) + self.floating(spans), 0.0)
 
     def held(self, producers: Any, channels: Any, remote: Any, size: Any, spans: Any = 1.0) -> Any:
-        """Tuples on the way to one consumer replica if all channels are full. Numbers or arrays.
+        """Most tuples on the way to one consumer replica, when all channels are full. Numbers or arrays.
 
-        producers: replicas that send to it. channels: of each. remote: share of its channels that come from other
-        hosts. size: tuples in a buffer. A producer's channels share its pool, each up to its most. Their buffers are
-        full of tuples but for the last one of each, which is being filled: the producer stops when it takes one, with
-        the first tuple in it; the others are half full in the mean. Buffers at the gate are full too. The replica reads
-        one buffer after the other, which is half read in the mean.
+        producers: replicas that send to it. channels: number of channels of each of them. remote: share of its channels
+        that come from other hosts. size: tuples in a buffer. A producer's channels share its pool, each up to its most.
+        Their buffers are full of tuples but for the last one of each, which is being filled: the producer stops when it
+        takes one, with the first tuple in it; the others are half full in the mean. Buffers at the gate are full too.
+        The replica reads one buffer after the other, which is half read in the mean.
         """
         buffers = np.minimum(channels * self.most(spans), self.pool(channels, spans))
         each = (size * buffers - (size - 1.0) * (1.0 + (channels - 1.0) / 2.0)) / channels

@@ -1,4 +1,4 @@
-"""The constants of a stream engine: what a tuple costs, how big it is, how much a channel holds."""
+"""Constants of a stream engine: the CPU time and size of a tuple, and the capacity of a channel."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from twin.query import AnyOperator, Columns, Query, Windowed
 from twin.spec import Spec
 
 Rates = Mapping[str, float] | None
-"""Tuples a second by producer, as weights; those without one send none. None, or no tuples at all: all alike."""
+"""Tuples a second by producer, as weights; 0 for a producer without one. Equal weights if None, or if all are 0."""
 
 CACHE_LINE_BYTES = 64
 FORMERLY = {"channel_buffers": "buffers_per_channel", "gate_buffers": "floating_buffers_per_gate"}
-"""Former keys, and those of `network_memory` that replace them."""
+"""Former keys, and the keys of `network_memory` that replace them."""
 
 
 class EngineProfile(Spec):
-    """All constants of one stream engine. Times are for one reference core (cpu_percent = 100)."""
+    """Constants of one stream engine. Times are for one reference core (cpu_percent = 100)."""
 
     name: str
     tuple_us: PerKind
@@ -124,17 +124,17 @@ class EngineProfile(Spec):
         return self
 
     def batch_of(self, size: float) -> int:
-        """Tuples of that many bytes in a full batch, >= 1."""
+        """Number of tuples of that many bytes in a full batch, at least 1."""
         if self.buffer_bytes is None:
             return self.batch_tuples
         return max(1, int(self.buffer_bytes / max(size, 1.0)))
 
     def spans_of(self, size: float) -> float:
-        """Network buffers that a tuple of that many bytes takes up, >= 1."""
+        """Number of network buffers that a tuple of that many bytes takes up, at least 1."""
         return 1.0 if self.buffer_bytes is None else max(1.0, size / self.buffer_bytes)
 
     def lines_of(self, size: float) -> float:
-        """Remote cache lines that fetching a tuple of that many bytes takes; a batch fills whole lines.
+        """Number of remote cache lines that fetching a tuple of that many bytes takes; a batch fills whole lines.
 
         BriskStream, Section 3.1: ceil(N / S).
         """
@@ -142,41 +142,43 @@ class EngineProfile(Spec):
         return math.ceil(batch * size / CACHE_LINE_BYTES) / batch
 
     def bytes_of(self, columns: Columns) -> float:
-        """Size of a tuple with those columns."""
+        """Size in bytes of a tuple with those columns."""
         return self.tuple_bytes + self.value_bytes.total(columns)
 
     def output_bytes(self, query: Query, name: str) -> float:
-        """Size of a tuple that an operator emits: its own `tuple_bytes`, or by its columns."""
+        """Size in bytes of a tuple that an operator emits: its own `tuple_bytes`, or by its columns."""
         given = query.operator(name).tuple_bytes
         return self.bytes_of(query.columns_out[name]) if given is None else given
 
     def input_bytes(self, query: Query, name: str, rates: Rates = None) -> float:
-        """Mean size of an input tuple; see `service_s`. Of a source, what it emits."""
+        """Mean size in bytes of an input tuple; of a source, of a tuple that it emits. rates: as in `service_s`."""
         return _mean({stream: self.output_bytes(query, stream) for stream in query.feeds(name)}, rates)
 
     def memory_bytes(self, query: Query, operator: AnyOperator, rates: Rates = None) -> float:
-        """Mean local memory traffic per input tuple; see `service_s`."""
+        """Mean local memory traffic per input tuple, in bytes. rates: as in `service_s`."""
         return _mean(
             {stream: self.memory_bytes_of(query, operator, stream) for stream in query.feeds(operator.name)}, rates
         )
 
     def memory_bytes_of(self, query: Query, operator: AnyOperator, producer: str) -> float:
-        """The same for tuples of one producer: an operator's own `memory_bytes`, or by the tuple's size."""
+        """Local memory traffic per tuple of one producer, in bytes: the operator's own `memory_bytes`, or by the
+        tuple's size."""
         if operator.memory_bytes is not None:
             return operator.memory_bytes
         return self.memory_factor * self.output_bytes(query, producer)
 
     def service_s(self, query: Query, operator: AnyOperator, rates: Rates = None) -> float:
-        """Mean CPU seconds per input tuple on one reference core, window evaluations and (de)serialisation apart.
+        """Mean CPU seconds per input tuple on one reference core, without window evaluations and (de)serialisation.
 
-        rates: of the tuples by producer, where the operator has several inputs; absent: all alike.
+        rates: tuples a second by producer, where the operator has several inputs; absent: equal weights.
         """
         return _mean(
             {stream: self.service_s_of(query, operator, stream) for stream in query.feeds(operator.name)}, rates
         )
 
     def service_s_of(self, query: Query, operator: AnyOperator, producer: str) -> float:
-        """The same for tuples of one producer: each tuple costs by its own columns. Of a source, for its own name."""
+        """Mean CPU seconds per tuple of one producer, which costs by its own columns. For a source, the producer is
+        itself."""
         if operator.service_time_s is not None:
             return operator.service_time_s
         return (self.tuple_us.of(operator) + self.value_us.total(query.columns_out[producer])) * 1e-6
@@ -186,11 +188,12 @@ class EngineProfile(Spec):
         return self.service_scv if operator.service_scv is None else operator.service_scv
 
     def result_s(self, operator: AnyOperator) -> float:
-        """CPU seconds per tuple that a window evaluation emits; 0 where a service time was given, which covers all."""
+        """CPU seconds per tuple that a window evaluation emits; 0 if a service time was given, which covers
+        everything."""
         return self.result_us * 1e-6 if _evaluated(operator) else 0.0
 
     def scan_s(self, operator: AnyOperator) -> float:
-        """CPU seconds per tuple that a window evaluation looks at; 0 where a service time was given."""
+        """CPU seconds per tuple that a window evaluation looks at; 0 if a service time was given."""
         return self.scan_us * 1e-6 if _evaluated(operator) else 0.0
 
 
@@ -200,7 +203,7 @@ def _evaluated(operator: AnyOperator) -> bool:
 
 
 def _mean(values: Mapping[str, float], rates: Rates) -> float:
-    """The mean of values by producer, weighted by rates. Equal values stay the same to the last bit."""
+    """Mean of values by producer, weighted by rates. Equal values stay the same to the last bit."""
     if len(set(values.values())) == 1:
         return next(iter(values.values()))
     weights = [rates.get(value, 0.0) if rates else 0.0 for value in values]

@@ -1,4 +1,4 @@
-"""Engines by name. A new one is a file beside this one and a line here."""
+"""Engine profiles by name. A new one is a file beside this one and a line here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ PROFILES = {profile.name: profile for profile in (STORM, FLINK, BRISK)}
 
 
 def profile_by_name(value: Any) -> Any:
-    """A profile's name as the profile; anything else unchanged. Raises ValueError for an unknown name."""
+    """Replaces a profile's name by the profile; returns anything else unchanged. Raises ValueError for an unknown
+    name."""
     if not isinstance(value, str):
         return value
     if value not in PROFILES:
