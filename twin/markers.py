@@ -1,7 +1,7 @@
-"""Ages of latency markers, as Flink shows them: how long a marker takes from a source to each operator.
+"""Ages of latency markers, as Flink shows them: the time that a marker takes from a source to each operator.
 
-A marker waits in channels and lines as tuples do, is served by nobody and passes windows by. So at an operator it is as
-old as it was at the producer and what the stream from there takes; where ways meet, there are markers of each.
+A marker waits in channels and queues as tuples do, takes no service and passes windows by. So its age at an operator is
+its age at the producer plus the time on the stream from there; where streams meet, there are markers of each.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from twin.metrics import measured
 from twin.query import Query
 
 Ends = tuple[str, str]
-"""The names of a stream's producer and consumer."""
+"""Names of a stream's producer and consumer."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkerAge:
-    """Mean age of a source's markers where an operator takes them up; None if no tuple came that way to tell."""
+    """Mean age of a source's markers where an operator takes them; None if no tuple came that way to tell."""
 
     operator: str
     source: str
@@ -29,7 +29,7 @@ class MarkerAge:
 
 
 def marker_ages(query: Query, took_s: Mapping[Ends, float]) -> tuple[MarkerAge, ...]:
-    """Ages by operator in data-flow order, and source. took_s: mean seconds on a stream; nan: unknown; absent: none."""
+    """Ages by operator in data-flow order, and source. took_s: mean seconds on a stream; nan: unknown; absent: 0."""
     found: dict[str, list[MarkerAge]] = {operator.name: [] for operator in query.topological}
     for source in query.sources:
         count, ages_s = {source.name: 1.0}, {source.name: 0.0}
@@ -45,7 +45,7 @@ def marker_ages(query: Query, took_s: Mapping[Ends, float]) -> tuple[MarkerAge, 
 
 
 def by_operator(ages: Iterable[MarkerAge]) -> dict[str, float]:
-    """Means over the sources of which anything is known; operators of which nothing is are left out."""
+    """Mean ages over the sources whose markers have known ages, by operator; operators without any are left out."""
     found: defaultdict[str, list[float]] = defaultdict(list)
     for each in ages:
         if each.age_s is not None:
@@ -54,7 +54,7 @@ def by_operator(ages: Iterable[MarkerAge]) -> dict[str, float]:
 
 
 def by_source(ages: Iterable[MarkerAge]) -> dict[str, dict[str, float | None]]:
-    """For JSON: by operator, and then source."""
+    """Ages by operator, and then source, for JSON."""
     found: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
     for each in ages:
         found[each.operator][each.source] = each.age_s
@@ -62,14 +62,15 @@ def by_source(ages: Iterable[MarkerAge]) -> dict[str, dict[str, float | None]]:
 
 
 def from_sources(found: Mapping[str, Mapping[str, float | None]]) -> tuple[MarkerAge, ...]:
-    """What `by_source` made JSON of."""
+    """Reads the JSON of `by_source`."""
     return tuple(
         MarkerAge(operator, source, age_s) for operator, ages in found.items() for source, age_s in ages.items()
     )
 
 
 def means_s(rows: Sequence[Mapping[str, Any]], warmup_s: float) -> dict[Ends, float]:
-    """Mean time on each stream over the periods after the warm-up; nan where no tuple came. rows: of `StreamMeter`."""
+    """Mean time on each stream over the periods after the warm-up, in seconds; nan if no tuple came. rows: of
+    `StreamMeter`."""
     tuples: defaultdict[Ends, int] = defaultdict(int)
     took_s: defaultdict[Ends, float] = defaultdict(float)
     for row in measured(rows, warmup_s):

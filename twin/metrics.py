@@ -1,4 +1,4 @@
-"""What one run costs: the metrics of Costream (Definitions 1-5) as a table, what a run has of them, and estimates."""
+"""Metrics of a run: those of Costream (Definitions 1-5) as a table, with their values and estimates."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
     from twin.scenario import Scenario
 
 BACKPRESSURE_SHARE = 0.01
-"""RO is set when the brokers' backlog grows by more than this share of the offered rate."""
+"""Share of the offered rate: RO is set when the brokers' backlog grows by more."""
 RowT = TypeVar("RowT", bound=Mapping[str, Any])
 SAME = 1.0 - 1e-12
-"""A period that starts at this share of the warm-up starts when the warm-up ends, apart from rounding."""
+"""Share of the warm-up: a period that starts there starts when the warm-up ends, apart from rounding."""
 
 
 def measured(rows: Iterable[RowT], warmup_s: float) -> list[RowT]:
-    """The rows of statistics of the periods that start at or after the end of the warm-up."""
+    """Rows of statistics of the periods that start at or after the end of the warm-up."""
     return [row for row in rows if row["start_s"] >= warmup_s * SAME]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """What the metrics of a run are made of, summed over the periods after its warm-up.
+    """Totals from which the metrics of a run are made, over the periods after its warm-up.
 
-    Numbers, or columns of a table of runs: anything that can be added, divided and compared. seconds: measured.
-    results: tuples at the sinks; the sums of latencies [s] are over these. arrived, taken: tuples at the brokers of the
-    sources, and taken from there. alive: whether the job has not crashed.
+    They are numbers, or columns of a table of runs: anything that can be added, divided and compared. seconds:
+    measured. results: tuples at the sinks; the sums of latencies [s] are over these. arrived, taken: tuples at the
+    brokers of the sources, and taken from there. alive: whether the job has not crashed.
     """
 
     seconds: Any
@@ -45,7 +45,8 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One row of the table. kind: of its values, `binary` ones are estimated as probabilities. better: which way.
+    """Row of the table of metrics. kind: of its values; `binary` ones are estimated as probabilities. better: the
+    direction.
 
     of: the metric of a run, given its totals; latencies are for runs with results only.
     """
@@ -103,19 +104,19 @@ TABLE: Mapping[str, Metric] = {
         ),
     )
 }
-"""The metrics that cost models estimate."""
+"""Metrics that cost models estimate, by name."""
 
 METRICS = tuple(TABLE)
 REGRESSION_METRICS = tuple(name for name, metric in TABLE.items() if metric.kind != "binary")
 BINARY_METRICS = tuple(name for name, metric in TABLE.items() if metric.kind == "binary")
 QUANTILES = tuple(f"{name}.{q}" for name in METRICS if TABLE[name].kind == "latency" for q in ("p50", "p95", "p99"))
-"""Quantiles of latencies. Runs measure them; of the cost models, only those that simulate estimate them."""
+"""Quantiles of latencies. Runs measure them; only cost models that simulate estimate them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Seconds over all result tuples after the warm-up; quantiles are within 1 % (the middle of a bucket of a
-    logarithmic histogram), so where results are nearly alike they may be below the mean, which is exact."""
+    """Latency in seconds over all result tuples after the warm-up. Quantiles are within 1 % (the middle of a bucket of
+    a logarithmic histogram), so where results are nearly alike they may be below the mean, which is exact."""
 
     mean: float
     p50: float
@@ -144,8 +145,8 @@ class Metrics:
     tuples_out: int
 
     def value(self, metric: str) -> float:
-        """One of METRICS or QUANTILES as a number. A latency without a quantile is the mean, or inf if nothing arrived;
-        yes and no are 1 and 0."""
+        """Value of one of METRICS or QUANTILES as a number. A latency without a quantile is the mean, or inf if nothing
+        arrived; true and false are 1 and 0."""
         name, _, quantile = metric.partition(".")
         value = getattr(self, name)
         if isinstance(value, Latency):
@@ -155,22 +156,22 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """Predictions for N plans, by metric, each [N]. Latencies in seconds, probabilities of yes in [0, 1].
+    """Predictions for N plans, by metric, each [N]: latencies in seconds, probabilities in [0, 1].
 
-    spread: [N] disagreement of an ensemble, as the standard deviation of the log of the processing latency; 0 if
-    single.
+    spread [N]: disagreement of an ensemble, as the standard deviation of the log of the processing latency; 0 for a
+    single model.
     """
 
     by_metric: Mapping[str, np.ndarray]
     spread: np.ndarray
 
     def __getitem__(self, metric: str) -> np.ndarray:
-        """[N]. Raises KeyError for what is none of METRICS."""
+        """Estimates of one metric, [N]. Raises KeyError for a name that is not in METRICS."""
         return self.by_metric[metric]
 
     @classmethod
     def together(cls, parts: Iterable[Estimates]) -> Estimates:
-        """The estimates of several groups of plans as one, in order. parts: at least one."""
+        """Joins the estimates of several groups of plans, in order. parts: at least one."""
         found = list(parts)
         by_metric = {name: np.concatenate([part[name] for part in found]) for name in found[0].by_metric}
         return cls(by_metric, np.concatenate([part.spread for part in found]))
@@ -181,43 +182,43 @@ class CostModel(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that users write."""
+        """Name that users write."""
 
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
-        """One estimate a plan, in order, for a run of the scenario under it. The scenario's own plan is ignored."""
+        """Estimates one run of the scenario for each plan, in order. The scenario's own plan is ignored."""
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
-        """What the model ignores of the scenario, in words: its estimates would be the same without that."""
+        """Parts of the scenario that the model ignores, in words: its estimates would be the same without them."""
 
 
 @runtime_checkable
 class Ranged(Protocol):
-    """A cost model that knows a range of jobs."""
+    """Cost model that knows a range of jobs."""
 
     def beyond(self, scenario: Scenario) -> list[str]:
-        """What of a job is beyond what it knows, so that no search may follow it; empty if nothing is."""
+        """Features of a job that are beyond the model's range, so that no search may follow it; empty if none are."""
 
 
 @runtime_checkable
 class Unsure(Protocol):
-    """A cost model that says how far off it may be."""
+    """Cost model that says how far off it may be."""
 
     def interval(self, scenario: Scenario, plans: Sequence[ExecutionPlan], metric: str) -> np.ndarray | None:
-        """[2, N]: between which values a metric is in nine runs of ten; None if that is not known."""
+        """Values between which a metric is in nine runs of ten, [2, N]; None if they are not known."""
 
 
 @runtime_checkable
 class Slow(Protocol):
-    """A cost model that takes long for a single plan, so that it is asked about one at a time."""
+    """Cost model that takes long for a single plan, so that it is asked about one at a time."""
 
     @property
     def replications(self) -> int:
-        """Runs that it makes of each."""
+        """Number of runs that it makes of each plan."""
 
 
 @runtime_checkable
 class Narrowable(Protocol):
-    """A cost model that has more work with more metrics."""
+    """Cost model that has more work with more metrics."""
 
     def only(self, metrics: Sequence[str]) -> CostModel:
-        """The same model for some of METRICS; of the others it says NaN."""
+        """Model that estimates only some of METRICS; the others are NaN."""

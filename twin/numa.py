@@ -1,4 +1,4 @@
-"""The two eight-socket servers of BriskStream (SIGMOD 2019), from the class figures that its Table 2 gives.
+"""The two eight-socket servers of BriskStream (SIGMOD 2019), from the class figures of its Table 2.
 
 They are clusters of one host, called `server` on both, so that a plan for one can be tried on the other. A scenario
 names them: `cluster: server-a`. One reference core (`cpu_percent` 100) is one core of Server A at 1.2 GHz:
@@ -19,27 +19,28 @@ SOCKETS = 8
 HALF_TRAY, TRAY = 2, 4
 
 RAM_MB = 512_000.0
-"""Not published."""
+"""Assumed, as it is not published."""
 CARD_MBPS, CARD_MS = 10_000.0, 0.1
-"""Not published; nothing leaves the one host."""
+"""Assumed, as they are not published; nothing leaves the one host."""
 
 A_FETCH_NS = {1: 119.0, 2: 171.0, 3: 404.0, 4: 479.0}
-"""By hops: what a remote cache line costs beyond a local one, as the estimates of the paper's Table 3 imply. The idle
-latencies of Table 2 (307.7 ns one hop, 548.0 ns most hops) hold the local access too."""
+"""Time of a remote cache line beyond that of a local one, by hops, as implied by the estimates in the paper's Table 3.
+The idle latencies of Table 2 (307.7 ns one hop, 548.0 ns most hops) include the local access."""
 A_GBPS = {1: 13.2, 2: 13.2, 3: 5.8, 4: 5.8}
-"""One hop and most hops are published; within a tray counts as one hop."""
+"""Bandwidth by hops. One hop and most hops are published; within a tray counts as one hop."""
 
 B_FETCH_NS = {1: 185.2 - 50.0, 2: 294.9 - 50.0, 3: 349.6 - 50.0}
-"""Of the other socket of a pair, of the other pair of a tray, and across trays: idle latencies less that of the
-last-level cache. Those of Table 2 are the first and the last; that between the pairs of a tray is the median of the 16
-that its authors measured, 294 to 299 ns. That fetching costs so much is assumed, as Table 3 is of Server A alone."""
+"""Time of a remote cache line, for the other socket of a pair, the other pair of a tray, and across trays: idle latency
+less that of the last-level cache. Table 2 has the first and the last; the one between the pairs of a tray is the median
+of the 16 that its authors measured, 294 to 299 ns. It is assumed that fetching takes this, as Table 3 has Server A
+alone."""
 B_GBPS = {1: 10.6, 2: 10.8, 3: 10.8}
 
 
 def hops_a(i: int, j: int) -> int:
     """Hops between two sockets of Server A: trays 0-3 and 4-7; in a tray, 0-2 and 1-3 are two hops, others one.
 
-    Across trays 3, or 4 where the halves of the trays (0-1 and 4-5, 2-3 and 6-7) are not opposite.
+    Across trays there are 3, or 4 if the halves of the trays (0-1 and 4-5, 2-3 and 6-7) are not opposite.
     """
     if i == j:
         return 0
@@ -50,8 +51,8 @@ def hops_a(i: int, j: int) -> int:
 
 
 def hops_b(i: int, j: int) -> int:
-    """Server B's node controller makes all sockets of the other tray equally far: 3; in a tray the other of a pair
-    (0-1, 2-3) is 1 away, those of the other pair 2."""
+    """Class of distance between two sockets of Server B, whose node controller makes all sockets of the other tray
+    equally far: 3; in a tray the other of a pair (0-1, 2-3) is 1 away, those of the other pair 2."""
     if i == j:
         return 0
     if i // TRAY != j // TRAY:
@@ -60,17 +61,17 @@ def hops_b(i: int, j: int) -> int:
 
 
 def server_a(sockets: int = SOCKETS) -> Cluster:
-    """Sockets of 18 cores at 1.2 GHz, 54.3 GB/s each, connected directly (glue-less).
+    """Server A: sockets of 18 cores at 1.2 GHz, 54.3 GB/s each, connected directly (glue-less).
 
-    sockets: how many are in use, the first of the eight. Raises BadInput if that is none or more than there are.
+    sockets: number in use, the first of the eight. Raises BadInput if it is not from 1 to 8.
     """
     return _server(sockets, 18, 1.2, 54.3, hops_a, A_FETCH_NS, A_GBPS)
 
 
 def server_b(sockets: int = SOCKETS) -> Cluster:
-    """Sockets of 8 cores at 2.27 GHz, 24.2 GB/s each, joined by a node controller (glue-assisted).
+    """Server B: sockets of 8 cores at 2.27 GHz, 24.2 GB/s each, joined by a node controller (glue-assisted).
 
-    sockets: how many are in use, the first of the eight. Raises BadInput if that is none or more than there are.
+    sockets: number in use, the first of the eight. Raises BadInput if it is not from 1 to 8.
     """
     return _server(sockets, 8, 2.27, 24.2, hops_b, B_FETCH_NS, B_GBPS)
 
@@ -106,7 +107,8 @@ CLUSTERS = {"server-a": server_a(), "server-b": server_b()}
 
 
 def cluster_by_name(value: Any) -> Any:
-    """A cluster's name as the cluster; anything else unchanged. Raises ValueError for an unknown name."""
+    """Replaces a cluster's name by the cluster; returns anything else unchanged. Raises ValueError for an unknown
+    name."""
     if not isinstance(value, str):
         return value
     if value not in CLUSTERS:
@@ -115,5 +117,5 @@ def cluster_by_name(value: Any) -> Any:
 
 
 def cluster_name(cluster: Cluster) -> str | None:
-    """The name of a cluster that has one."""
+    """Name of a cluster; None if it has none."""
     return next((name for name, known in CLUSTERS.items() if known == cluster), None)

@@ -17,7 +17,7 @@ Node = dict[str, Any] | list[Any]
 
 
 def put(spec: S, path: str, value: Any, flag: str) -> S:
-    """The spec with `value`, as JSON would hold it, at `path`; the result is checked as a whole.
+    """Returns the spec with `value`, as JSON would hold it, at `path`; the result is checked as a whole.
 
     flag: the option that this came from, for errors. Raises BadInput if the path leads nowhere (with the nearest key),
     or if the result is not valid.
@@ -26,7 +26,7 @@ def put(spec: S, path: str, value: Any, flag: str) -> S:
 
 
 def put_all(spec: S, values: Sequence[tuple[str, Any]], flag: str) -> S:
-    """The spec with all values at their paths, put there one after the other. Raises BadInput as `put` does.
+    """Returns the spec with all values at their paths, put there one after the other. Raises BadInput as `put` does.
 
     Only the last result needs to be valid: a cluster with other hosts also needs a plan for them.
     """
@@ -39,19 +39,19 @@ def put_all(spec: S, values: Sequence[tuple[str, Any]], flag: str) -> S:
                 raise
             try:
                 return _all_put(spec, values, flag)
-            except BadPath as error:  # the error of the value alone names the spec's own keys
+            except BadPath as error:  # if this value's path is at fault, the first error names the spec's own keys
                 raise (alone if error.path == values[index][0] else error) from None
     return changed
 
 
 def value_at(spec: Spec, path: str, flag: str) -> Any:
-    """The value at `path`, as JSON would hold it; None if not given. Raises BadInput if the path leads nowhere."""
+    """Value at `path`, as JSON would hold it; None if not given. Raises BadInput if the path leads nowhere."""
     parent, key = _resolve(_opened(spec, [path]), path, flag)
     return parent[key]  # type: ignore[index]
 
 
 class BadPath(BadInput):
-    """A path that leads nowhere."""
+    """Mistake: a path that leads nowhere."""
 
     def __init__(self, words: str, path: str) -> None:
         super().__init__(words)
@@ -73,7 +73,7 @@ def _retired(path: str) -> bool:
 
 
 def _opened(spec: Spec, paths: Iterable[str]) -> dict[str, Any]:
-    """The spec as plain data. A part that is given by a name, such as a profile, is written out if a path needs it."""
+    """Spec as plain data. A part that is given by a name, such as a profile, is written out if a path needs it."""
     data = spec.model_dump(mode="json")
     for name in {path.partition(".")[0] for path in paths if "." in path}:
         value = getattr(spec, name, None)
@@ -84,7 +84,7 @@ def _opened(spec: Spec, paths: Iterable[str]) -> dict[str, Any]:
 
 
 def _show(spec: Any, data: Any) -> None:
-    """Adds the fields that are left out while they have their default: they can be set as well."""
+    """Adds the fields that are left out while they have their default, as they can be set as well."""
     if isinstance(spec, Spec) and isinstance(data, dict):
         for name in type(spec).model_fields:
             value = getattr(spec, name)
@@ -98,7 +98,7 @@ def _show(spec: Any, data: Any) -> None:
 
 
 def _resolve(data: Node, path: str, flag: str) -> tuple[Node, str | int]:
-    """The container and the key in it that `path` names."""
+    """Container, and the key in it, to which `path` leads."""
     node: Any = data
     rest, walked, where = path, "", f"{flag} {path}"
     while True:
@@ -117,7 +117,8 @@ def _resolve(data: Node, path: str, flag: str) -> tuple[Node, str | int]:
 
 
 def _step(node: Node, rest: str) -> tuple[Any, str, str] | None:
-    """The longest key of `node` that begins `rest` (names may hold dots): its index, its label, what remains."""
+    """Longest key of `node` with which `rest` begins (names may hold dots): the key, its label, and the remaining
+    path."""
     keys = _keys(node)
     for label in sorted(keys, key=len, reverse=True):
         if rest == label or rest.startswith(f"{label}."):
@@ -132,7 +133,7 @@ def _keys(node: Node) -> dict[str, Any]:
 
 
 def _label(item: Any, index: int) -> str:
-    """How a path names an item: by its name, a stream as producer->consumer, and anything else by its number."""
+    """Label of a list's item in paths: its name, producer->consumer for a stream, and its number for anything else."""
     if isinstance(item, dict) and "name" in item:
         return str(item["name"])
     if isinstance(item, dict) and "producer" in item:

@@ -17,19 +17,19 @@ from twin.windows import US_PER_S, EventWindow, microseconds
 
 
 class Span(NamedTuple):
-    """[start, end): of event time in microseconds, or of panes by number."""
+    """Half-open interval [start, end): of event time in microseconds, or of panes by number."""
 
     start: int
     end: int
 
     @property
     def length(self) -> int:
-        """The length of the span, in the unit of its ends."""
+        """Length of the span, in the unit of its ends."""
         return self.end - self.start
 
 
 def instance(window: EventWindow, number: int) -> Span:
-    """The instance of a number; number 0 begins at the window's start, earlier ones have negative numbers."""
+    """Instance of a window by its number; number 0 begins at the window's start, earlier ones have negative numbers."""
     start_us = window.start_us + number * window.every_us
     return Span(start_us, start_us + window.length_us)
 
@@ -41,9 +41,9 @@ def covering(window: EventWindow, at_us: int) -> list[Span]:
 
 
 def watermark_us(newest_us: Iterable[int], slack_us: int = 0) -> int:
-    """Up to where all events are there, given the newest event time of each source.
+    """Watermark in microseconds, given the newest event time of each source: no event with a smaller time will come.
 
-    Smaller times will not come, this one may. Raises BadInput for negative slack, or if there is no source.
+    One with the watermark's own time may come. Raises BadInput for negative slack, or if there is no source.
     """
     if slack_us < 0:
         raise BadInput(f"slack must be >= 0, got {slack_us} us; 0 if events come in order")
@@ -56,7 +56,8 @@ def watermark_us(newest_us: Iterable[int], slack_us: int = 0) -> int:
 def completed(window: EventWindow, before_us: int, now_us: int) -> list[Span]:
     """Instances that become complete as the watermark moves from `before_us` to `now_us`, in the order of their ends.
 
-    One whose end is the watermark is complete: its end is exclusive. Raises BadInput if the watermark moves backwards.
+    An instance whose end is the watermark is complete: its end is exclusive. Raises BadInput if the watermark moves
+    backwards.
     """
     if now_us < before_us:
         raise BadInput(f"a watermark cannot move backwards, from {before_us} us to {now_us} us")
@@ -65,28 +66,27 @@ def completed(window: EventWindow, before_us: int, now_us: int) -> list[Span]:
 
 
 def _number_after(window: EventWindow, us: int) -> int:
-    """The number of the first instance that begins after a time."""
+    """Number of the first instance that begins after a time."""
     return (us - window.start_us) // window.every_us + 1
 
 
 class Panes(NamedTuple):
-    """Pane k is [offset + k length, offset + (k + 1) length), in microseconds."""
+    """Division of event time: pane k is [offset + k length, offset + (k + 1) length), in microseconds."""
 
     length_us: int
     offset_us: int
 
     def pane(self, at_us: int) -> int:
-        """The number of the pane that an event of that time is in."""
+        """Number of the pane that an event of that time is in."""
         return (at_us - self.offset_us) // self.length_us
 
     def bounds(self, pane: int) -> Span:
-        """The begin and end of a pane."""
+        """Beginning and end of a pane, in microseconds."""
         start_us = self.offset_us + pane * self.length_us
         return Span(start_us, start_us + self.length_us)
 
     def of(self, span: Span) -> Span:
-        """The panes, by number, of which an instance is made. Raises ValueError if it does not begin and end with
-        one."""
+        """Panes of an instance, by number. Raises ValueError if the instance does not begin and end with one."""
         first, end = (divmod(us - self.offset_us, self.length_us) for us in span)
         if first[1] or end[1]:
             raise ValueError(f"{span} does not begin and end with a pane of {self}")
@@ -94,7 +94,7 @@ class Panes(NamedTuple):
 
 
 def panes_of(windows: Sequence[EventWindow], partial_s: float | None = None) -> Panes:
-    """The longest panes of which all instances of all windows are made, or such of `partial_s`.
+    """Longest panes that make up all instances of all windows, or panes of `partial_s`.
 
     Their length is the greatest common divisor of all lengths, frequencies and distances between starts. Raises
     BadInput without windows, or if instances cannot be made of panes of `partial_s`.

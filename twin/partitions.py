@@ -1,4 +1,4 @@
-"""Partitions of a topic: each is read by one replica, in turn, so what a replica gets comes in whole partitions."""
+"""Partitions of a topic: each is read by one replica, so what a replica gets comes in whole partitions."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 
 def counts(partitions: int, replicas: int) -> tuple[int, ...]:
-    """Partitions that each replica reads: number k reads k, k + R, k + 2 R, ..."""
+    """Number of partitions that each replica reads: number k reads k, k + R, k + 2 R, ..."""
     return tuple(partitions // replicas + (k < partitions % replicas) for k in range(replicas))
 
 
 def even(partitions: int, replicas: int) -> bool:
-    """Whether all replicas read as many."""
+    """Whether all replicas read equal numbers of partitions."""
     return partitions % replicas == 0
 
 
 def busiest(partitions: int, replicas: int) -> float:
-    """What the replica that reads most gets, over the mean of all."""
+    """Records of the replica that reads most, over the mean of all."""
     return counts(partitions, replicas)[0] * replicas / partitions
 
 
 def read_shares(source: AnyOperator, replicas: int, law: ArrivalLaw) -> Sequence[float | None]:
-    """The share of records that each replica reads, without replicas that read nothing; None: an equal share.
+    """Share of the records that each replica reads, without replicas that read nothing; None: an equal share.
 
-    Raises BadInput for single recorded tuples, which are dealt in turn, where shares are uneven.
+    Raises BadInput for single recorded tuples, which are dealt in turn, if shares are uneven.
     """
     if source.parts is None:
         return [None] * replicas

@@ -13,18 +13,18 @@ from twin.errors import BadInput
 from twin.spec import Spec
 
 MOST_REPLICAS = 400_000
-"""Of all operators together: more would not fit into the memory that a run may take."""
+"""Most replicas of all operators together: more would not fit into the memory that a run may take."""
 
 
 class Location(NamedTuple):
-    """A socket of a host; written `host` or `host/socket`."""
+    """Socket of a host; written `host` or `host/socket`."""
 
     host: str
     socket: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Location:
-        """Raises ValueError if what follows the slash is not a socket number."""
+        """Reads a location. Raises ValueError if what follows the slash is not a socket number."""
         host, slash, socket = text.partition("/")
         if slash and not (socket.isascii() and socket.isdigit()):
             raise ValueError(f"location {text!r}: write 'host' or 'host/socket' with a socket number from 0")
@@ -35,7 +35,7 @@ class Location(NamedTuple):
 
 
 def dealt(places: Sequence[str], count: int, where: str) -> tuple[str, ...]:
-    """So many replicas, dealt to the places in turn. Raises BadInput if no plan has so many."""
+    """Places of `count` replicas, dealt to the given ones in turn. Raises BadInput if no plan can have so many."""
     if count > MOST_REPLICAS:
         raise BadInput(f"{where}: {_too_many(count)}")
     return tuple(places[index % len(places)] for index in range(count))
@@ -46,7 +46,7 @@ def _too_many(count: int) -> str:
 
 
 def _replicas(value: Any) -> Any:
-    """One location, a list of them (one a replica), or counts by location, all as a tuple of locations."""
+    """Reads one location, a list of them (one a replica), or counts by location, as a tuple of locations."""
     if isinstance(value, str):
         return (value,)
     if isinstance(value, Mapping):
@@ -88,7 +88,7 @@ Replicas = Annotated[
 
 
 class ExecutionPlan(Spec):
-    """For each operator, the locations of its replicas, and which replica has which of its key groups."""
+    """Plan: for each operator, the locations of its replicas, and the replica that owns each of its key groups."""
 
     placement: dict[str, Replicas]
     key_groups: dict[str, tuple[int, ...]] = Field(
@@ -106,18 +106,18 @@ class ExecutionPlan(Spec):
     @field_validator("placement", mode="before")
     @classmethod
     def _few_enough(cls, placement: Any) -> Any:
-        """Counts replicas before a list of them is made."""
+        """Counts replicas before a list of them is made. Raises ValueError if there are too many."""
         total = sum(map(_counted, placement.values())) if isinstance(placement, Mapping) else 0
         if total > MOST_REPLICAS:
             raise ValueError(_too_many(total))
         return placement
 
     def locations(self, operator: str) -> tuple[Location, ...]:
-        """One a replica. Raises KeyError if the operator is not placed."""
+        """Location of each replica. Raises KeyError if the operator is not placed."""
         return tuple(Location.parse(text) for text in self.placement[operator])
 
     def hosts(self, *operators: str) -> tuple[str, ...]:
-        """Where replicas of these operators run, each host once. Raises KeyError for an unknown one."""
+        """Hosts on which replicas of these operators run, each once. Raises KeyError for an unknown operator."""
         return tuple(dict.fromkeys(place.host for name in operators for place in self.locations(name)))
 
     def replicas(self, operator: str) -> int:
@@ -125,11 +125,11 @@ class ExecutionPlan(Spec):
         return len(self.placement[operator])
 
     def with_placement(self, placement: Mapping[str, Replicas]) -> ExecutionPlan:
-        """The same plan with its replicas elsewhere.
+        """Plan with other places for its replicas.
 
-        An operator that has as many replicas as before keeps the assignment of its key groups, by the replicas'
-        numbers; one that has not cannot, and gets contiguous ranges. Operators that no longer sit at the same places
-        run apart (`lost_by`, `parted_by`).
+        An operator that keeps its number of replicas keeps the assignment of its key groups, by the replicas' numbers;
+        others get contiguous ranges. Operators that no longer sit at the same places are no longer chained (`lost_by`,
+        `parted_by`).
         """
         kept = {
             name: owners
@@ -144,6 +144,6 @@ class ExecutionPlan(Spec):
         return tuple(name for name, owners in self.key_groups.items() if other.key_groups.get(name) != owners)
 
     def parted_by(self, other: ExecutionPlan) -> tuple[str, ...]:
-        """Operators that run as one in this plan but not in another one."""
+        """Operators that are chained in this plan but not in another one."""
         joined = {ends for group in other.fused for ends in pairwise(group)}
         return tuple(name for group in self.fused if not joined.issuperset(pairwise(group)) for name in group)

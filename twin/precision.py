@@ -1,10 +1,11 @@
-"""How much of a run is chance, by stretches of it; and runs that end as soon as they are known well enough.
+"""Batches of a run, which show how much of its means is chance; and runs that end as soon as means are known well
+enough.
 
-There are some dozens of batches at any time: when there are eighty they are joined two by two, and those that follow
-are as long as these. Each time that the run has grown by two fifths, throughput and latencies are judged by their
-standard errors over them (Law and Carson, Operations Research 27, 1979). Who looks often stops by chance sooner or
-later, and all means are to be known at once, so that more standard errors must fit into the precision than an interval
-has (`MARGIN`).
+A run has some dozens of batches at any time: at eighty they are joined two by two, and those that follow are as long as
+these. Each time that the run has grown by two fifths, throughput and latencies are judged by their standard errors over
+batches (Law and Carson, Operations Research 27, 1979). A test that is repeated often stops by chance sooner or later,
+and all means are to be known at once, so that more standard errors must fit into the precision than an interval has
+(`MARGIN`).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from twin.wiring.world import World
 def batches_of(job: Job, settings: RunSettings, world: World, statistics: Statistics) -> Batches | None:
     """Batches of a run that is about to begin, after its warm-up; None if it is too short for them.
 
-    Nor do they begin before windows are full: that they fill is no chance.
+    They begin when windows are full, as the filling of windows is no chance.
     """
     long_s = memory_s(job)
     start_s = max(settings.warmup_s, filled_s(long_s, settings.horizon_s))
@@ -53,7 +54,7 @@ def batches_of(job: Job, settings: RunSettings, world: World, statistics: Statis
 
 
 def too_short(job: Job, settings: RunSettings) -> str:
-    """The caution that a run is too short for batches, with the horizon at which it has `FEWEST_BATCHES`."""
+    """Caution that a run is too short for batches, with the horizon at which it has `FEWEST_BATCHES`."""
     long_s = memory_s(job)
     each_s = whole_slides_s(long_s, slides_s(job.deployment))
     enough_s = max(settings.warmup_s, FILLED * long_s) + FEWEST_BATCHES * each_s
@@ -64,17 +65,17 @@ def too_short(job: Job, settings: RunSettings) -> str:
 
 
 def sinks_of(job: Job, world: World) -> list[SinkLogic]:
-    """The logics that count results, of all replicas of sinks."""
+    """Logics that count results, of all replicas of sinks."""
     tasks = [task for component in job.sinks for task in world.tasks[component.name]]
     logics = [task.logic.part(task.logic.operators() - 1) for task in tasks]
     return [sink for logic in logics if (sink := logic.sink()) is not None]
 
 
 class Batches:
-    """Reads the sinks whenever a batch ends. `period_ended` has to be called as soon as they begin to count anew."""
+    """Reads the sinks whenever a batch ends. `period_ended` has to be called whenever the sinks are emptied."""
 
     def __init__(self, env: Calendar, sinks: Sequence[SinkLogic], edges_s: Iterable[float]) -> None:
-        """edges_s: the ends of all batches but the last, which `table` ends; the first of them begins the first."""
+        """edges_s: the beginning of the first batch, and the ends of all but the last, which `table` ends."""
         self.sinks = sinks
         self._before = np.zeros(3)
         self._edges: list[tuple[float, np.ndarray]] = []
@@ -82,13 +83,14 @@ class Batches:
         env.process(self._run(edges_s))
 
     def period_ended(self, operators: Sequence[Row], _hosts: Sequence[Row]) -> None:
-        """The sinks have been read into these rows, among others, and emptied."""
+        """Adds the results of a period: the sinks have been read into these rows, and emptied."""
         for row in operators:
             if row["kind"] in SINKS:
                 self._before += [row["latencyCount"], row["processingLatencySum_s"], row["e2eLatencySum_s"]]
 
     def table(self) -> np.ndarray:
-        """[4, B] By batch: seconds, results, and the sums of their processing and end-to-end latencies in seconds.
+        """Table of the batches, [4, B]: seconds, results, and the sums of processing and end-to-end latencies in
+        seconds.
 
         The last batch ends now.
         """
@@ -106,15 +108,15 @@ class Batches:
 
 
 LOOKS = (40, 56)
-"""Batches at which is looked; then they are joined two by two."""
+"""Numbers of batches at which means are judged; after the last, batches are joined two by two."""
 MARGIN = 2.5
 """Standard errors that must fit into the precision, so that all means together are as close in 95 of 100 runs."""
 RESULTS = 30.0
-"""A batch has no fewer, at the rates that the job is offered."""
+"""Least expected results of a batch, at the rates that the job is offered."""
 
 
 class PrecisionStop:
-    """Ends a run as soon as its means are known as well as `run.precision` says; it then is `reached`."""
+    """Ends a run as soon as its means are known as well as `run.precision` says; `reached` then is true."""
 
     def __init__(self, job: Job, scenario: Scenario, world: World, statistics: Statistics) -> None:
         settings = scenario.run
@@ -126,11 +128,11 @@ class PrecisionStop:
         statistics.listeners.append(self._batches.period_ended)
 
     def table(self) -> np.ndarray:
-        """[4, B], by batch, of those that are whole; see `Batches.table`."""
+        """Table of the whole batches, [4, B]; see `Batches.table`."""
         return joined(self._batches.table()[:, :-1])
 
     def _edges_s(self, start_s: float, length_s: float) -> Iterator[float]:
-        """When batches end. Asked for the next one, it is the end of the last one: it is looked whether that is all."""
+        """Ends of batches in seconds. The next one is asked for when a batch has ended, and then means are judged."""
         number = 0
         while True:
             yield start_s + number * length_s
@@ -152,7 +154,7 @@ class PrecisionStop:
 
 
 def shares(table: np.ndarray, errors: StandardErrors) -> float:
-    """The largest of the errors, `MARGIN` times, as a share of its mean; inf where nothing reached a sink."""
+    """Largest of `MARGIN` standard errors as shares of their means; inf if nothing reached a sink."""
     length_s, results, processing_s, e2e_s = table.sum(axis=1)
     if not results:
         return math.inf
@@ -165,21 +167,22 @@ def shares(table: np.ndarray, errors: StandardErrors) -> float:
 
 
 def _looked(number: int) -> bool:
-    """Whether it is looked after so many batches: at 40, 56, 80, 112, and so on."""
+    """Whether means are judged after that many batches: at 40, 56, 80, 112, and so on."""
     if number < min(LOOKS):
         return False
     return any(number == look << math.floor(math.log2(number / look)) for look in LOOKS if number >= look)
 
 
 def together(number: int) -> int:
-    """Short batches that make one when there have been so many of them: 1 below 80, 2 below 160, and so on."""
+    """Number of first batches that are joined into one when there have been `number`: 1 below 80, 2 below 160, and so
+    on."""
     return 1 << max(0, math.floor(math.log2(max(1, number) / min(LOOKS))))
 
 
 def joined(table: np.ndarray) -> np.ndarray:
-    """Batches, the first of which are shorter, as those of equal length that they would be by now. [4, B]
+    """Joins batches, the first of which are shorter, into batches of equal length. [4, B]
 
-    What is left over at the start goes.
+    Those at the start that do not make up a whole batch are dropped.
     """
     if not table.shape[1]:
         return table
@@ -190,15 +193,15 @@ def joined(table: np.ndarray) -> np.ndarray:
 
 
 def _length_s(job: Job) -> float:
-    """First length of a batch in seconds: it has full windows and some dozens of results."""
+    """Length of the first batches in seconds: a batch has full windows and some dozens of results."""
     per_s = sum(job.rates[each.operators[-1].name].in_per_s for each in job.sinks)
     return whole_slides_s(max(memory_s(job), RESULTS / max(per_s, 1e-300)), slides_s(job.deployment))
 
 
 def until_the_end(precision: float | None, why: str, enough: PrecisionStop | None) -> list[str]:
-    """What a reader should know of a run that lasted until its horizon, though a precision was asked for.
+    """Cautions about a run that lasted until its horizon, though a precision was asked for.
 
-    why: nothing else could be, if so.
+    why: the source of change because of which it could not end before, if any.
     """
     if precision is None or (enough is not None and enough.reached):
         return []

@@ -14,15 +14,15 @@ from twin.errors import BadInput
 FACTORS: Mapping[str, float] = {"k": 1e3, "M": 1e6, "G": 1e9, "%": 0.01}
 SECONDS: Mapping[str, float] = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-"""A number without sign and unit."""
+"""Pattern of a number without sign and unit."""
 UNIT = r"(?:us|ms|s|min|h|[kMG%])"
 _QUANTITY = re.compile(rf"^\s*([-+]?{NUMBER})\s*({UNIT})?\s*$")
 _IN = {"_us": "us", "_ms": "ms", "_s": "s", "_min": "min", "_h": "h"}
-"""The unit of time of a value, by the ending of its name."""
+"""Units of time of values, by the endings of their names."""
 
 
 def number(text: str, name: str = "") -> float:
-    """The number in `text`, converted to the unit of `name`; unchanged if the text has no unit.
+    """Reads the number in `text`, converted to the unit of `name`; unchanged if the text has no unit.
 
     Raises ValueError if `text` is no number, or if its unit does not fit the name, as 5ms does not fit a rate.
     """
@@ -45,7 +45,7 @@ def number(text: str, name: str = "") -> float:
 
 
 def unit_of_time(name: str) -> str | None:
-    """The unit of a duration with that name, as `ms` of `latency_ms`; None if the name is not of a duration."""
+    """Unit of a duration with that name, as `ms` of `latency_ms`; None if the name is not of a duration."""
     last = name.rpartition(".")[2]
     if re.fullmatch(r"mean|p\d+", last):  # of a latency
         last = name.rpartition(".")[0]
@@ -53,7 +53,7 @@ def unit_of_time(name: str) -> str | None:
 
 
 def units_of(name: str) -> str:
-    """The units that a value of that name takes, in words; empty if it takes none."""
+    """Units that a value of that name takes, in words; empty if it takes none."""
     if unit_of_time(name) is not None:
         return "us, ms, s, min or h"
     if name.endswith(("_mb", "_mbps")):
@@ -62,7 +62,7 @@ def units_of(name: str) -> str:
 
 
 def duration_s(text: str, where: str) -> float:
-    """A duration in seconds, from `500ms`, `2s` or `1min`.
+    """Reads a duration in seconds, from `500ms`, `2s` or `1min`.
 
     Raises BadInput, beginning with `where`, if `text` is no duration, has no unit, or is not above 0.
     """

@@ -1,4 +1,4 @@
-"""What a stream job computes: operators joined by streams into a directed acyclic graph."""
+"""Queries, the computations of stream jobs: operators joined by streams into a directed acyclic graph."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ Overflow = Literal["block", "drop"]
 
 
 def in_order(upstream: Mapping[str, Collection[str]]) -> list[str]:
-    """Names in an order in which each follows those upstream of it: of those that may be next, the first by name.
+    """Names in an order in which each follows those upstream of it; ties by name.
 
     Raises graphlib.CycleError, with a cycle in the direction of the data, if there is no such order.
     """
@@ -79,7 +79,7 @@ def in_order(upstream: Mapping[str, Collection[str]]) -> list[str]:
 
 
 def _grouped(streams: Iterable[Stream], key: Callable[[Stream], str]) -> dict[str, tuple[Stream, ...]]:
-    """Streams by an end, in their order."""
+    """Groups streams by an end, in their order."""
     found: dict[str, list[Stream]] = {}
     for stream in streams:
         found.setdefault(key(stream), []).append(stream)
@@ -87,7 +87,7 @@ def _grouped(streams: Iterable[Stream], key: Callable[[Stream], str]) -> dict[st
 
 
 class Stream(Spec):
-    """Tuples from every replica of `producer` to the replicas of `consumer`."""
+    """Stream of tuples from every replica of `producer` to the replicas of `consumer`."""
 
     producer: str
     consumer: str
@@ -108,7 +108,7 @@ class Stream(Spec):
 
 
 class Query(Spec):
-    """A validated DAG: every operator is fed by sources and reaches a sink."""
+    """Query: a validated DAG, in which every operator is fed by sources and reaches a sink."""
 
     operators: Annotated[tuple[Operator, ...], Field(min_length=2)]
     streams: tuple[Stream, ...]
@@ -175,14 +175,14 @@ class Query(Spec):
 
     @cached_property
     def upstream(self) -> dict[str, set[str]]:
-        """The producers of each operator."""
+        """Producers of each operator."""
         found: dict[str, set[str]] = {operator.name: set() for operator in self.operators}
         for stream in self.streams:
             found[stream.consumer].add(stream.producer)
         return found
 
     def ancestors(self, name: str) -> set[str]:
-        """All operators whose tuples, or what becomes of them, reach operator `name`."""
+        """All operators from which some path of streams leads to operator `name`."""
         found: set[str] = set()
         ahead = [name]
         while ahead:
@@ -193,7 +193,8 @@ class Query(Spec):
 
     @cached_property
     def holding_up(self) -> set[str]:
-        """The operators that can hold up a source: others lie behind streams that drop what finds no room."""
+        """Operators that can block a source: the others lie behind streams that drop tuples for which there is no
+        room."""
         found: set[str] = set()
         for operator in self.topological:
             inputs = self.inputs(operator.name)
@@ -212,7 +213,8 @@ class Query(Spec):
 
     @cached_property
     def slot_sharing_groups(self) -> dict[str, str]:
-        """By operator. As in Flink, the inputs' if none is given and all of them have the same."""
+        """Slot sharing group of each operator. As in Flink, that of its inputs if none is given and all of them have
+        the same."""
         found: dict[str, str] = {}
         for operator in self.topological:
             inherited = {found[producer] for producer in self.upstream[operator.name]}
@@ -221,7 +223,7 @@ class Query(Spec):
         return found
 
     def operator(self, name: str) -> AnyOperator:
-        """The operator of that name. Raises KeyError if there is none."""
+        """Operator of that name. Raises KeyError if there is none."""
         return self._by_name[name]
 
     @property
@@ -254,7 +256,7 @@ class Query(Spec):
         return _grouped(sorted(self.streams, key=lambda each: each.consumer), lambda each: each.producer)
 
     def inputs(self, name: str) -> tuple[Stream, ...]:
-        """Streams into operator `name`, by the names of their producers: a join's sides are alike."""
+        """Streams into operator `name`, by the names of their producers, whatever a join's first side."""
         return self._into.get(name, ())
 
     def outputs(self, name: str) -> tuple[Stream, ...]:
@@ -262,11 +264,11 @@ class Query(Spec):
         return self._out_of.get(name, ())
 
     def feeds(self, name: str) -> tuple[str, ...]:
-        """Whose tuples operator `name` takes: its producers, by name; a source's are its own."""
+        """Producers whose tuples operator `name` takes, by name; for a source, its own name."""
         return tuple(stream.producer for stream in self.inputs(name)) or (name,)
 
     def partitioning(self, stream: Stream) -> Partitioning:
-        """How the stream's tuples are dealt to the consumer's replicas."""
+        """Partitioning of a stream: how its tuples are dealt to the consumer's replicas."""
         if stream.partitioning is not None:
             return PARTITIONINGS[stream.partitioning]
         consumer = self.operator(stream.consumer)

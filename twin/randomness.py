@@ -1,7 +1,7 @@
-"""One seed, one independent stream of random numbers per named component.
+"""Random numbers: one seed, and one independent stream of numbers for each named component.
 
-Streams are keyed by name, so adding an operator leaves the draws of all others alone, and two scenarios that share
-a component share its random numbers (common random numbers).
+Streams are keyed by name, so adding an operator leaves the draws of all others alone, and two scenarios that share a
+component share its random numbers (common random numbers).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def random_stream(seed: int, component: str) -> np.random.Generator:
-    """The generator of one component in a run with that seed. Same seed and name: same numbers, on any machine.
+    """Generator of one component in a run with that seed. Same seed and name: same numbers, on any machine.
 
     Raises ValueError if seed is negative.
     """
@@ -21,5 +21,5 @@ def random_stream(seed: int, component: str) -> np.random.Generator:
 
 
 def child_seed(seed: int, index: int) -> int:
-    """The seed of run `index` in a family of runs; far-apart streams for neighbouring indices."""
+    """Seed of run `index` in a family of runs; far-apart streams for neighbouring indices."""
     return int(np.random.SeedSequence(seed, spawn_key=(index,)).generate_state(1, np.uint64)[0] >> np.uint64(1))

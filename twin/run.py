@@ -1,4 +1,4 @@
-"""What a simulation gives back: metrics, totals, periods, and how it was made."""
+"""Results of a simulation: metrics, totals, periods, and the manifest of how it was made."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from twin.trace import Rows
 
 ROUNDING = 1e-12
-"""A smaller idle share is what sums of busy and backpressured times leave of a whole."""
+"""Idle share below which it is the rounding error of the busy and backpressured shares."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubtaskTotals:
-    """One subtask after the warm-up, numbered from 0 in the order in which subtasks were added. Rates and shares of
-    time are over the time for which it existed.
+    """Totals of one subtask after the warm-up, numbered from 0 in the order in which subtasks were added. Rates and
+    shares of time are over the time for which it existed.
 
     host, socket: its last place. queue_mean, queue_max: records that wait for it at the ends of periods; for a source,
     unread records at the broker. state_bytes: the largest state at the end of a period.
@@ -49,7 +49,7 @@ class SubtaskTotals:
 
 @dataclass(frozen=True, slots=True)
 class OperatorTotals:
-    """One operator after the warm-up, all replicas together; busy, backpressured and idle are shares of time.
+    """Totals of one operator after the warm-up, all replicas together; busy, backpressured and idle are shares of time.
 
     subtasks: its present and former replicas; empty if the run was read from a trace without them.
     """
@@ -68,13 +68,14 @@ class OperatorTotals:
 
     @property
     def busiest(self) -> SubtaskTotals | None:
-        """The subtask that is busy for the largest share of its time, the first of several; None without subtasks."""
+        """Subtask that is busy for the largest share of its time, the first of several; None without subtasks."""
         return max(self.subtasks, key=lambda subtask: subtask.busy, default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class HostTotals:
-    """One host after the warm-up. cpu: share of its capacity in use; memory_mb: at the fullest period's end."""
+    """Totals of one host after the warm-up. cpu: share of its capacity in use. memory_mb: largest at the end of a
+    period."""
 
     host: str
     cpu: float
@@ -85,9 +86,9 @@ class HostTotals:
 
 @dataclass(frozen=True, slots=True)
 class LinkTotals:
-    """One direction of a link ("a->b"), or the network card of a host, after the warm-up.
+    """Totals of one direction of a link ("a->b"), or of the network card of a host, after the warm-up.
 
-    utilisation: mean share of its bandwidth in use; busiest: the same of the fullest period.
+    utilisation: mean share of its bandwidth in use; busiest: share in the period with the largest one.
     """
 
     link: str
@@ -98,7 +99,7 @@ class LinkTotals:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One simulated run. `cpu_s` is the processor time that the simulation itself took."""
+    """Run of a scenario, as simulated. `cpu_s` is the processor time that the simulation itself took."""
 
     metrics: Metrics
     operators: tuple[OperatorTotals, ...]
@@ -120,7 +121,8 @@ class Run:
     duplicates: int = 0  # results that reached a sink twice, because of a replay
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: the metrics with their standard errors; operators, hosts and links by name; events in order."""
+        """Returns the run for JSON: metrics with standard errors; operators, hosts and links by name; events in
+        order."""
         return {
             **dataclasses.asdict(self.metrics),
             "standard_errors": dataclasses.asdict(self.standard_errors),
@@ -137,7 +139,7 @@ class Run:
         }
 
     def rows(self, run: str, index: int = 0, name: str = "", subtasks: bool = False) -> Rows:
-        """The rows of the trace tables, under the run's identifier. subtasks: whether to include rows of subtasks."""
+        """Rows of the trace tables, under the run's identifier. subtasks: whether to include rows of subtasks."""
         about = {
             "run": run,
             "index": index,
@@ -164,9 +166,9 @@ def _without(record: Any, key: str) -> dict[str, Any]:
 
 
 def metrics_of(operator_rows: Sequence[Row], warmup_s: float, crashed: bool) -> Metrics:
-    """T, Lp, Le, R, RO and S from the periods that start at or after the warm-up.
+    """Metrics T, Lp, Le, R, RO and S from the periods that start at or after the warm-up.
 
-    `spark.aggregate` sums the same totals up from a trace. Raises ValueError if no period is left.
+    `spark.aggregate` adds up the same totals from a trace. Raises ValueError if no period is left.
     """
     rows = measured(operator_rows, warmup_s)
     if not rows:
@@ -203,7 +205,7 @@ def _latency(sinks: Sequence[Row], key: str, mean_s: float) -> Latency:
 def operator_totals(
     rows: Sequence[Row], warmup_s: float, subtask_rows: Sequence[Row] = ()
 ) -> tuple[OperatorTotals, ...]:
-    """Sums and means over the periods that start at or after the warm-up, in the rows' order of operators."""
+    """Totals of operators over the periods that start at or after the warm-up, in the rows' order of operators."""
     periods = {row["period"] for row in measured(rows, warmup_s)}
     subtasks: dict[str, dict[int, list[Row]]] = {}
     for row in subtask_rows:
@@ -251,7 +253,8 @@ def _flow(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def waiting(row: Mapping[str, Any]) -> int:
-    """Records that wait at the end of a period: those of a source at its broker. row: of an operator or subtask."""
+    """Number of records that wait at the end of a period: those of a source at its broker. row: of an operator or
+    subtask."""
     return int(row["queueLength"] if row["backlog"] is None else row["backlog"])
 
 
@@ -269,7 +272,7 @@ def _subtask(number: int, rows: Sequence[Row]) -> SubtaskTotals:
 
 
 def host_totals(rows: Sequence[Row], warmup_s: float) -> tuple[HostTotals, ...]:
-    """Means and maxima over the periods that start at or after the warm-up."""
+    """Totals of hosts: means and maxima over the periods that start at or after the warm-up."""
     totals = []
     for name, mine in _after(rows, "host", warmup_s).items():
         seconds = sum(row["end_s"] - row["start_s"] for row in mine)
@@ -286,7 +289,7 @@ def host_totals(rows: Sequence[Row], warmup_s: float) -> tuple[HostTotals, ...]:
 
 
 def link_totals(rows: Sequence[Row], warmup_s: float) -> tuple[LinkTotals, ...]:
-    """Means and maxima over the periods that start at or after the warm-up, of links that carried anything."""
+    """Totals of links that carried anything: means and maxima over the periods that start at or after the warm-up."""
     totals = []
     for name, mine in _after(rows, "link", warmup_s).items():
         lengths = [row["end_s"] - row["start_s"] for row in mine]

@@ -1,4 +1,4 @@
-"""A scenario: a deployment, what happens to it, and how to run it. What is run, and what a scenario file holds."""
+"""Scenarios: a deployment, the events of its run, and the run settings. A scenario file holds one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twin.spec import Spec, parse
 
 
 class RunSettings(Spec):
-    """How long, how fine, and with which random numbers a deployment is simulated."""
+    """Settings of a run: how long, how fine, and with which random numbers a deployment is simulated."""
 
     horizon_s: Annotated[float, Field(ge=1e-3, le=10**7, description="simulated seconds")] = 240.0
     warmup_s: Annotated[float, Field(ge=0, description="simulated seconds left out of all metrics")] = 0.0
@@ -61,7 +61,7 @@ class RunSettings(Spec):
 
 
 class Scenario(Deployment):
-    """A deployment with a name, run settings, and what happens while it runs. `with_...` gives another scenario."""
+    """Deployment with a name, run settings, and what happens while it runs. `with_...` gives another scenario."""
 
     name: Annotated[str, Field(min_length=1)] = "scenario"
     description: str = ""
@@ -85,12 +85,13 @@ class Scenario(Deployment):
 
     @property
     def deployment(self) -> Deployment:
-        """The part that is simulated."""
+        """Deployment of the scenario, without run settings and events."""
         return Deployment(**{field: getattr(self, field) for field in Deployment.model_fields})
 
     @classmethod
     def of(cls, deployment: Deployment, run: RunSettings | None = None, events: Sequence[AnyEvent] = ()) -> Self:
-        """A job under these settings and events; of a scenario, what is not given stays.
+        """Makes a scenario of a deployment with these settings and events; of a scenario, settings that are not given
+        stay.
 
         Raises BadInput if an event does not fit the job.
         """
@@ -98,25 +99,25 @@ class Scenario(Deployment):
         return parse(cls, {**dict(deployment), **{name: value for name, value in given.items() if value}})
 
     def with_run(self, **settings: Any) -> Self:
-        """The same under other run settings, such as `horizon_s=60`. Raises BadInput for what cannot be."""
+        """Scenario under other run settings, such as `horizon_s=60`. Raises BadInput for settings that cannot be."""
         return self.model_copy(update={"run": parse(RunSettings, {**dict(self.run), **settings}, "run")})
 
     def with_events(self, *events: AnyEvent) -> Self:
-        """The same with these events instead of its own. Raises BadInput if one does not fit the job."""
+        """Scenario with these events instead of its own. Raises BadInput if one does not fit the job."""
         return parse(type(self), {**dict(self), "events": events})
 
     def with_set(self, path: str, value: Any) -> Self:
-        """The same with one value replaced, by its path as for `--set`: `with_set("cluster.hosts.edge-1.cpu_percent",
+        """Scenario with one value replaced, by its path as for `--set`: `with_set("cluster.hosts.edge-1.cpu_percent",
         200)`. Raises BadInput if the path leads nowhere, or if the result is not valid."""
         return put(self, path, value, "with_set")
 
     def with_policy(self, policy: PolicySpec | str | None) -> Self:
-        """The same under another policy, or none. Raises BadInput for an unknown name."""
+        """Scenario under another policy, or none. Raises BadInput for an unknown name."""
         return parse(type(self), {**dict(self), "policy": policy})
 
 
 def config_hash(scenario: Scenario, policy: Policy | None = None) -> str:
-    """16 hex digits over everything that decides a run except its seed; name and description do not count.
+    """Hash of all that decides a run except its seed, 16 hex digits; name and description do not count.
 
     policy: one that takes the place of the scenario's own, known by its name alone.
     """

@@ -1,4 +1,4 @@
-"""An operator alone on a core of its own, and what each of its tuples costs there.
+"""Measured service times: an operator alone on a core of its own, and the CPU time of each of its tuples.
 
 This is how BriskStream profiles operators (SIGMOD 2019, Section 3.1): one at a time, on stored input, in local memory.
 """
@@ -27,23 +27,23 @@ from twin.workload import Constant, Workload
 OFFERED = 1.5
 """Offered load of an operator that is to be always busy."""
 FILLED = 1.0618
-"""Lengths of an operator's memory after which it is full, and no window is evaluated just then."""
+"""Lengths of an operator's memory after which it is full. Not whole, so that no window is evaluated just then."""
 WINDOWS = 5
-"""Lengths of it that are measured then at best, and ..."""
+"""Most lengths of its memory that are measured then."""
 MOST = 20
-"""... how many times the tuples asked for that may take."""
+"""Most tuples that these lengths may take, as a multiple of the tuples asked for."""
 FAST = 100.0
-"""Reference cores that the core is worth where input comes at given rates, so that it keeps up with all of it."""
+"""Speed of the core, in reference cores, if input comes at given rates, so that it keeps up with all of it."""
 ROOM = 1024
-"""Tuples that a channel holds here, whatever the engine's channels hold."""
+"""Capacity of channels in tuples, in place of that of the engine."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTimes:
-    """times_s: CPU seconds of each tuple on one reference core, results and window evaluations included. [tuples]
+    """Measured times of an operator, with full memory: CPU seconds of each tuple on one reference core, with results
+    and window evaluations (times_s). [tuples]
 
-    inputs: tuples offered by each producer. results_per_input: tuples emitted, over those whose service has ended.
-    Both times and results are of a filled memory.
+    inputs: tuples offered by each producer. results_per_input: tuples emitted over tuples whose service has ended.
     """
 
     times_s: np.ndarray
@@ -58,11 +58,11 @@ def measure(
 
     Its input lies ready on another core of the same memory, so that fetching costs nothing and nothing interferes: no
     pauses, no batches. An operator without a memory is always busy. One with a window, sessions or bounds in time is
-    offered its input at the given rates, as these decide what it holds, on a core that keeps up; of what it remembers
-    for a time, whole lengths of that are measured, one at least.
+    offered its input at the given rates, as these decide what it holds, on a core that keeps up; it is measured for
+    whole lengths of its memory, at least one.
 
     inputs_per_s: by producer, > 0; of a source, by its own name. Raises BadInput if the operator costs nothing, is one
-    of several that form windows together, or remembers more than so many tuples show.
+    of several that form windows together, or remembers more than that many tuples show.
     """
     spec = deployment.query.operator(operator)
     if spec.merges or spec.hands_over == "partials":
@@ -92,7 +92,7 @@ def measure(
 
 
 def _lengths(spec: AnyOperator, in_per_s: float, tuples: int) -> int:
-    """How many lengths of its memory are measured, in tuples of that rate."""
+    """Number of lengths of an operator's memory to measure, by the tuples that come in each."""
     held = in_per_s * spec.memory_s
     if not held:
         return 0
@@ -105,7 +105,8 @@ def _lengths(spec: AnyOperator, in_per_s: float, tuples: int) -> int:
 
 
 def _serve(world: World, task: Task, tuples: int, until_s: float) -> np.ndarray:
-    """Steps through the run, noting the work of every service that begins: of so many, and until then. [tuples]"""
+    """Steps through the run until that many services have begun and `until_s` is past; returns the work of each.
+    [tuples]"""
     times_s: list[float] = []
     env, before = world.env, task.tuples_in
     while len(times_s) < tuples or env.now < until_s:
@@ -116,7 +117,8 @@ def _serve(world: World, task: Task, tuples: int, until_s: float) -> np.ndarray:
 
 
 def _alone(deployment: Deployment, spec: AnyOperator, offered: Mapping[str, float], core: float) -> Deployment:
-    """The operator between sources that stand for its producers and sinks for its consumers, which all cost nothing."""
+    """Deployment of the operator between sources in place of its producers and sinks in place of its consumers, which
+    cost nothing."""
     query, engine, name = deployment.query, deployment.engine, spec.name
     feeds = [] if spec.is_source else [_source(query, engine, each) for each in offered]
     ends = [Sink(name=each.consumer, service_time_s=0.0) for each in query.outputs(name)]
@@ -137,13 +139,13 @@ def _alone(deployment: Deployment, spec: AnyOperator, offered: Mapping[str, floa
 
 
 def _source(query: Query, engine: EngineProfile, name: str) -> Source:
-    """What a producer emits, for nothing."""
+    """Source that emits the tuples of a producer, at no cost."""
     size = engine.output_bytes(query, name)
     return Source(name=name, columns=query.columns_out[name], tuple_bytes=size, service_time_s=0.0)
 
 
 def _two_cores(core: float) -> Cluster:
-    """One memory, two sockets of one core, which is worth so many reference cores."""
+    """Cluster of one memory and two sockets of one core each, whose speed is given in reference cores."""
     host = Host(
         name="alone",
         cpu_percent=200.0 * core,

@@ -38,9 +38,9 @@ from twin.wiring.world import World
 
 MEMORY_TICK_S = 1.0
 MEMORY_TICKS = 2000
-"""No more than that many a run, however long it is."""
+"""Most checks of memory in a run, however long it is."""
 FRAMES = 20
-"""Nested calls, at most, in which a control item passes one task."""
+"""Most nested calls in which a control item passes one task."""
 
 
 def simulate(
@@ -141,7 +141,8 @@ def _report(statistics: Statistics, settings: RunSettings, progress: Callable[[i
 
 @contextmanager
 def _deep_stack(tasks: int) -> Iterator[None]:
-    """Barriers and watermarks may pass all tasks in one moment, each in the call of the one before."""
+    """Raises the recursion limit: barriers and watermarks may pass all tasks in one moment, each in the call of the one
+    before."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(before + FRAMES * tasks)
     try:
@@ -151,7 +152,7 @@ def _deep_stack(tasks: int) -> Iterator[None]:
 
 
 def manifest(scenario: Scenario, policy: Policy | None = None) -> dict[str, Any]:
-    """What it takes to make the run again: version, configuration hash, seed, and the settings.
+    """Manifest of a run, from which it can be made again: version, configuration hash, seed, and the settings.
 
     policy: one that takes the place of the scenario's own.
     """

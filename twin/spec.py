@@ -1,4 +1,4 @@
-"""The base of all specs: frozen, strict, described once for Python, YAML, JSON and the JSON Schema."""
+"""Base of all specs: frozen, strict, described once for Python, YAML, JSON and the JSON Schema."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from twin.quantities import number, units_of
 
 @cache
 def tags(spec: type[BaseModel]) -> tuple[str, ...]:
-    """The fields that tell the members of a union apart (`kind: filter`): those that can have one value only."""
+    """Fields that tell the members of a union apart (`kind: filter`): those that can have one value only."""
     fields = spec.model_fields.items()
     annotations = ((name, field.annotation) for name, field in fields)
     return tuple(name for name, each in annotations if get_origin(each) is Literal and len(get_args(each)) == 1)
@@ -37,11 +37,11 @@ def _numeric_fields(spec: type[BaseModel]) -> frozenset[str]:
 
 
 _schema = cache(lambda spec: spec.model_json_schema())
-"""The JSON Schema of a spec; making that of a scenario takes a tenth of a second."""
+"""JSON Schema of a spec; making that of a scenario takes a tenth of a second."""
 
 
 class Spec(BaseModel):
-    """A frozen value, validated whole when it is made. Unknown keys, non-finite numbers and, where numbers are asked,
+    """Frozen value, validated whole when it is made. Unknown keys, non-finite numbers and, where numbers are asked,
     true and false are errors."""
 
     model_config = ConfigDict(
@@ -57,7 +57,7 @@ class Spec(BaseModel):
     def __pydantic_init_subclass__(cls, **_options: Any) -> None:
         for name in [name for name, field in cls.model_fields.items() if isinstance(field.default, property)]:
             raise TypeError(f"{cls.__name__}.{name} is a field of its base, for which a property is a mere default")
-        _schema.cache_clear()  # a new kind or policy is a part of others' schemas
+        _schema.cache_clear()  # other specs' schemas include a new kind or policy
 
     @model_validator(mode="before")
     @classmethod
@@ -76,7 +76,7 @@ class Spec(BaseModel):
 
     @model_serializer(mode="wrap")
     def _keep_tags(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A union's tag (`kind: filter`) is written, first, even where defaults are left out: reading needs it."""
+        """Writes a union's tag (`kind: filter`), first, even where defaults are left out: reading needs it."""
         written: dict[str, Any] = handler(self)
         fixed = {name: getattr(self, name) for name in tags(type(self))}
         return {**fixed, **written} if fixed else written
@@ -84,15 +84,15 @@ class Spec(BaseModel):
 
 S = TypeVar("S", bound=Spec)
 Schema = Mapping[str, Any]
-"""A JSON Schema, or a part of one."""
+"""JSON Schema, or a part of one."""
 MOST_TOLD = 20
-"""Mistakes that are listed."""
+"""Most mistakes that are listed."""
 
 
 def parse(spec: type[S], data: object, where: str = "", line: Callable[[Path], int | None] = lambda _: None) -> S:
-    """`data` (plain mappings, lists, scalars) as a `spec`.
+    """Validates `data` (plain mappings, lists, scalars) as a `spec`.
 
-    line: where a path stands in a text, if that is known. Raises BadInput with one line a mistake: its line, its path
+    line: the line of a path in a text, if that is known. Raises BadInput with one line a mistake: its line, its path
     inside `where` with items by their names, the value, and the nearest known key or the bound.
     """
     try:
@@ -112,8 +112,8 @@ def _refusal(mistakes: list[str], where: str) -> BadInput:
 
 
 def _mistakes(schema: Schema, error: ValidationError) -> list[Any]:
-    """One a place, without what follows from others: a key that is missing because it is misspelt, a list that is too
-    short because its items are wrong."""
+    """Mistakes, one a place, without consequences of others: a key that is missing because it is misspelt, a list that
+    is too short because its items are wrong."""
     problems = error.errors()
     paths = [tuple(_readable(schema, each["loc"])) for each in problems]
     kept: dict[Path, Any] = {}
@@ -126,7 +126,7 @@ def _mistakes(schema: Schema, error: ValidationError) -> list[Any]:
 
 
 def _misspelt(path: Path, paths: list[Path], problems: list[Any]) -> bool:
-    """Whether a key like the last one of the path stands beside where it should."""
+    """Whether an unknown key beside a missing one resembles it. path: of the missing key."""
     unknown = [each for each, problem in zip(paths, problems, strict=True) if problem["type"] == "extra_forbidden"]
     beside = [str(each[-1]) for each in unknown if each[:-1] == path[:-1]]
     return bool(get_close_matches(str(path[-1]), beside, n=1, cutoff=0.6))
@@ -143,7 +143,7 @@ def _told(schema: Schema, data: object, problem: Any, line: Callable[[Path], int
 
 
 def _named(data: object, path: Path) -> Iterable[str]:
-    """The path with items by their names, as --set takes it; of those without one, their numbers."""
+    """Path with items by their names, as --set takes it; items without one by their numbers."""
     node: Any = data
     for part in path:
         item = isinstance(part, int) and isinstance(node, list | tuple) and -len(node) <= part < len(node)
@@ -189,7 +189,7 @@ def _explain(schema: Schema, problem: Any) -> str:
 
 
 def _keys_beside(schema: Schema, path: Path) -> Iterable[str]:
-    """The keys allowed where `path` ends."""
+    """Keys that are allowed where `path` ends."""
     node = schema
     for part in path[:-1]:
         node = _descend(schema, node, part)
@@ -226,7 +226,7 @@ def _properties(schema: Schema, node: Schema) -> set[str]:
 
 
 def _readable(schema: Schema, path: Path) -> Iterable[int | str]:
-    """`path` without what pydantic adds of its own: the tag of a union ('filter', 'count'), the name of a validator."""
+    """Path without what pydantic adds to it: the tag of a union ('filter', 'count'), the name of a validator."""
     node = schema
     for part in path:
         choices = [_resolve(schema, node), *_alternatives(schema, node)]
@@ -240,22 +240,22 @@ _VALIDATOR = re.compile(r"(function|tuple|str|dict|list|literal)\b.*[\[-]|str$|c
 
 
 def literal_values(alias: object) -> tuple[str, ...]:
-    """The strings of a `Literal[...]` alias, in order."""
+    """Strings of a `Literal[...]` alias, in order."""
     return tuple(get_args(alias))
 
 
-# truths where numbers are asked: Python takes True for 1, and so would a scenario that says `rate_per_s: true` ------
+# true and false where numbers are asked: Python takes True for 1, and so would a scenario with `rate_per_s: true` ---
 
 
 def _numeric(annotation: Any) -> bool:
-    """Whether nothing but numbers is asked, also of the items of a list or the values of a mapping."""
+    """Whether an annotation allows numbers only, also in the items of a list or the values of a mapping."""
     kinds = set(_leaves(annotation)) - {NoneType, Ellipsis}
     return bool(kinds) and kinds <= {int, float}
 
 
 def _as_number(name: str, value: Any) -> Any:
-    """`value` with numbers in place of texts such as `20k`, and 'true' in place of True: a text is refused as a number,
-    and the message says what was written, and where. name: its ending says the unit of the number."""
+    """Replaces texts such as `20k` by numbers, and True by 'true': a text is refused as a number, with a message that
+    says what was written, and where. name: its ending says the unit of the number."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -271,7 +271,7 @@ def _as_number(name: str, value: Any) -> Any:
 
 
 def _leaves(annotation: Any) -> Iterable[Any]:
-    """The types that an annotation is made of, without containers, names of a mapping, bounds and other notes."""
+    """Types that an annotation is made of, without containers, names of a mapping, bounds and other notes."""
     parts = get_args(annotation)
     if hasattr(annotation, "__metadata__"):
         parts = parts[:1]

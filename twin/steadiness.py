@@ -1,4 +1,4 @@
-"""Whether means over time say something: whether a job is steady, how long its memory is, and when measuring begins."""
+"""Steadiness of a job: whether means over time say something, how long its memory is, and when measuring begins."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ from twin.workload import Bursty, Constant, Poisson, Spikes
 FILLED = 2.0
 """Number of a job's longest windows after which it is taken to be in its steady state."""
 SHARE = 0.01
-"""Possible relative error of a rate from which on there is a warning."""
+"""Possible relative error of a rate above which there is a warning."""
 NO_SPARE = 0.99
-"""What is used for this share of the time has nothing to spare."""
+"""Share of the time: an operator or host that is used for it has nothing to spare."""
 LAST = 0.1
-"""Share of what is measured that shows how a run ends: short enough that most changes lie before it."""
+"""Share of the measured time that counts as a run's end: short enough that most changes lie before it."""
 BATCHES = 10
 """Parts of the second half of a run whose changes say whether queues grow; with fewer periods nothing is said."""
 GROWN = 2.82
-"""Standard errors that are no chance: Student's t with BATCHES - 1 degrees of freedom, at 1 % on one side."""
+"""Number of standard errors above which growth is no chance: Student's t with BATCHES - 1 degrees of freedom, at 1 % on
+one side."""
 
 
 def measured_from_s(scenario: Scenario) -> float:
-    """Seconds from which on means are taken: from the warm-up on, or later, so that a whole number of slides is left.
+    """Start of the measured time in seconds: the warm-up's end, or later, so that a whole number of slides is left.
 
     Results of windows come all at once, and so do those that wait for checkpoints. A span of n slides has n evaluations
     whatever their phase, if it begins no earlier than the first evaluation. The span is not shortened without a
@@ -59,7 +60,7 @@ def measured_from_s(scenario: Scenario) -> float:
 
 
 def uneven(deployment: Deployment, start_s: float, end_s: float) -> list[str]:
-    """Warnings about what is not measured for a whole number of slides, or commits: how far its rate may be off.
+    """Warnings about measured times that are no whole number of slides, or commits: how far rates may be off.
 
     There are as many evaluations as whole slides, or one more; from an empty start, one less than there are slides.
     """
@@ -84,7 +85,7 @@ def uneven(deployment: Deployment, start_s: float, end_s: float) -> list[str]:
 
 
 def source_of_change(deployment: Deployment, events: Sequence[AnyEvent], policy: Policy | None) -> str:
-    """What makes a run change with time, in words; empty if all parts of it are alike apart from chance.
+    """Source of changes of a run with time, in words; empty if all parts of it are alike apart from chance.
 
     Bursts and spikes at random times are chance; see `memory_s`.
     """
@@ -96,7 +97,7 @@ def source_of_change(deployment: Deployment, events: Sequence[AnyEvent], policy:
 
 
 def varying(deployment: Deployment) -> str:
-    """The arrivals whose rate changes with time, apart from chance; empty if there are none."""
+    """Arrivals whose rate changes with time, apart from chance, in words; empty if there are none."""
     for source, law in deployment.workload.arrivals.items():
         random = isinstance(law, Constant | Poisson | Bursty) or (isinstance(law, Spikes) and law.random)
         if not random:
@@ -110,7 +111,7 @@ def _checkpointed(deployment: Deployment) -> bool:
 
 
 def growth_per_s(operators: Sequence[Mapping[str, Any]], links: Sequence[Mapping[str, Any]], warmup_s: float) -> float:
-    """Tuples a second by which more and more wait in the second half of what is measured; 0 if it may be chance.
+    """Growth of queues in the second half of the measured time, in tuples a second; 0 if it may be chance.
 
     The drift of the number in the system is judged by its standard error over batches (Law, Simulation Modeling and
     Analysis, 9.5). A queue that is stable, or an evaluation of a window, gives back what it took, so that changes of
@@ -136,10 +137,11 @@ def growth_per_s(operators: Sequence[Mapping[str, Any]], links: Sequence[Mapping
 def full(
     deployment: Deployment, operators: Sequence[Row], hosts: Sequence[Row], events: Sequence[Row], warmup_s: float
 ) -> tuple[str, ...]:
-    """Operators and hosts that are busy all of the time and can hold up a source; at the end, where load or job change.
+    """Operators and hosts that are busy all of the time and can block a source; if load or job change, those at the
+    end.
 
-    A longer run may show that the job does not keep up, once its queues have filled. operators, hosts, events: rows of
-    all periods, and of all that happened.
+    A longer run may show that the job does not keep up, once its queues have filled. operators, hosts: rows of all
+    periods; events: of the whole run.
     """
     last, holding = operators[-1], deployment.query.holding_up
     changed = varying(deployment) or any(event["kind"] != "checkpoint" for event in events)
@@ -152,20 +154,20 @@ def full(
 
 
 def filling(names: Iterable[str]) -> list[str]:
-    """The caution that these are `full`, if any are."""
+    """Caution that these operators and hosts are `full`; empty if there are none."""
     listed = list(names)
     were = "was" if len(listed) == 1 else "were"
     return [f"{', '.join(listed)} {were} fully used, so queues may still be filling; run longer"] if listed else []
 
 
 def slides_s(deployment: Deployment) -> list[float]:
-    """The slides of the windows over time, and the interval of commits, in seconds."""
+    """Slides of the windows over time, and the interval of commits, in seconds."""
     slides = [slide_s for operator in deployment.query.operators for slide_s in _slides_s(operator)]
     return slides + _commits_s(deployment)
 
 
 def _commits_s(deployment: Deployment) -> list[float]:
-    """The interval at which exactly-once sinks show their results, in seconds; empty if no sink waits for it.
+    """Interval at which exactly-once sinks commit their results, in seconds; empty if no sink does.
 
     Checkpoints are at least `min_pause_s` apart; the time that one itself takes is neglected.
     """
@@ -182,12 +184,12 @@ def _slides_s(operator: AnyOperator) -> list[float]:
 
 
 def filled_s(long_s: float, horizon_s: float) -> float:
-    """Time after which windows count as full. long_s: the longest of them (`memory_s`)."""
+    """Time after which windows count as full, in seconds. long_s: the longest of them (`memory_s`)."""
     return min(FILLED * long_s, horizon_s / 4)
 
 
 def memory_s(what: Deployment | Job) -> float:
-    """Seconds for which input affects output, apart from queues.
+    """Memory of a job: seconds for which input affects output, apart from queues.
 
     This is the longest memory of an operator, round of bursts or spikes, or time between drifts of keys.
     """

@@ -1,7 +1,7 @@
-"""The trace format: flat Parquet tables shared with the Spark pipeline, and their atomic writer.
+"""Trace format: flat Parquet tables shared with the Spark pipeline, and their atomic writer.
 
-Rates and times carry the names of Flink's metrics where it has one. One folder holds the tables of one or more
-runs; it appears whole or not at all.
+Rates and times carry the names of Flink's metrics where it has one. One folder holds the tables of one or more runs; it
+appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RUNS = pa.schema(
         ("crashed", _B),
     ]
 )
-"""One row a run."""
+"""Table with one row a run."""
 
 OPERATORS = pa.schema(
     [
@@ -67,7 +67,7 @@ OPERATORS = pa.schema(
         ("e2eLatencyCounts", pa.list_(pa.int64())),
     ]
 )
-"""One row an operator and period."""
+"""Table with one row for each operator and period."""
 
 SUBTASKS = pa.schema(
     [
@@ -86,7 +86,7 @@ SUBTASKS = pa.schema(
         *(OPERATORS.field(name) for name in ("queueLength", "stateBytes", "arrived", "backlog")),
     ]
 )
-"""One row for each subtask and period in which it existed. Only single runs have this table; corpora leave it out."""
+"""Table with one row for each subtask and period in which it existed. Single runs have it; corpora leave it out."""
 
 HOSTS = pa.schema(
     [
@@ -101,7 +101,7 @@ HOSTS = pa.schema(
         ("bytesOut", _F),
     ]
 )
-"""One row a host that carries an operator, and period."""
+"""Table with one row for each host that carries an operator, and period."""
 
 LINKS = pa.schema(
     [
@@ -116,7 +116,7 @@ LINKS = pa.schema(
         ("tuplesOut", _I),  # arrived at its other end
     ]
 )
-"""One row a network card or direction of a link that a stream crosses, and period."""
+"""Table with one row for each network card or direction of a link that a stream crosses, and period."""
 EVENTS = pa.schema(
     [
         pa.field("run", _S, nullable=False),
@@ -129,7 +129,7 @@ EVENTS = pa.schema(
         ("detail", _S),  # JSON
     ]
 )
-"""One row a change of the running job."""
+"""Table with one row for each change of the running job."""
 
 TRAINING_ROWS = pa.schema(
     [
@@ -138,7 +138,7 @@ TRAINING_ROWS = pa.schema(
         ("seed", _I),
         ("config_hash", _S),
         ("horizon_s", _F),
-        ("warmup_s", _F),  # from when on the run was measured
+        ("warmup_s", _F),  # start of the measured time
         ("deployment", _S),
         ("throughput_per_s", _F),
         ("processing_latency_s", _F),  # means; null when nothing reached a sink
@@ -153,7 +153,7 @@ TRAINING_ROWS = pa.schema(
         ("tuples_out", _I),
     ]
 )
-"""One row a successful simulation: what `twin dataset` makes of a corpus and the cost model is trained on."""
+"""Table with one row for each successful simulation, which `twin dataset` makes of a corpus to train cost models."""
 
 TABLES: Mapping[str, pa.Schema] = {
     "runs": RUNS,
@@ -164,19 +164,19 @@ TABLES: Mapping[str, pa.Schema] = {
     "events": EVENTS,
 }
 RETIRED: Mapping[str, tuple[str, ...]] = {"runs": ("fidelity",)}
-"""Columns of traces of older versions, which are passed over."""
+"""Columns in traces of older versions that are ignored, by table."""
 OPTIONAL = frozenset({"subtasks"})
 """Tables that have no file if they have no rows."""
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
-"""For each table name, its rows; a table without rows may be left out."""
+"""Rows by table name; a table without rows may be left out."""
 
 
 def write_trace(rows: Rows, folder: Path) -> None:
     """Writes all tables and their checksums to `folder`, which appears when complete. A table without rows is empty, or
     left out if it is optional.
 
-    Raises BadInput if it exists.
+    Raises BadInput if `folder` exists.
     """
     if folder.exists():
         raise BadInput(f"{folder} exists; remove it or name another folder")
@@ -197,7 +197,7 @@ def write_tables(rows: Rows, folder: Path) -> None:
 
 
 def damage(folder: Path) -> str:
-    """The first damage in a trace folder, in words; empty if files are as written, or readable without checksums."""
+    """First damage in a trace folder, in words; empty if files are as written, or readable without checksums."""
     known = sums(folder)
     for name in TABLES:
         file = f"{name}.parquet"
@@ -216,7 +216,7 @@ def damage(folder: Path) -> str:
 
 
 def read_table(folder: Path, table: str) -> pa.Table:
-    """One table of one trace folder. An optional table that was left out has no rows.
+    """Reads one table of one trace folder. An optional table that was left out has no rows.
 
     Raises BadInput if it is missing, unreadable, or of another schema.
     """

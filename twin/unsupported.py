@@ -1,7 +1,7 @@
-"""What of a scenario is beyond a plain job at steady rates: of this, cost models say what they cannot see.
+"""Features of a scenario beyond a plain job at steady rates, from which cost models say which ones they cannot see.
 
-Plain are sources of constant or Poisson rates, streams dealt evenly or by keys that are all alike, tuples that leave
-one by one, hosts of one socket each that reach each other directly, and nothing that happens meanwhile.
+A plain job has sources of constant or Poisson rates, streams dealt evenly or by keys that are equally frequent, tuples
+that leave one by one, hosts of one socket each that reach each other directly, and nothing that happens meanwhile.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from twin.scenario import Scenario
 
 PLAIN_LAWS = ("constant", "poisson")
 COURSES = ("steps", "replay")
-"""Laws that say what comes when, and not how it varies; what happens in a run depends on which part of them it has."""
+"""Laws that give the rate at each time, and not how it varies, so that a run depends on which part of them it has."""
 BATCH_SHARE = 0.1
-"""Share of a count window from which on batches change the number of pairs in it."""
+"""Share of a count window above which batches change the number of pairs in it."""
 
 
 def unsupported_features(scenario: Scenario, seen: Collection[str]) -> tuple[str, ...]:
-    """In words, what the scenario has and whoever sees only that much does not see.
+    """Features of the scenario, in words, of which a model that sees only `seen` does not know.
 
     seen: of `events`, `policy`, `checkpoints`, `commits` (for which results wait), `arrivals`, `courses` (of them),
     `pauses`, `jitter`, `batches`, `sockets`, `links`, `skew`, `drift`, `assignment` (of key groups), `alignment`,
@@ -39,10 +39,10 @@ def unsupported_features(scenario: Scenario, seen: Collection[str]) -> tuple[str
 
 
 def _meeting(scenario: Scenario) -> set[str]:
-    """The operators that get copies of a record, as it came: on several ways, or from subtasks that all got it."""
+    """Operators that get copies of a record, unchanged: on several paths, or from subtasks that all got it."""
     query, plan, found = scenario.query, scenario.plan, set[str]()
     ways = Counter(stream.producer for stream in query.streams)
-    stems: dict[str, set[str]] = {}  # of what leaves an operator as it came: where it was sent on several ways
+    stems: dict[str, set[str]] = {}  # of unchanged records: the operators that sent them to several consumers
     for operator in query.topological:
         name, inputs = operator.name, query.inputs(operator.name)
         before = [stems[stream.producer] for stream in inputs]
@@ -59,7 +59,7 @@ def _meeting(scenario: Scenario) -> set[str]:
 
 
 def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """Name and words of everything beyond the plain."""
+    """Names and words of all features beyond a plain job."""
     if scenario.events:
         kinds = dict.fromkeys(event.kind for event in scenario.events)
         yield "events", f"events ({', '.join(kinds)})"
@@ -103,7 +103,7 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
             yield "copies", f"that copies of a record meet again at {operator.name}, and wait for each other"
     within = {pair for chain in chains for pair in pairwise(chain)}
     for stream in scenario.query.streams:
-        if (stream.producer, stream.consumer) in within:  # nothing is sent
+        if (stream.producer, stream.consumer) in within:  # chained operators have no stream
             continue
         how = scenario.query.partitioning(stream)
         if (not how.in_turn and not how.keeps_keys) or how.paired or how.near:
@@ -115,7 +115,7 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 
 def _of_alike(scenario: Scenario, operator: AnyOperator) -> Iterator[tuple[str, str]]:
-    """What makes the gaps between tuples of a key other than exponential, or keys unlike."""
+    """Features that make gaps between tuples of a key other than exponential, or keys unlike."""
     skew = scenario.workload.keys.get(operator.name)
     if skew is not None and skew.uneven:
         yield "unlike", operator.if_unlike

@@ -1,4 +1,4 @@
-"""The version that every manifest names, and what it promises."""
+"""Version that every manifest names, and what it promises."""
 
 from __future__ import annotations
 

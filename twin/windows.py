@@ -1,4 +1,4 @@
-"""Windows: which records are looked at together, and when. In processing time, by count, or over event time."""
+"""Windows: sets of records that an operator evaluates together. In processing time, by count, or over event time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twin.spec import Spec
 
 
 class CountWindow(Spec):
-    """The last `size_tuples` tuples of all inputs together, evaluated every `slide_tuples` tuples."""
+    """Window of the last `size_tuples` tuples of all inputs together, evaluated every `slide_tuples` tuples."""
 
     policy: Literal["count"] = "count"
     size_tuples: Annotated[int, Field(gt=0, le=10**9)]
@@ -24,7 +24,7 @@ class CountWindow(Spec):
 
     @property
     def size(self) -> float:
-        """Length in the window's own unit: tuples."""
+        """Size in the window's own unit: tuples."""
         return self.size_tuples
 
     @property
@@ -39,7 +39,7 @@ class CountWindow(Spec):
 
 
 class TimeWindow(Spec):
-    """The tuples processed within the last `size_s` seconds, evaluated every `slide_s` seconds."""
+    """Window of the tuples processed within the last `size_s` seconds, evaluated every `slide_s` seconds."""
 
     policy: Literal["time"] = "time"
     size_s: Annotated[float, Field(ge=1e-6, le=10**9)]
@@ -53,7 +53,7 @@ class TimeWindow(Spec):
 
     @property
     def size(self) -> float:
-        """Length in the window's own unit: seconds."""
+        """Size in the window's own unit: seconds."""
         return self.size_s
 
     @property
@@ -84,15 +84,16 @@ Offset = Annotated[float, Field(ge=-(10**9), le=10**9), AfterValidator(_whole_mi
 
 
 def microseconds(seconds: float) -> int:
-    """The nearest whole number of microseconds."""
+    """Nearest whole number of microseconds."""
     return round(seconds * US_PER_S)
 
 
 class EventWindow(Spec):
-    """Instances [start + k every, start + k every + length) for all whole k; their ends are exclusive.
+    """Window over event time, with instances [start + k every, start + k every + length) for all whole k; ends are
+    exclusive.
 
-    Tumbling if they abut, overlapping if they begin more often. Windows with gaps between instances, which some
-    systems call hopping, are refused: tuples in a gap would be in no window.
+    It is tumbling if instances abut, and overlapping if they begin more often. Windows with gaps between instances,
+    which some systems call hopping, are refused: tuples in a gap would be in no window.
     """
 
     length_s: Seconds
@@ -120,12 +121,12 @@ class EventWindow(Spec):
 
     @property
     def slide_s(self) -> float:
-        """Seconds from one instance to the next."""
+        """Seconds from the beginning of an instance to that of the next."""
         return self.every_us / US_PER_S
 
     @property
     def start_us(self) -> int:
-        """The beginning of one of the instances in microseconds."""
+        """Beginning of one of the instances, in microseconds."""
         return microseconds(self.start_s)
 
     @property

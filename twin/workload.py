@@ -1,4 +1,4 @@
-"""How tuples reach the brokers: an arrival law a source."""
+"""Workloads: the arrival law of each source, and the skew of keys."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ Arrivals = Annotated[
 
 
 class Workload(Spec):
-    """The arrival law of each source, and how the tuples into keyed operators are spread over their key groups."""
+    """Workload of a job: the arrival law of each source, and the spread of tuples into keyed operators over their key
+    groups."""
 
     arrivals: dict[str, Arrivals]
     keys: dict[str, KeySkew] = Field(default_factory=dict, description="by operator; absent: all key groups alike")

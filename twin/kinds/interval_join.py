@@ -81,7 +81,7 @@ class IntervalJoin(LateTo, KeyedOperator):
 
     @property
     def if_unlike(self) -> str:
-        """Error of the law, in words: it takes keys as equally frequent."""
+        """Effect of unlike keys that the law misses, in words."""
         return f"that frequent keys of {self.name} have more matches"
 
     def why_not_from(self, producers: Sequence[str]) -> str:

@@ -32,7 +32,7 @@ class KeyedState(Map):
 
     @property
     def if_unlike(self) -> str:
-        """Error of the law, in words: it takes keys as equally frequent."""
+        """Effect of unlike keys that the law misses, in words."""
         return f"that of unlike keys fewer live in {self.name}"
 
     def state_bytes(self, in_per_s: np.ndarray, horizon_s: float) -> np.ndarray:

@@ -116,8 +116,8 @@ class OperatorBase(Spec):
 
     @property
     def if_unlike(self) -> str:
-        """Error of the operator's law, in words, which takes keys as equally frequent and arriving at random; empty if
-        none."""
+        """Effect, in words, that the operator's law misses if keys are unlike or do not come at random; empty if it
+        misses none."""
         return ""
 
     def state_bytes(self, in_per_s: np.ndarray, horizon_s: float) -> np.ndarray:

@@ -53,7 +53,7 @@ class Session(KeyedOperator):
 
     @property
     def if_unlike(self) -> str:
-        """Error of the law, in words: it takes keys as equally frequent."""
+        """Effect of unlike keys that the law misses, in words."""
         return (
             f"that keys of {self.name} are unlike (so fewer sessions end than estimated where fewer than two tuples of "
             "a key come in gap_s, and more, which are shorter, where more come)"
