@@ -1,1 +1,1 @@
-"""Runs the suite: each problem is a piece, kept as soon as it is judged; there are as many processes as cores."""
+"""Runs the suite of problems in as many processes as there are cores; keeps the rows of each problem once judged."""

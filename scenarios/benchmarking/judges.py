@@ -1,7 +1,7 @@
-"""How each kind of problem is judged: a placement, hosts to rent, key groups that migrate, a policy that scales.
+"""Judges of the suite, one for each kind of problem: placement, hosts to rent, migration of key groups, scaling.
 
 A judge takes a family, the number of its member (from 0) and a request, and gives one row for each answer. Placements
-are judged by `scenarios.planning.validation` in the simulator. The regret of others is against the best answer given.
+are judged by `scenarios.planning.validation` in the simulator. Regret of other kinds is against the best answer given.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from twin.simulation import simulate
 
 PLACING = "milp,branch-and-bound,local-search,costream,exhaustive,governor,first-fit,spread,random,as-given"
 RENTING = "milp-hosts,local-search,first-fit,round-robin,spread,as-given"
-"""The optimizers that are asked for placements, and for hosts, unless the request names others."""
+"""Optimizers that are asked for placements, and for hosts, unless the request names others."""
 HEAD_ROOM = 0.2
-"""The head room that rented hosts must leave."""
+"""Head room that rented hosts must leave, as a share of the rate."""
 OVER_BUDGET = 1
-"""The kind of an answer whose migrations cost more than the budget."""
+"""Kind of an answer whose migrations cost more than the budget."""
 NO_POLICY = "none"
 LATENCY, PRICE, DISTANCE = "e2e_latency_s", "price", "load distance"
 
 
 def placements(family: str, number: int, request: BenchmarkRequest) -> Sequence[ValidationRow]:
-    """Judges every optimizer with every cost model. A run is made once, but its time counts for all who ask for it."""
+    """Judges every optimizer with every cost model. A run is made once, but its time counts for all that ask for it."""
     made = FAMILIES[family]
     run = simulate if request.seconds is not None else Remembered(simulate)
     return validate(
@@ -69,7 +69,7 @@ def placements(family: str, number: int, request: BenchmarkRequest) -> Sequence[
 
 @dataclass(frozen=True, slots=True)
 class ProblemAnswer:
-    """One answer to a problem. cost: lower is better. kind: a lower kind is better, whatever the costs.
+    """Answer to a problem. cost: lower is better. kind: a lower kind is better, whatever the costs.
     plan_s: seconds of planning. refusal: why there is no answer."""
 
     optimizer: str
@@ -84,7 +84,7 @@ class ProblemAnswer:
 def rows(
     problem: str, objective: str, answers: Iterable[ProblemAnswer], *, worst: float | None = None
 ) -> list[ValidationRow]:
-    """One row for each answer. worst: the cost of doing nothing; regret is then a share of the possible gain."""
+    """Rows, one for each answer. worst: the cost of doing nothing; regret is then a share of the possible gain."""
     listed = list(answers)
     given = [answer for answer in listed if not answer.refusal]
     best = min(given, key=lambda answer: (answer.kind, answer.cost), default=None)
@@ -124,8 +124,8 @@ def _regret(answer: ProblemAnswer, best: ProblemAnswer, worst: float | None) -> 
 
 
 def hosts(family: str, number: int, request: BenchmarkRequest) -> Sequence[ValidationRow]:
-    """Judges by the price of the hosts, if the plan on them bears the rate with head room in the simulator. Optimizers
-    that need a cost model get the rate model."""
+    """Judges optimizers by the price of their hosts, provided that the plan bears the rate with head room in the
+    simulator. Optimizers that need a cost model get the rate model."""
     job = FAMILIES[family].member(number)
     return rows(job.name, PRICE, _rented(job, request))
 
@@ -153,13 +153,13 @@ def _rented(job: Scenario, request: BenchmarkRequest) -> Iterator[ProblemAnswer]
 
 
 def _kind(job: Scenario, plan: ExecutionPlan, request: BenchmarkRequest) -> int:
-    """How the plan does at the rate with head room: 0 if it keeps up, 1 if it is backpressured, 2 if it fails."""
+    """Kind of a plan at the rate with head room: 0 if it keeps up, 1 if it is backpressured, 2 if it fails."""
     ahead = at_rate(job.with_plan(plan), 1.0 + HEAD_ROOM).with_run(seed=request.seed)
     return PlanOutcome.of(replicate(simulate, ahead, request.replications), "processing_latency_s").rank[0]
 
 
 def balances(family: str, number: int, request: BenchmarkRequest) -> Sequence[ValidationRow]:
-    """Judges solvers by the load distance that they leave, as they compute it. Regret: of what migrations can gain."""
+    """Judges solvers by the load distance that they leave, as they compute it. Regret: share of the possible gain."""
     del request
     balance = unbalanced(MEMBERS[family].seeds[number])
     before = balance.distance(balance.home_g)
@@ -177,9 +177,9 @@ def _balanced(balance: Balance, before: float) -> Iterator[ProblemAnswer]:
 
 
 def policies(family: str, number: int, request: BenchmarkRequest) -> Sequence[ValidationRow]:
-    """Judges by mean end-to-end latency: no policy, and each that can control the job, on the same random numbers.
+    """Judges policies that can control the job, and none, by mean end-to-end latency on the same random numbers.
 
-    What the replicas cost is not judged; `twin compare-policies` shows it.
+    The price of replicas is not judged; `twin compare-policies` shows it.
     """
     job = changing(MEMBERS[family].seeds[number]).with_run(seed=request.seed)
     return rows(f"{family}-{number + 1}", LATENCY, _controlled(job, request.replications))
@@ -205,4 +205,4 @@ JUDGES: Mapping[str, Callable[[str, int, BenchmarkRequest], Sequence[ValidationR
     "balance": balances,
     "policy": policies,
 }
-"""The judges, by what a family asks for."""
+"""Judges by kind of problem, as `asks` of a family names it."""

@@ -20,7 +20,7 @@ from twin.executor import Executor
 
 FOLDER = "problems"
 FEW = 2
-"""For so many problems or fewer, starting processes takes longer than they save."""
+"""Most problems that are judged in this process: for so few, starting others takes longer than they save."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Piece:
 
     @property
     def file(self) -> str:
-        """The name of the file in which its rows are kept."""
+        """Name of the file in which the problem's rows are kept."""
         return f"{self.family}-{self.number + 1}.json"
 
 
@@ -44,7 +44,7 @@ def pieces(families: Sequence[str], most: int | None) -> list[Piece]:
 def rows(
     wanted: Sequence[Piece], request: BenchmarkRequest, folder: Path | None, executor: Executor, report: Progress
 ) -> dict[str, list[ValidationRow]]:
-    """The rows of each family, in order. folder: where judged problems are found and kept. Raises as the judges do."""
+    """Rows of each family, in order. folder: holds the rows of judged problems. Raises as the judges do."""
     known = {piece: _kept(folder, piece) for piece in wanted}
     judged = {piece: listed for piece, listed in known.items() if listed is not None}
     report(len(judged), len(wanted))
@@ -65,7 +65,7 @@ def rows(
 
 
 def judge(piece: Piece, request: BenchmarkRequest) -> list[ValidationRow]:
-    """The rows of one problem."""
+    """Rows of one problem, one for each answer."""
     return list(JUDGES[MEMBERS[piece.family].asks](piece.family, piece.number, request))
 
 

@@ -1,4 +1,4 @@
-"""What is asked of the suite, in plain values. The same request gives the same rows in every process."""
+"""Request to the suite, in plain values, and its answer. The same request gives the same rows in every process."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from scenarios.planning.leader_board import Standing
 from scenarios.planning.validation import ValidationRow
 
 BUDGET = 300
-"""Plans that a cost model may estimate of a problem of the suite, unless something is said."""
+"""Default number of plans that a cost model may estimate for a problem of the suite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkRequest:
-    """optimizers: names, separated by commas; None: the usual ones of each kind of problem. cost_models, drive,
-    budget, seconds: for optimizers that place operators. replications: simulated runs of each plan that is chosen.
-    references: how many more plans are simulated for comparison."""
+    """Request to the suite. optimizers: names, separated by commas; None: the usual ones of each kind of problem.
+    cost_models, drive, budget, seconds: for optimizers that place operators. replications: simulated runs of each
+    chosen plan. references: number of other plans that are simulated for comparison."""
 
     optimizers: str | None
     cost_models: str
@@ -32,7 +32,7 @@ class BenchmarkRequest:
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteJudged(BenchmarkRequest):
-    """The answer of `twin benchmark`. suite: its version. most: problems of each family; null: all of them.
+    """The answer of `twin benchmark`. suite: its version. most: number of problems of each family; null: all of them.
     standings: over all families that ask for placements."""
 
     suite: int

@@ -1,1 +1,1 @@
-"""Calibration: fits the constants of an engine profile to measured operating points, and says which stay unknown."""
+"""Calibration: fits the constants of an engine profile to measured operating points, and tells which stay unknown."""

@@ -1,4 +1,4 @@
-"""Operating points to a calibrated profile: the utilisation law first, then what CPU time does not show."""
+"""Calibrates a profile from operating points: the utilisation law first, then constants that CPU time does not show."""
 
 from __future__ import annotations
 
@@ -23,24 +23,26 @@ from twin.scenario import Scenario
 
 SCV = "service_scv"
 TUPLES, BUFFERS = "channel_tuples", "network_memory"
-"""Latencies tell how uneven services are; slowed sources tell what channels hold, in tuples or times the profile's."""
+"""Hidden constants. Latencies tell the variation of service times; slowed sources tell the capacity of channels, in
+tuples or times the profile's network memory."""
 LEAST_POINTS = 2
 RATIOS = (0.25, 1.0)
-"""How near to a common factor of the machine costs may be where no CPU time was measured, in logs; evidence chooses."""
+"""Spreads (in logs) of costs around the machine's common factor, tried where no CPU time is known; evidence chooses."""
 STRONG = 3.0
-"""Evidence, in logs, that one freedom more needs (Kass and Raftery, "Bayes factors", 1995)."""
+"""Evidence, in logs, that one more degree of freedom needs (Kass and Raftery, "Bayes factors", 1995)."""
 OUTLIER = 5.0
-"""A row that is this many typical errors off contradicts the others."""
+"""Number of typical errors from which on a row contradicts the others."""
 APART, LEAST_CORES = 1.3, 0.05
-"""Points that say so many times another cost a record contradict each other, if a row is of more than so many cores."""
+"""Ratio of the costs of a record at two points from which on they contradict each other, in rows of at least so many
+cores."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What the points say of a job's engine. costs: unit costs by name; hidden: other constants by name.
+    """Constants of a job's engine, fitted to points. costs: unit costs by name; hidden: other constants by name.
 
     tried: all structures, best first; none where there is no CPU time. odd: rows that contradict the others. base:
-    cores of hosts that the engine uses without records; others_percent: what records do not find of these, with it.
+    cores that the engine uses without records, by host; others_percent: use by others on these hosts, base included.
     """
 
     structure: Structure
@@ -66,14 +68,14 @@ class Calibration:
 def under(
     scenario: Scenario, structure: Structure, exponent: float, costs: Mapping[str, float], hidden: Mapping[str, float]
 ) -> Scenario:
-    """The scenario under calibrated constants."""
+    """Scenario under calibrated constants."""
     found = with_calls(with_power(charged(scenario, costs), exponent), hidden)
     found = found.model_copy(update={"engine": _with_hidden(found.engine, hidden)})
     return own_cores(found) if structure.own_cores else found
 
 
 def own_cores(scenario: Scenario) -> Scenario:
-    """The scenario on hosts with a core for each replica, at least."""
+    """Scenario on hosts with at least one core for each replica."""
     operators = scenario.query.operators
     replicas = Counter(place.host for each in operators for place in scenario.plan.locations(each.name))
     hosts = tuple(
@@ -86,7 +88,7 @@ def own_cores(scenario: Scenario) -> Scenario:
 
 
 def calibrate(points: Sequence[Point], by: By | None = None, report: Progress | None = None) -> Calibration:
-    """Raises BadInput if points contradict each other, or are too few."""
+    """Fits the engine's constants to points. Raises BadInput if points contradict each other, or are too few."""
     check(points)
     if len(points) < LEAST_POINTS:
         raise BadInput(f"too few points: {LEAST_POINTS - len(points)} more is needed; one point fits any constants")
@@ -105,7 +107,7 @@ def calibrate(points: Sequence[Point], by: By | None = None, report: Progress | 
 
 
 def calibrate_as(points: Sequence[Point], like: Calibration, works: Works | None) -> Calibration:
-    """The same from other points, with the structure known. works: None where there was no CPU time."""
+    """Calibration from other points, with the structure of a known one. works: None where there was no CPU time."""
     return _from_rates(points, None) if works is None else _from_cpu(points, [like.structure], works, None)
 
 
@@ -166,7 +168,7 @@ def _from_rates(points: Sequence[Point], report: Progress | None) -> Calibration
 
 
 def _at_work(points: Sequence[Point], costs: Sequence[UnitCost]) -> list[UnitCost]:
-    """The unit costs that occur in any of the points."""
+    """Unit costs that occur in any of the points."""
     jobs = {point.scenario.query.model_dump_json(): point for point in points}
     works = [work_of(point, costs).each_ok.max(axis=0) for point in jobs.values()]
     used_k = np.max(works, axis=0) * np.array([cost.prior for cost in costs]) > 0
@@ -174,7 +176,7 @@ def _at_work(points: Sequence[Point], costs: Sequence[UnitCost]) -> list[UnitCos
 
 
 def _hidden_costs(engine: EngineProfile, points: Sequence[Point]) -> list[UnitCost]:
-    """What CPU time does not show, and the readings have to do with."""
+    """Hidden constants that the readings depend on and CPU time does not show."""
     slowed = any(share < KEEPS_UP for point in points for share in point.delivered.values())
     timed = any(point.latency_s is not None or point.markers_s for point in points)
     capacity = TUPLES if engine.network_memory is None else BUFFERS
@@ -202,7 +204,7 @@ def _with_hidden(engine: EngineProfile, hidden: Mapping[str, float]) -> EnginePr
 
 
 def _odd(best: Explained) -> tuple[str, ...]:
-    """Rows far off what all together say; of the others, what a record takes where two points say that differently."""
+    """Rows that contradict the fit, and other rows whose cost of a record contradicts that at another point."""
     errors_r = np.abs(best.fit.errors_r)
     typical = max(float(np.median(errors_r)) / stats.norm.ppf(0.75), 0.01)
     rows = list(zip(best.rows.name_r, best.rows.cores_r, best.rows.cores_r - best.off_r, strict=True))

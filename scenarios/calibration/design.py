@@ -1,8 +1,8 @@
 """The utilisation law: CPU time is the sum of records times unit costs, so it is linear in the costs.
 
-What a unit of each cost makes an operator work is asked of the rate model, which knows which tuples cost what, and
-scaled from its rates to the measured ones. Letters at the end of a name are axes: o operators in data-flow order, k
-costs, r rows: one a measured host or busy operator.
+The rate model knows which tuples cost what, so it gives the work that a unit of each cost causes; this is scaled from
+its rates to the measured ones. Letters at the end of a name are axes: o operators in data-flow order, k costs, r rows,
+one for each measured host or busy operator.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from twin.scenario import Scenario
 from twin.workload import Constant
 
 TINY = 1e-3
-"""Costs are tried this small, in their unit, so that nothing is overloaded."""
+"""Size of a cost, in its unit, when its work is computed: so small that nothing is overloaded."""
 BUSY = "busy share of"
-"""What a row of a busy time is called; others are of a host's CPU."""
+"""Label of a row of a busy time; other rows are of a host's CPU."""
 DOUBT = 20.0
 """The weight of a busy time is 1 / (1 + DOUBT x the share of a core that, by the model, others took meanwhile)."""
 
@@ -32,7 +32,7 @@ DOUBT = 20.0
 class Rows(NamedTuple):
     """The linear system: cores_r = base_r + need_rk @ costs. name_r: for people.
 
-    base_r: what is not fitted. trust_r: weights; busy times say less of work where others use the same cores.
+    base_r: use that is not fitted. trust_r: weights; busy times tell less about work where others use the same cores.
     """
 
     cores_r: np.ndarray
@@ -44,9 +44,10 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Of one point: reference-core seconds of an operator's one input tuple by cost [O, K], and without any of these
-    costs [O]; its tuples/s [O]; its replicas [O], and the share of them by host that carries any [O]. core_o: reference
-    cores that a core is worth, harmonic mean over its replicas. tasks: numbers of operators that run as one, by task.
+    """Work of the operators at one point. each_ok: reference-core seconds of one input tuple for a unit of each cost
+    [O, K]; base_o: without any of these costs [O]; taken_o: input tuples/s [O]. share_o: by host that carries any, the
+    share of each operator's replicas there [O]. core_o: reference cores that a core is worth, harmonic mean over the
+    replicas [O]. tasks: numbers of operators that run as one, by task.
     """
 
     names: tuple[str, ...]
@@ -60,7 +61,7 @@ class Work:
 
 
 def as_delivered(point: Point) -> Scenario:
-    """The job with what its sources took as what they are offered: what flows then is what flowed."""
+    """Job whose sources are offered what they took at a point, so that predicted flows are the measured ones."""
     workload = point.scenario.workload
     taken = {name: Constant(rate_per_s=max(point.taken_per_s[name], 1e-6)) for name in point.delivered}
     return point.scenario.model_copy(
@@ -69,7 +70,7 @@ def as_delivered(point: Point) -> Scenario:
 
 
 def work_of(point: Point, costs: Sequence[UnitCost]) -> Work:
-    """What a unit of each cost makes the operators of a point work."""
+    """Work that a unit of each cost causes in the operators of a point."""
     scenario = as_delivered(point)
     names, base_o, flow_o = _each_s(alone(scenario, costs, "", TINY))
     each_ok = np.zeros((len(names), len(costs)))
@@ -96,13 +97,13 @@ def work_of(point: Point, costs: Sequence[UnitCost]) -> Work:
 
 
 def core_speeds(scenario: Scenario, operator: str) -> list[float]:
-    """Reference cores that a core is worth where each replica of an operator is."""
+    """Speed of the cores under each replica of an operator, in reference cores."""
     places = scenario.plan.locations(operator)
     return [scenario.cluster.host(place.host).core_speed(place.socket) for place in places]
 
 
 def _each_s(scenario: Scenario) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
-    """Operators, reference-core seconds of one input tuple, and input tuples a second. [O]"""
+    """Names of operators, reference-core seconds of one input tuple [O], and input tuples a second [O]."""
     answer = RateModel().answer(scenario, [scenario.plan])
     flow_o = answer.in_per_s[0]
     busy_o = answer.busy_cores[0] * np.array([scenario.plan.replicas(name) for name in answer.operators])
@@ -112,7 +113,8 @@ def _each_s(scenario: Scenario) -> tuple[tuple[str, ...], np.ndarray, np.ndarray
 def rows_of(
     points: Sequence[Point], works: Sequence[Work], exponent: float = 1.0, speeds: Sequence[np.ndarray] | None = None
 ) -> Rows:
-    """exponent: a host gives its nominal cores to that power. speeds: by point, share of a core that each gets [O]."""
+    """Linear system of all points. exponent: a host gives its nominal cores to that power. speeds: by point, the share
+    of a core that each operator gets [O]."""
     rows: list[tuple[float, float, np.ndarray, float, str]] = []
     for number, (point, work) in enumerate(zip(points, works, strict=True)):
         base_o, need_ok = work.base_o * work.taken_o, work.each_ok * work.taken_o[:, None]

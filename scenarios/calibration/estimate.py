@@ -1,4 +1,4 @@
-"""One calibrated constant: value, interval, and what the error would be were it half or twice that."""
+"""Estimates of calibrated constants: value, confidence interval, and the error at half and twice the value."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from scenarios.calibration.unit_costs import UnitCost
 from twin.spec import Spec
 
 KNOWN = 0.5
-"""A constant counts as known if its standard error is below this share of it."""
+"""Share of a constant's value that its standard error must stay below for the constant to count as known."""
 NORMAL_95 = 1.96
 
 
 class Estimate(Spec):
-    """low, high: a 95 % confidence interval. halved, doubled: by which factor the squared error of all readings would
-    grow, everything else fitted anew; 1 is flat: the points cannot tell. known: whether they can."""
+    """Estimate of one constant. low, high: a 95 % confidence interval. halved, doubled: factor by which the squared
+    error of all readings would grow at half and twice the value, all other constants fitted anew; at 1 the points
+    cannot tell. known: whether they can."""
 
     name: str
     unit: str
@@ -35,7 +36,7 @@ class Estimate(Spec):
 
 
 def from_linear(found: Explained) -> tuple[Estimate, ...]:
-    """Estimates of unit costs. Costs that no row has are left out."""
+    """Estimates of unit costs. Costs that occur in no row are left out."""
     fit, rows = found.fit, found.rows
     shown_k = np.abs(rows.need_rk).max(axis=0, initial=0.0) > 1e-9
     table = zip(found.costs, fit.values_k.tolist(), fit.spread_k.tolist(), fit.intervals_k2().tolist(), strict=True)
@@ -60,7 +61,7 @@ def from_logs(found: NewtonFit, costs: Sequence[UnitCost]) -> tuple[Estimate, ..
 
 
 def from_bases(found: Mapping[str, Base], points: int) -> tuple[Estimate, ...]:
-    """Estimates of what the engine uses of hosts without records."""
+    """Estimates of the CPU that the engine uses without records, by host."""
     estimates = []
     for host, base in found.items():
         value, spread = 100.0 * base.cores, 100.0 * base.spread
@@ -70,13 +71,13 @@ def from_bases(found: Mapping[str, Base], points: int) -> tuple[Estimate, ...]:
 
 
 def _around(cost: UnitCost, value: float, spread: float, ends: Sequence[float], rows: int) -> Estimate:
-    """Of a constant that was fitted as it is."""
+    """Estimate of a constant that was fitted itself, not as its logarithm."""
     grown = [_growth(value * share, spread, rows) for share in (0.5, 1.0)]
     return _estimate(cost, value, ends, grown, spread < KNOWN * value)
 
 
 def _growth(off: float, spread: float, rows: int) -> float:
-    """The growth of the squared error if a constant is moved by `off` and the others are fitted again."""
+    """Factor by which the squared error grows if a constant is moved by `off` and the others are fitted again."""
     return 1.0 + (off / spread) ** 2 / rows if spread > 0 else 1.0
 
 

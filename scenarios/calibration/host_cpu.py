@@ -1,9 +1,10 @@
-"""What the CPU time of a host says: what records took, what the engine takes without any, and what others use.
+"""Splits the CPU time of a host: used by records, used by the engine without any, and used by others.
 
-A subtask is busy while it computes and while it waits for a core, and those that want a core at a time get no more than
-others leave. Those of one operator want it together, as buffers are flushed together; those of several, by chance. The
-engine (a JVM: garbage collection, heartbeats, timers) takes a part that does not depend on records. CPU = base + cost x
-rate tells it where a host was read at different rates of one job; records find what it and others leave.
+A subtask is busy while it computes and while it waits for a core, and subtasks that want a core at the same time share
+what others leave. Subtasks of one operator want one together, as buffers are flushed together; operators are
+independent. The engine (a JVM: garbage collection, heartbeats, timers) uses a base that does not depend on records. CPU
+= base + cost x rate tells this base, if a host was read at different rates of one job; records get what it and others
+leave.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ from twin.query import Windowed
 from twin.scenario import Scenario
 
 APART = 1.3
-"""Busy times that amount to so many times the CPU that was used contradict it: the rest was waiting for a core."""
+"""Ratio of busy times to CPU in use from which on they contradict each other: the rest was waiting for a core."""
 RATES_APART = 1.5
-"""Points tell the base of a host if it works at least so many times as much at one of them as at another."""
+"""Ratio of the most work of a host at any point to the least that points need to tell its base."""
 LEAST_ERROR = 0.02
-"""Readings of CPU are never taken to be more exact than this, relatively."""
+"""Least relative error of readings of CPU."""
 SURE = 2.0
-"""A base counts if it is so many times its standard error."""
+"""Number of standard errors that a base must exceed to count."""
 
 Wanted = tuple[int, float]
-"""How many subtasks of an operator, and for which share of the time they want a core."""
+"""Number of subtasks of an operator, and the share of the time for which they want a core."""
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """cores: reference cores of a host that the engine uses without records. spread: their standard error."""
+    """Base of a host. cores: reference cores that the engine uses without records. spread: their standard error."""
 
     cores: float
     spread: float
@@ -44,9 +45,10 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class _Host:
-    """A host at one point, in reference cores. used: by what was read. cores: that it has; core: what one of its own is
-    worth. demand: what subtasks want, on average; work: what records took, but for a factor that all points share.
-    wanted: one for each operator there whose busy time was read. whole: whether those are all that cost anything."""
+    """CPU of a host at one point, in reference cores. used: as measured, without others. cores: all of the host's;
+    core: one of the host's own. demand: mean demand of subtasks; work: use by records, but for a factor that all points
+    share. wanted: for each operator there whose busy time was read. whole: whether no other operator there has a
+    cost."""
 
     used: float
     cores: float
@@ -57,39 +59,39 @@ class _Host:
     whole: bool
 
     def left(self, records: float) -> float | None:
-        """What others left to subtasks that used so much; None where busy times do not say that any waited."""
+        """Cores that others left to subtasks that used `records` of them; None if busy times tell of no waiting."""
         found = waited(self.wanted, self.cores / self.core, records / self.core)
         return None if found is None else self.core * found
 
 
 def bases(points: Sequence[Point]) -> dict[str, Base]:
-    """The base of each host, by name, of which the points tell one above 0; those that contradict each other do not."""
+    """Base of each host, by name; left out where points tell none above 0, or contradict each other."""
     found = {name: _intercept(hosts) for name, hosts in _by_host(points).items()}
     return {name: base for name, base in found.items() if base is not None}
 
 
 def untold(points: Sequence[Point]) -> list[str]:
-    """The hosts whose CPU was read, but at about one rate, so that nothing tells a base."""
+    """Hosts whose CPU was read, but at about one rate, so that nothing tells a base."""
     return [name for name, hosts in _by_host(points).items() if not _apart(hosts)]
 
 
 def without(points: Sequence[Point], cores: Mapping[str, float]) -> list[Point]:
-    """The points with the CPU that records took alone; what else is used of hosts counts as others' use.
+    """Points with only the CPU that records used; all other use of hosts counts as others'.
 
-    cores: by host, the reference cores that the engine uses without records. CPU far above all busy times is not of
-    records, and left out.
+    cores: by host, the reference cores that the engine uses without records. CPU far above all busy times is not used
+    by records, and left out.
     """
     return [_without(point, cores) for point in points]
 
 
 def others_percent(points: Sequence[Point], cores: Mapping[str, float]) -> dict[str, float]:
-    """Percent of a reference core that others use, median over the points, by host. cores: hosts that have a base."""
+    """Percent of a reference core that others use, median over the points, by host. cores: has a key for each host."""
     hosts = [host for point in points for host in point.scenario.cluster.hosts]
     return {name: median(host.others_percent for host in hosts if host.name == name) for name in cores}
 
 
 def beside(scenario: Scenario, others: Mapping[str, float]) -> Scenario:
-    """The scenario with at least that much used by others. others: percent of a core, by host; some of each is left."""
+    """Scenario in which others use at least `others`: percent of a core, by host; a part of each host is left."""
     hosts = tuple(
         host.model_copy(
             update={"others_percent": max(host.others_percent, min(others[host.name], 0.999 * host.cpu_percent))}
@@ -119,7 +121,7 @@ def _without(point: Point, cores: Mapping[str, float]) -> Point:
 
 
 def _by_host(points: Sequence[Point]) -> dict[str, list[_Host]]:
-    """What was read of each host, in the points of one job; nothing of several, or of another host by that name."""
+    """Readings of each host at the points of one job; none for several jobs, or for different hosts of one name."""
     if not one_job(points):
         return {}
     each_s, found = _each_s(points), dict[str, list[_Host]]()
@@ -131,8 +133,8 @@ def _by_host(points: Sequence[Point]) -> dict[str, list[_Host]]:
 
 
 def _each_s(points: Sequence[Point]) -> dict[str, float]:
-    """By operator that was read everywhere and works by the record, how long a record keeps a subtask busy: mean over
-    the points, by logarithms, so that how crowded a host was at each is the same factor for all operators."""
+    """Seconds that a record keeps a subtask busy, for operators without windows whose busy time was read at all points.
+    A geometric mean over the points, so that waiting for cores is the same factor for all operators."""
     read = [point for point in points if point.cpu]
     found = {}
     for operator in read[0].scenario.query.operators if read else ():
@@ -146,8 +148,8 @@ def _each_s(points: Sequence[Point]) -> dict[str, float]:
 
 
 def _host(point: Point, name: str, each_s: Mapping[str, float]) -> _Host:
-    """What a point says of a host. each_s: see `_each_s`; without any, busy times count as work although they also hold
-    waits for a core."""
+    """CPU of a host at a point. each_s: seconds of a record by operator, as from `_each_s`; without it busy times count
+    as work, although they include waiting for a core."""
     host, plan = point.scenario.cluster.host(name), point.scenario.plan
     core = fmean(host.core_speed(each) for each in range(host.socket_count))
     wanted, crowded, plain, whole = [], 0.0, 0.0, True
@@ -170,13 +172,13 @@ def _host(point: Point, name: str, each_s: Mapping[str, float]) -> _Host:
 
 
 def _apart(hosts: Sequence[_Host]) -> bool:
-    """Whether rates are far enough from each other to tell a base."""
+    """Whether rates differ enough to tell a base."""
     works = [each.work for each in hosts]
     return max(works) >= RATES_APART * min(works)
 
 
 def _intercept(hosts: Sequence[_Host]) -> Base | None:
-    """Of used = base + slope x work, neither below 0; None where it is hardly more than its error."""
+    """Base in used = base + slope x work, neither below 0; None if it is hardly more than its error."""
     if not _apart(hosts):
         return None
     used_p = np.array([max(each.used, 1e-9) for each in hosts])
@@ -189,17 +191,17 @@ def _intercept(hosts: Sequence[_Host]) -> Base | None:
 
 
 def waited(wanted: Sequence[Wanted], cores: float, used: float) -> float | None:
-    """How many cores others left to subtasks that used so many; None where busy times do not say that any waited."""
+    """Number of cores that others left to subtasks that used `used` of them; None if busy times tell of no waiting."""
     return cores_left(wanted, used) if in_use(wanted, cores) > APART * used else None
 
 
 def in_use(wanted: Sequence[Wanted], cores: float) -> float:
-    """Mean number of cores in use, of so many that there are."""
+    """Mean number of cores in use, of `cores` that there are."""
     return float(sum(min(1.0, cores - k) * more for k, more in enumerate(_more(wanted)) if k < cores))
 
 
 def cores_left(wanted: Sequence[Wanted], used: float) -> float:
-    """How many cores there are if so many are in use on average: the inverse of `in_use`; at least a thousandth."""
+    """Number of cores that there are if `used` are in use on average: the inverse of `in_use`; at least 0.001."""
     below, more_k = 0.0, _more(wanted)
     for k, more in enumerate(more_k):
         if below + more >= used:
@@ -209,7 +211,7 @@ def cores_left(wanted: Sequence[Wanted], used: float) -> float:
 
 
 def _more(wanted: Sequence[Wanted]) -> list[float]:
-    """The chance that more than k = 0, 1, ... cores are wanted at a time."""
+    """Probabilities that more than k = 0, 1, ... cores are wanted at a time."""
     chance = np.ones(1)
     for count, share in wanted:
         chance = np.convolve(chance, [1.0 - share, *[0.0] * (count - 1), share])

@@ -1,10 +1,10 @@
-"""How far a calibrated twin may be off, as points that it had not seen say (conformal prediction).
+"""Prediction intervals of a calibrated twin, from its errors at points held out (conformal prediction).
 
-What is uncertain is the load: near the knee a little more of it makes latencies a hundredfold, so no factor on a
-latency would do. Costs are taken as far up and down as the points held out needed, each operator's by its own busy
-times, and what is predicted at both ends is the interval. By what readings were outside of it still, it is widened, a
-kind of reading at a time. Of readings that are exchangeable, LEVEL of new ones are inside, whatever the errors are
-(Vovk, Gammerman, Shafer, "Algorithmic Learning in a Random World", 2005).
+The load is uncertain: near saturation a little more of it makes latencies a hundredfold, so no factor on a latency
+would do. Costs are moved as far up and down as the points held out needed, each operator's by its own busy times, and
+the predictions at both ends are the interval. It is then widened by the readings that were still outside, for each kind
+of reading. If readings are exchangeable, a share LEVEL of new ones is inside, whatever the errors are (Vovk, Gammerman,
+Shafer, "Algorithmic Learning in a Random World", 2005).
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from twin.spec import Spec
 LEVEL = 0.9
 ALL = "all costs"
 FINEST = 1e-3
-"""Of shares of time: engines count milliseconds a second."""
+"""Resolution of shares of time: engines count milliseconds a second."""
 WORK = ("busy", "cpu")
-"""Readings that are the load itself."""
+"""Kinds of readings that measure the load itself."""
 Key = tuple[str, str]
-"""A kind of reading, and the operator or host that it is of."""
+"""Kind of a reading, and the name of its operator or host."""
 
 
 class Reach(Spec):
-    """The factor that LEVEL of the readings held out are within; all of them, if they are too few to tell."""
+    """Factor that a share LEVEL of the readings held out are within; all of them, if they are too few to tell."""
 
     readings: Annotated[int, Field(ge=1)]
     factor: Annotated[float, Field(ge=1)]
 
 
 class Prediction(Spec):
-    """kind: what is said, and of which operator or host. `bears` is what a source could be offered, times its offer.
-    low, high: absent where no point tells how far off it may be."""
+    """Prediction of one reading with its interval. kind: of the reading; of: its operator or host. `bears` is the most
+    that a source could be offered, times its offer. low, high: absent where no point tells the error."""
 
     kind: str
     of: str
@@ -49,13 +49,14 @@ class Prediction(Spec):
 
 
 class Intervals(Spec):
-    """load: of unit costs, by name; ALL is of those without a name. beyond: of what is read, by kind."""
+    """Widths of prediction intervals. load: of unit costs, by name; ALL is for those without a name. beyond: of
+    readings, by kind, in addition."""
 
     load: Mapping[str, Reach] = {}
     beyond: Mapping[str, Reach] = {}
 
     def costs(self, values: Mapping[str, float], sign: int) -> dict[str, float]:
-        """The unit costs at one end: -1 is the cheap one, 1 the dear one."""
+        """Unit costs at one end of the interval: -1 is the cheap one, 1 the dear one."""
         return {name: value * self._factor(name) ** sign for name, value in values.items()}
 
     def _factor(self, cost: str) -> float:
@@ -63,7 +64,7 @@ class Intervals(Spec):
         return max(found, default=1.0)
 
     def around(self, middle: Predicted, *both: Predicted) -> list[Prediction]:
-        """Predictions with what is said at both ends of the load, and by how much readings are beyond it."""
+        """Predictions with intervals, which span those at both ends of the load, widened by `beyond`."""
         return [self._around(key, [said(each).get(key, math.nan) for each in (middle, *both)]) for key in said(middle)]
 
     def _around(self, key: Key, values: Sequence[float]) -> Prediction:
@@ -77,7 +78,7 @@ class Intervals(Spec):
 
 
 def said(predicted: Predicted) -> dict[Key, float]:
-    """All of a prediction, by kind and what it is of."""
+    """All finite values of a prediction, by kind and name of the operator, host or source."""
     named = {
         "bears": {name: math.exp(margin) for name, margin in predicted.margin.items()},
         "delivered": predicted.delivered,
@@ -90,7 +91,7 @@ def said(predicted: Predicted) -> dict[Key, float]:
 
 
 def pairs(point: Point, predicted: Predicted) -> dict[Key, tuple[float, float]]:
-    """What was both measured and predicted, in this order."""
+    """Measured and predicted value, in this order, of each reading that has both."""
     ages_s = {of: age_s for of, age_s in point.markers_s.items() if age_s > 0.0}
     latency_s = {"": point.latency_s} if point.latency_s else {}
     named = {
@@ -106,7 +107,7 @@ def pairs(point: Point, predicted: Predicted) -> dict[Key, tuple[float, float]]:
 
 
 def of_loads(held_out: Sequence[tuple[Point, Predicted]], costs: Container[str]) -> Intervals:
-    """How far unit costs, of these names, are to be taken up and down. held_out: points with what was said of them."""
+    """Factors by which unit costs of these names are moved up and down. held_out: points with their predictions."""
     off: dict[str, list[float]] = {}
     for point, predicted in held_out:
         for (kind, of), both in pairs(point, predicted).items():
@@ -118,7 +119,7 @@ def of_loads(held_out: Sequence[tuple[Point, Predicted]], costs: Container[str])
 
 
 def loads(point: Point, predicted: Predicted) -> list[float]:
-    """By what the load is off (log), by source; a source that keeps up, and was said to, tells nothing of it."""
+    """Errors of the load (log), a value a source; a source that keeps up, as predicted, has none."""
     found = []
     for source, share in point.delivered.items():
         margin = predicted.margin[source]
@@ -130,12 +131,12 @@ def loads(point: Point, predicted: Predicted) -> list[float]:
 
 
 def outside(point: Point, *all_said: Predicted) -> list[tuple[str, float]]:
-    """By what readings are beyond what is predicted at all ends (log), each with its kind."""
+    """Distance of each reading to the range of all predictions of it (log; 0 inside), with its kind."""
     each_said = [pairs(point, predicted) for predicted in all_said]
     found = []
     for key, (measured, _) in each_said[0].items():
         if key[0] in WORK:
-            continue  # the load is as wide as these need
+            continue  # the load's interval is made from these readings
         values = [each[key][1] for each in each_said if key in each]
         inside = min(max(measured, min(values)), max(values))
         found.append((key[0], _apart(measured, inside)))
@@ -143,7 +144,7 @@ def outside(point: Point, *all_said: Predicted) -> list[tuple[str, float]]:
 
 
 def with_beyond(intervals: Intervals, off: Iterable[tuple[str, float]]) -> Intervals:
-    """The intervals, wide enough for readings that are off by so much beyond them."""
+    """Intervals widened for readings outside of them, by the kind and distance (log) of each."""
     by_kind: dict[str, list[float]] = {}
     for kind, size in off:
         by_kind.setdefault(kind, []).append(size)
@@ -151,7 +152,7 @@ def with_beyond(intervals: Intervals, off: Iterable[tuple[str, float]]) -> Inter
 
 
 def reach(off: Sequence[float]) -> Reach:
-    """off: logs of factors."""
+    """Factor that a share LEVEL of some errors is within. off: logs of factors."""
     rank = math.ceil((len(off) + 1) * LEVEL)
     return Reach(readings=len(off), factor=math.exp(sorted(off)[min(rank, len(off)) - 1]))
 

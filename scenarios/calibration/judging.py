@@ -1,4 +1,4 @@
-"""How well a calibration predicts points that it has not seen, beside what needs no model at all."""
+"""Judges a calibration by its predictions of points that it has not seen, beside baselines that need no calibration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twin.spec import Spec
 
 FOLDS = 10
 FACTORS = ("delivered", "latency", "markers")
-"""Readings of which a prediction is off by a factor."""
+"""Kinds of readings whose errors are factors."""
 ALWAYS, CAP, BEFORE, CALIBRATED = "always keeps up", "one cap", "the profile before", "calibrated"
 
 Predict = Callable[[Point], Predicted]
@@ -32,12 +32,11 @@ Error = Annotated[float | None, Field(ge=0)]
 
 
 class Figures(Spec):
-    """Of one predictor, over points that it was not fitted to; None where nothing was measured, or it says nothing.
+    """Errors of one predictor at points that it was not fitted to; None where nothing was measured or predicted.
 
-    keeps_up: share of sources of which it says rightly whether they keep up, where their offer is known. delivered:
-    q-error of what sources take, median and 95 %; of those behind, slowed. cpu, busy: errors in points of a share,
-    medians and highest. latency:
-    q-error, median and 95 %; markers: of their ages, over operators.
+    keeps_up: share of sources with a known offer for which it predicts rightly whether they keep up. delivered: q-error
+    of the tuples that sources take, median and 95 %; slowed: of sources that fall behind. cpu, busy: errors of shares
+    (0 to 1), medians and highest. latency: q-error, median and 95 %; markers: of the ages of latency markers.
     """
 
     predictor: str
@@ -57,14 +56,14 @@ class Figures(Spec):
 
 
 class HeldOut(NamedTuple):
-    """What points held out say: figures of all predictors, and intervals of the calibrated one."""
+    """Result of predicting points held out: figures of all predictors, and intervals of the calibrated one."""
 
     figures: tuple[Figures, ...] = ()
     intervals: Intervals = Intervals()
 
 
 def held_out(points: Sequence[Point], found: Calibration, report: Progress | None = None) -> HeldOut:
-    """Each point predicted from the others, and the baselines likewise. At least two points.
+    """Predicts each point from the others, and by the baselines. Needs at least two points.
 
     Of several jobs one is left out at a time, else one point; more at once where that makes more than FOLDS parts.
     """
@@ -99,7 +98,7 @@ def held_out(points: Sequence[Point], found: Calibration, report: Progress | Non
 
 
 def _base(points: Sequence[Point], part: Sequence[int], found: Calibration) -> dict[str, float]:
-    """What the points that are not left out say of it; that of all where these are too few, or at about one rate."""
+    """Base cores of each host by the points that are not left out; by all points where these tell none."""
     seen = host_cpu.bases([point for number, point in enumerate(points) if number not in part])
     return {host: seen[host].cores if host in seen else cores for host, cores in found.base.items()}
 
@@ -118,7 +117,7 @@ def _parts(points: Sequence[Point]) -> list[list[int]]:
 
 
 def baselines(seen: Sequence[Point]) -> dict[str, Predict]:
-    """What needs no calibration, by name. seen: points that tell what a source's replica delivers at most."""
+    """Predictors that need no calibration, by name. seen: points that tell the most a replica of a source delivers."""
     cap = cap_per_replica(seen)
     return {
         ALWAYS: lambda point: _capped(point, np.inf),
@@ -139,14 +138,14 @@ def cap_per_replica(points: Sequence[Point]) -> float:
 
 
 def _capped(point: Point, cap: float) -> Predicted:
-    """What one number says of a point."""
+    """Prediction of a point by one number: the most tuples/s that a source's replica delivers."""
     plan = point.scenario.plan
     delivered = {name: min(1.0, cap * plan.replicas(name) / point.offered_per_s(name)) for name in point.delivered}
     return Predicted(delivered=delivered, margin={}, busy={}, cpu={}, latency_s=np.nan, markers_s={})
 
 
 def figures(name: str, judged: Sequence[tuple[Point, Predicted]]) -> Figures:
-    """The figures of a predictor, from points with their predictions."""
+    """Figures of a predictor, from points with their predictions."""
     both: dict[str, list[tuple[float, float]]] = {}
     known = []
     for point, predicted in judged:
@@ -166,7 +165,7 @@ def figures(name: str, judged: Sequence[tuple[Point, Predicted]]) -> Figures:
 
 
 def _q(a: float, b: float) -> float:
-    """The q-error: which factor lies between two values."""
+    """q-error: the factor between two values, at least 1."""
     return max(a, b) / max(min(a, b), 1e-9)
 
 

@@ -1,4 +1,4 @@
-"""Non-negative least squares with a prior: unit costs from rows of CPU time, and how well they are known."""
+"""Non-negative least squares with a prior: unit costs from rows of CPU time, with their standard errors."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from scenarios.calibration.design import Rows
 from scenarios.calibration.unit_costs import UnitCost
 
 PRIOR_SPREAD = 3.0
-"""Standard deviation of a cost around the profile's, relative to the larger of that and of what the data say: these
-decide wherever they say anything."""
+"""Standard deviation of the prior of a cost, relative to the larger of the profile's and the fitted cost: wide, so that
+data decide wherever there are any."""
 LEAST_ERROR = 1e-3
-"""Readings are never taken to be more exact than this, relatively."""
+"""Least relative error of readings."""
 FIRST_ERROR = 1e-6
-"""What the error of the readings is taken to be before it is known: next to no prior."""
+"""Error of the readings in the first round, before it is known: so small that the prior hardly counts."""
 ROUNDS = 4
 UNSAID = 1.0
-"""What a cost is compared with, in its unit, where the profile has 0."""
+"""Scale of a cost, in its unit, where the profile has 0."""
 FAR = 3.0
-"""A row that is more typical errors off than this counts for less (Huber), if ENOUGH rows are left to judge by."""
+"""Number of typical errors beyond which a row counts for less (Huber), given ENOUGH degrees of freedom to judge by."""
 ENOUGH = 10
 FLOORS = (0.01, 0.1, 1.0)
-"""Shares of a core up to which errors of readings are absolute, and above which relative; the likeliest is taken."""
+"""Shares of a core below which errors of readings are absolute, and above which relative; the likeliest is taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinearFit:
-    """values_k: costs in their units; covariance_kk: of them. weight_r: of the rows; errors_r: weighted, of each.
+    """Fitted costs. values_k: in their units; covariance_kk: of these. weight_r: of rows; errors_r: of rows, weighted.
 
-    freedom: rows beyond what was fitted. deviance: minus twice the log-likelihood, up to a constant.
+    freedom: degrees of freedom. deviance: minus twice the log-likelihood, up to a constant.
     """
 
     values_k: np.ndarray
@@ -44,17 +44,17 @@ class LinearFit:
 
     @property
     def spread_k(self) -> np.ndarray:
-        """Standard deviations."""
+        """Standard errors of the costs [K]."""
         return np.sqrt(np.diag(self.covariance_kk))
 
     def intervals_k2(self) -> np.ndarray:
-        """Ends of 95 % confidence intervals, >= 0. [K, 2]"""
+        """Ends of 95 % confidence intervals, >= 0 [K, 2]."""
         width_k = self.spread_k * stats.t.ppf(0.975, max(self.freedom, 1))
         return np.maximum(np.stack([self.values_k - width_k, self.values_k + width_k], axis=1), 0.0)
 
 
 def fit(rows: Rows, costs: Sequence[UnitCost]) -> LinearFit:
-    """The costs that explain the rows best, each >= 0; the error of the readings is found with them."""
+    """Fits the costs that explain the rows best, each >= 0, and the error of the readings with them."""
     weights = [rows.trust_r / (floor + rows.cores_r) for floor in FLOORS]
     return min((_weighted(rows, costs, weight_r) for weight_r in weights), key=lambda found: found.deviance)
 
@@ -85,7 +85,7 @@ def _weighted(rows: Rows, costs: Sequence[UnitCost], weight_r: np.ndarray) -> Li
 
 
 def _huber(errors_r: np.ndarray, freedom: int) -> np.ndarray:
-    """Square roots of the weights that rows keep."""
+    """Square roots of the Huber weights of rows."""
     if freedom < ENOUGH:
         return np.ones_like(errors_r)
     far = FAR * max(float(np.median(np.abs(errors_r))) / 0.6745, LEAST_ERROR)

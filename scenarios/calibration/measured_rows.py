@@ -1,4 +1,4 @@
-"""Operating points as training rows: the labels and columns of simulated runs, marked as measured."""
+"""Makes training rows of operating points: the labels and columns of simulated runs, marked as measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS = "rows.parquet"
 
 
 def training_row(point: Point, index: int, seconds: float) -> dict[str, Any]:
-    """One row of `twin.trace.TRAINING_ROWS`. What was not measured has no label. seconds: how long was measured."""
+    """One row of `twin.trace.TRAINING_ROWS`. What was not measured has no label. seconds: length of the measurement."""
     query = point.scenario.query
     sinks = [each.name for each in query.sinks]
     seen = all(name in point.taken_per_s for name in sinks)
@@ -51,9 +51,9 @@ def training_row(point: Point, index: int, seconds: float) -> dict[str, Any]:
 
 
 def check_subtasks(point: Point, counted: Mapping[str, int]) -> list[str]:
-    """Operators that have more subtasks than the plan says, in words. counted: by operator, where it is known.
+    """Operators that have more subtasks than in the plan, in words. counted: subtasks by operator, where known.
 
-    Raises BadInput if one has fewer: its rates are sums over them.
+    Raises BadInput if an operator has fewer, because its rates are sums over subtasks.
     """
     more = []
     for operator, count in counted.items():
@@ -73,7 +73,7 @@ def _known(value: Any) -> Any:
 
 
 def write_rows(rows: Sequence[Mapping[str, Any]], folder: Path) -> None:
-    """A new folder with one Parquet file of rows, whole or not at all."""
+    """Writes a new folder with one Parquet file of rows, whole or not at all."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

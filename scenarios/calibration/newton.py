@@ -1,9 +1,9 @@
-"""What CPU time does not show, by Gauss and Newton on the rate model: channels, uneven services, or all costs.
+"""Fits what CPU time does not show by Gauss-Newton steps on the rate model: channels, variation of services, or costs.
 
 Parameters are logarithms of ratios to the profile. The prior keeps each near a common factor, that of the machine,
 which is nearly free. A source that keeps up only bounds costs from above: the likelihood is censored there (Tobin,
-"Estimation of relationships for limited dependent variables", 1958). How far off readings are is found with the
-parameters, as it is mostly the model's error: taken for exact, they would outweigh the prior and those that keep up.
+"Estimation of relationships for limited dependent variables", 1958). The error of readings is fitted as well, as it is
+mostly the model's: taken for exact, readings would outweigh the prior and the sources that keep up.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from twin.scenario import Scenario
 DELIVERED_ERROR, LATENCY_ERROR = 0.05, 0.1
 """Least relative errors of measured rates and latencies."""
 FARAWAY = 6.0
-"""Standard deviations above a bound, where nothing is lost by not looking."""
+"""Standard deviations above a bound beyond which the residual of a reading is practically 0."""
 COARSE = 6.0
-"""Times as large errors are what is begun with."""
+"""Factor on the least errors of readings at the start, which makes the first descent robust."""
 SPREAD, MACHINE_SPREAD = 1.0, 3.0
 """Prior spread of a parameter around the machine's factor, and of this factor around 1; in logs."""
 STEP = 0.05
-"""Step of the finite differences; in logs."""
+"""Step of the finite differences, in logs."""
 STARTS = (0.0, np.log(4.0), np.log(16.0), -np.log(4.0))
-"""Machine factors tried first."""
+"""Machine factors that are tried as starts, in logs."""
 ALONE = (np.log(30.0), np.log(1000.0))
-"""And factors of each cost by itself: one function may cost far more than all the others."""
+"""Factors of a single cost that are tried as starts, in logs: one function may cost far more than all others."""
 FARTHEST = np.log(1e5)
 MOST = 8
-"""Steps."""
+"""Most evaluations of one descent."""
 CLOSE = 1e-2
-"""A step that changes parameters or the loss by less, relatively, is the last."""
+"""Relative change of the parameters or the loss below which a step is the last."""
 
 REFINED, SAME = 3, 0.75
-"""Times that errors are looked at again, and by which factor they must have shrunk to go on."""
+"""Most times that the error of readings is fitted again, and the factor by which it must shrink for another time."""
 
 Apply = Callable[[Scenario, np.ndarray], Scenario]
-"""A scenario under parameters: logs of ratios to what the profile says."""
+"""Puts a scenario under parameters: logs of ratios to the profile's constants."""
 
 
 class Miss(NamedTuple):
-    """How far a prediction is above a reading, in its standard deviations. bound: being above is no miss."""
+    """Distance of a prediction above a reading, in standard deviations of the reading. bound: being above is right."""
 
     off: float
     bound: bool = False
@@ -58,9 +58,9 @@ Misses = Callable[[Point, Scenario], Sequence[Miss]]
 
 @dataclass(frozen=True, slots=True)
 class NewtonFit:
-    """logs_k: of the ratios to the profile. covariance_kk: of these. readings: how many they come from.
+    """Fitted parameters. logs_k: of ratios to the profile; covariance_kk: of these. readings: their number.
 
-    evidence: how likely the readings are under the prior, in logs, but for a constant (Laplace's approximation).
+    evidence: log-probability of the readings under the prior, up to a constant (Laplace's approximation).
     """
 
     logs_k: np.ndarray
@@ -70,7 +70,7 @@ class NewtonFit:
 
 
 def untied(found: NewtonFit, ties_kf: np.ndarray) -> NewtonFit:
-    """What was found of the factors, and of other constants behind them, as of single costs and these."""
+    """Fit of single costs from a fit of factors that tie costs together; constants behind the factors stay."""
     others = len(found.logs_k) - ties_kf.shape[1]
     all_kf = np.block(
         [[ties_kf, np.zeros((len(ties_kf), others))], [np.zeros((others, ties_kf.shape[1])), np.eye(others)]]
@@ -79,7 +79,7 @@ def untied(found: NewtonFit, ties_kf: np.ndarray) -> NewtonFit:
 
 
 def asked(points: Sequence[Point]) -> int:
-    """How many readings there are that costs can be found from without CPU time."""
+    """Number of readings from which costs can be fitted without CPU time."""
     return sum(len(point.delivered) + (point.latency_s is not None) + len(point.markers_s) for point in points)
 
 
@@ -93,10 +93,10 @@ def fit(
     spread: float = SPREAD,
     misses: Misses | None = None,
 ) -> NewtonFit:
-    """The parameters that explain what sources deliver, and latencies.
+    """Fits the parameters that explain the rates that sources deliver, and latencies.
 
-    costs: the first so many share the machine's factor; the others stand for themselves. ratios: spread of costs around
-    that factor, a priori; spread: of the others. misses: how far off a point is under a scenario; None: `missed`.
+    costs: number of parameters, from the first, that share the machine's factor; the others are independent. ratios:
+    prior spread of costs around that factor; spread: of the others. misses: of a point in a scenario; None: `missed`.
     """
     how, calls, budget = misses or missed, 0, len(STARTS) + 2 * MOST * (count + 2)
 
@@ -151,29 +151,29 @@ def _residuals(off: Sequence[Sequence[Miss]], error: float, prior: Sequence[floa
 
 
 def _far(miss: Miss, error: float) -> bool:
-    """Whether a reading is a bound that no small step comes near."""
+    """Whether a reading is a bound too far away for small steps to matter."""
     return miss.bound and miss.off > FARAWAY * error
 
 
 def _weighed(miss: Miss, error: float) -> float:
-    """A residual whose square is minus twice the log-likelihood, of readings that are `error` times as far off."""
+    """Residual whose square is minus twice the log-likelihood, if errors of readings are `error` times the least."""
     off = miss.off / error
     return float(np.sqrt(-2.0 * special.log_ndtr(off))) if miss.bound else off
 
 
 def _typical(off: Sequence[Miss]) -> float:
-    """How far off readings that are no bounds are, robustly, in their standard deviations; at least 1."""
+    """Typical distance of readings that are no bounds (scaled median), in standard deviations; at least 1."""
     sizes = [abs(miss.off) for miss in off if not miss.bound]
     return max(1.0, float(np.median(sizes)) / float(stats.norm.ppf(0.75))) if sizes else 1.0
 
 
 def _together(count: int, costs: int) -> list[np.ndarray]:
-    """Starts with one factor on all costs."""
+    """Starts with one factor on all costs, [K] each."""
     return [np.where(np.arange(count) < costs, start, 0.0) for start in (STARTS if costs else STARTS[:1])]
 
 
 def _alone(count: int, costs: int) -> list[np.ndarray]:
-    """Starts with a factor on one cost."""
+    """Starts with a factor on a single cost, [K] each."""
     return [np.where(np.arange(count) == k, start, 0.0) for k in range(costs) for start in ALONE]
 
 
@@ -188,7 +188,7 @@ def _prior(logs_k: np.ndarray, costs: int, ratios: float, spread: float) -> list
 
 
 def missed(point: Point, scenario: Scenario) -> list[Miss]:
-    """What sources deliver and latencies of a point, against the rate model's."""
+    """Misses of the rate model at a point: of delivered shares, latency and ages of latency markers."""
     predicted = predict(scenario)
     found = [behind(predicted.margin[source], share) for source, share in point.delivered.items()]
     if point.latency_s is not None and point.latency_s > 0 and np.isfinite(predicted.latency_s):
@@ -197,12 +197,12 @@ def missed(point: Point, scenario: Scenario) -> list[Miss]:
 
 
 def behind(margin: float, share: float) -> Miss:
-    """The miss of a source that delivers `share`. It is censored: a source that keeps up has a margin of 0 or more."""
+    """Miss of a source that delivers `share`. It is censored: a source that keeps up has a margin of 0 or more."""
     if share < KEEPS_UP:
         return Miss((margin - float(np.log(max(share, 1e-9)))) / DELIVERED_ERROR)
     return Miss(margin / DELIVERED_ERROR, bound=True)
 
 
 def older(predicted_s: float, measured_s: float) -> Miss:
-    """The miss of a latency."""
+    """Miss of a latency."""
     return Miss(float(np.log(max(predicted_s, 1e-9) / measured_s)) / LATENCY_ERROR)

@@ -1,4 +1,4 @@
-"""An operating point: one measured run of a known job, and which of its readings cannot be."""
+"""Operating points: measured runs of known jobs, and checks for impossible readings."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from twin.overrides import put
 from twin.scenario import Scenario, config_hash
 
 KEEPS_UP = 0.95
-"""A source that takes at least this share of what is offered keeps up: sources come in bursts, readings are uneven."""
+"""Share of its offer from which on a source keeps up: tuples come in bursts, and readings are uneven."""
 ABOVE_ALL = 1.1
-"""A share of time or of a host's cores beyond this is no reading of it; a delivered share is one of catching up."""
+"""Largest possible reading of a share of time or of a host's cores; a delivered share above it is catching up."""
 HELD = 0.05
-"""A source that is backpressured for more of its time is held back: whatever comes, it takes what it can."""
+"""Share of its time beyond which a backpressured source counts as held back: it takes all that it can."""
 UNKNOWN = 2.0
-"""What an unknown offer is taken to be, times what the source takes: any factor above 1 makes that its limit."""
+"""Assumed ratio of an unknown offer to what the source takes: any factor above 1 makes the latter its limit."""
 BELOW_NOTHING = -0.05
-"""Counters of engines are off by this much around 0."""
+"""Least possible reading of a share: counters of engines have errors of this size around 0."""
 TWICE = 2.0
-"""Readings of one quantity at the same settings that differ by more than this factor contradict each other."""
+"""Factor between two readings at the same settings beyond which they contradict each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """What was measured of one run; what was not is absent.
+    """Operating point: measurements of one run; what was not measured is absent.
 
     scenario: the job as it ran, with the offered rates as its arrivals. taken_per_s, emitted_per_s: tuples by operator,
     all replicas together; what a source takes is what it delivers. busy, backpressured: shares of time, means over
@@ -48,12 +48,12 @@ class Point:
     capped: Mapping[str, str] = field(default_factory=dict)
 
     def offered_per_s(self, source: str) -> float:
-        """What arrives at a source."""
+        """Mean rate at which tuples arrive at a source."""
         return self.scenario.workload.arrivals[source].mean_rate_per_s
 
     @property
     def delivered(self) -> dict[str, float]:
-        """Share of what is offered that sources take, of those where it was measured; at most 1."""
+        """Share of its offer that each source takes, where it was measured; at most 1."""
         sources = (each.name for each in self.scenario.query.sources)
         return {
             name: min(1.0, self.taken_per_s[name] / self.offered_per_s(name))
@@ -82,7 +82,7 @@ class Point:
 
 
 def with_caps(point: Point) -> Point:
-    """The point, with sources as capped that take all of their known offer, and are held back or catch up."""
+    """Point that marks sources as capped if they take all of their known offer, and are held back or catch up."""
     capped = {}
     for source in (each.name for each in point.scenario.query.sources):
         taken = point.taken_per_s.get(source, 0.0)
@@ -102,7 +102,7 @@ def with_caps(point: Point) -> Point:
 
 
 def check(points: Sequence[Point]) -> None:
-    """Raises BadInput, naming the point and the reading, for what cannot be or contradicts another point."""
+    """Raises BadInput, naming point and reading, for readings that are impossible or contradict another point."""
     if not points:
         raise BadInput("there is no operating point; give at least two, a row an operator or host")
     for point in points:
@@ -146,7 +146,7 @@ def _check_value(point: Point, what: str, value: float) -> None:
 
 
 def _check_repeats(points: Sequence[Point]) -> None:
-    """Points of the same settings must say about the same."""
+    """Raises BadInput if readings of two points with the same settings differ by more than a factor TWICE."""
     first: dict[str, Point] = {}
     for point in points:
         other = first.setdefault(config_hash(point.scenario), point)
@@ -160,7 +160,7 @@ def _check_repeats(points: Sequence[Point]) -> None:
 
 
 def _check_order(points: Sequence[Point]) -> None:
-    """What keeps up at a rate, keeps up at lower ones, if nothing else differs."""
+    """Raises BadInput if a job keeps up at a rate but not at a lower one, and nothing else differs."""
     groups: dict[str, list[Point]] = {}
     for point in points:
         if point.delivered:

@@ -1,6 +1,6 @@
-"""Files of operating points: a table (CSV, Parquet, YAML) against one scenario, or a folder of runs with their own.
+"""Reads operating points: a table (CSV, Parquet, YAML) and one scenario for all, or a folder of runs with their own.
 
-A row of a table is of a point and one of its operators, one of its hosts, or (neither named) its results.
+A row of a table is about one point, and there about one operator, one host, or (neither named) the results.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Row = Mapping[str, Any]
 
 
 class ReadingColumn(NamedTuple):
-    """A column of readings. of: the column that a row needs beside it; empty: none. key: name of the value in a point.
-    factor: converts the reading to it."""
+    """Column of readings. of: the column that a row needs beside it; empty: none. key: name of the value in a point.
+    factor: converts a reading to that value."""
 
     of: str
     key: str
@@ -58,7 +58,7 @@ COLUMNS = (
 
 
 def read_points(path: Path, scenario: Scenario) -> list[Point]:
-    """The points in a file or folder, in their order; unchecked but for their form.
+    """Reads the points in a file or folder, in their order; only their form is checked.
 
     Raises BadInput, naming file, row and column, for what is no table of points.
     """
@@ -73,7 +73,7 @@ def read_points(path: Path, scenario: Scenario) -> list[Point]:
 
 
 def points_of(rows: Sequence[Row], scenario: Scenario, where: str) -> list[Point]:
-    """The points that rows describe. Raises BadInput as `read_points` does."""
+    """Points that rows describe. Raises BadInput, naming row and column, for what is no table of points."""
     groups: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for number, row in enumerate(rows, start=1):
         place = f"{where}, row {number}"
@@ -122,7 +122,7 @@ def _point(name: str, rows: Sequence[tuple[str, dict[str, Any]]], scenario: Scen
 
 
 def _law(rate: float, usual: ArrivalLaw, point: str, source: str) -> dict[str, Any]:
-    """The measured rate, at which tuples come evenly or at random, as they usually do."""
+    """Arrival law of the measured rate: Poisson if the source's usual law is random, else constant."""
     if not rate > 0:
         raise BadInput(f"point {point}: offered_per_s of {source} must be > 0, got {rate:g}")
     steady = Poisson if usual.gap_scv else Constant
@@ -187,7 +187,7 @@ def _csv_rows(text: str, path: Path) -> Iterable[Row]:
 
 
 def with_point(path: Path, point: str, rows: Sequence[Mapping[str, Any]], text: str = "") -> str:
-    """The text of the file with one more point; of a new file, with a first line. text: instead of the file's own.
+    """Text of a file with one more point; a new file gets a first line. text: instead of the file's own.
 
     Raises BadInput if the file is another table, or has a point of that name.
     """

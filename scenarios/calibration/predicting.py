@@ -1,4 +1,4 @@
-"""What the rate model says of the readings of a point."""
+"""Predicts the readings of an operating point by the rate model."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
 SLOWED = 1.0 - 1e-3
-"""A source that takes less than this share of what it is offered is slowed."""
+"""Share of its offer below which a source counts as slowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """Of one point. delivered: share of the offer by source. margin: its logarithm where a source is slowed; where it
-    is not, by how much (log) its offer could grow. busy: by operator; cpu: by host; latency_s: of results, mean;
-    markers_s: ages of latency markers by operator.
+    """Predicted readings of one point. delivered: share of the offer by source. margin: logarithm of that share where a
+    source is slowed; else of the factor by which its offer could grow. busy: by operator; cpu: by host; latency_s: of
+    results, mean; markers_s: ages of latency markers by operator.
     """
 
     delivered: Mapping[str, float]
@@ -33,7 +33,7 @@ class Predicted:
 
 
 def predict(scenario: Scenario, answer: RateAnswer | None = None) -> Predicted:
-    """scenario: a point's, as a profile describes it. answer: of the rate model to it, if that is known."""
+    """Predicts the readings of a scenario under its profile. answer: the rate model's, if it is known already."""
     answer = answer or RateModel().answer(scenario, [scenario.plan])
     delivered = dict(zip(answer.sources, answer.delivered[0].tolist(), strict=True))
     pressure = dict(zip(answer.operators, answer.offered_pressure[0].tolist(), strict=True))
@@ -53,6 +53,7 @@ def predict(scenario: Scenario, answer: RateAnswer | None = None) -> Predicted:
 
 
 def _room(query: Query, source: str, pressure: Mapping[str, float]) -> float:
-    """The logarithm of the factor by which the load of a source could grow."""
+    """Logarithm of the factor by which the load of a source could grow."""
+
     met = [name for name in pressure if name == source or source in query.ancestors(name)]
     return max(0.0, -float(np.log(max(1e-9, *(pressure[name] for name in met)))))

@@ -1,4 +1,4 @@
-"""Calibrated profiles: what points said of an engine on a machine, as YAML, and scenarios under it."""
+"""Calibrated profiles: the constants of an engine on a machine, fitted to points, as YAML; and scenarios under them."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from twin.version import VERSION
 
 _WHAT = b"# streamtwin profile"
 LEARN_FROM = 200
-"""Number of measured runs from which on fine-tuning helped; with fewer runs the rate model alone is as good."""
+"""Number of measured runs from which on fine-tuning helps; with fewer runs the rate model alone is as good."""
 
 
 AROUND = (0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.4, 2.0)
-"""Loads at which one more measurement is thought of, times what the job bears."""
+"""Loads at which one more measurement is considered, times the load that the job bears."""
 
 
 class CalibratedProfile(Spec):
-    """A profile with what its numbers rest on."""
+    """A calibrated profile, with the evidence for its constants."""
 
     version: str
     scenario: Annotated[str, Field(description="that the points are of")]
@@ -71,13 +71,13 @@ class CalibratedProfile(Spec):
 
 
 AS_FITTED = ("exponent", "costs", "hidden", "base", "others_percent", "estimates")
-"""Fields of a calibration that a profile repeats as they are."""
+"""Fields of a `Calibration` that a profile repeats unchanged."""
 
 
 def profile_of(
     scenario: Scenario, found: Calibration, held_out: HeldOut, points: Sequence[Point], machine: str
 ) -> CalibratedProfile:
-    """The content of a file. scenario: that the points are of."""
+    """Profile of a calibration, ready to be written. scenario: the job that was measured."""
     return CalibratedProfile(
         version=VERSION,
         scenario=scenario.name,
@@ -96,12 +96,12 @@ def profile_of(
 
 
 def dump(profile: CalibratedProfile) -> str:
-    """The profile as a text that loads back equal. Its first line is a comment with its checksum."""
+    """Profile as a text that loads back equal. Its first line is a comment with its checksum."""
     return signed(to_text(profile.model_dump(mode="json", exclude_none=True)).encode(), _WHAT).decode()
 
 
 def load(path: Path) -> CalibratedProfile:
-    """The profile in a file. Raises BadInput if there is no file, or it is damaged or not a calibrated profile."""
+    """Reads the profile in a file. Raises BadInput if it is missing, damaged, or not a calibrated profile."""
     try:
         text = verified(read_text(path).encode(), _WHAT).decode()
     except ChecksumError:
@@ -118,10 +118,10 @@ def load(path: Path) -> CalibratedProfile:
 
 
 def applied(profile: CalibratedProfile, scenario: Scenario, machine: str | None = None) -> Scenario:
-    """The scenario under a calibrated profile. machine: the one that it is to run on; None: the profile's.
+    """Scenario under a calibrated profile. machine: the one that it is to run on; None: the profile's.
 
-    Raises BadInput if that is another machine, if costs are of operators and the scenario has others, or if it is under
-    the profile already, and a second time would change its hosts again.
+    Raises BadInput if that is another machine, if costs are by operator and the scenario has other operators, or if it
+    is under the profile already, as a second time would change its hosts again.
     """
     if machine is not None and machine != profile.machine:
         measured = repr(profile.machine) if profile.machine else "a machine that nobody named"
@@ -147,16 +147,16 @@ def applied(profile: CalibratedProfile, scenario: Scenario, machine: str | None 
 
 
 def ends(profile: CalibratedProfile, scenario: Scenario) -> list[Scenario]:
-    """The scenario under the cheapest and the dearest constants of the intervals. Raises BadInput as `applied`."""
+    """Scenario under the cheapest and the dearest constants of the intervals. Raises BadInput as `applied`."""
     applied(profile, scenario)
     return [_under(profile, scenario, profile.intervals.costs(profile.costs, sign), profile.hidden) for sign in (-1, 1)]
 
 
 def predictions(profile: CalibratedProfile, scenario: Scenario) -> list[Prediction]:
-    """What the rate model says under a profile, with intervals. Raises BadInput as `applied`.
+    """Predictions of the rate model under a profile, with intervals. Raises BadInput as `applied`.
 
-    What a source could be offered has no interval where no source was slowed at any point: then nothing tells whether a
-    record costs as much at the knee as at a light rate. On a live Flink it cost up to 15 % less.
+    The most that a source could be offered has no interval if no source was slowed at any point: then nothing tells
+    whether a record costs as much near saturation as at a light rate. On a live Flink it cost up to 15 % less.
     """
     under_all = (applied(profile, scenario), *ends(profile, scenario))
     found = profile.intervals.around(*map(predict, under_all))
@@ -167,14 +167,14 @@ def predictions(profile: CalibratedProfile, scenario: Scenario) -> list[Predicti
 
 
 class NextPoint(Spec):
-    """Where one more measurement tells most: `load` times the scenario's rates, where what is said of it is widest."""
+    """Load at which one more measurement tells most, times the scenario's rates: intervals are widest there."""
 
     load: float
     predictions: tuple[Prediction, ...]
 
 
 def tells_most(profile: CalibratedProfile, scenario: Scenario) -> NextPoint | None:
-    """Among loads around the knee. None if points held out say nothing of the load, so that nothing is wide."""
+    """Most useful next measurement among loads around saturation. None if no interval has any width."""
     bears = min(math.exp(each) for each in predict(applied(profile, scenario)).margin.values())
     narrow = profile.model_copy(update={"intervals": profile.intervals.model_copy(update={"beyond": {}})})
     tried = []
@@ -196,15 +196,15 @@ def _under(
 
 @dataclass(frozen=True)
 class UnderProfile:
-    """Puts deployments under the constants of a profile (see models.encoding.Reprofiled)."""
+    """Puts deployments under the constants of a profile; a `models.encoding.Reprofiled`."""
 
     profile: CalibratedProfile
 
     @cached_property
     def name(self) -> str:
-        """A name with a hash of the whole profile."""
+        """Name with a hash of the whole profile."""
         return f"profile-{hashlib.sha256(dump(self.profile).encode()).hexdigest()[:12]}"
 
     def __call__(self, deployment: Deployment, run: str) -> Deployment:
-        """The deployment under the profile. Raises BadInput if the profile has costs of other operators."""
+        """Deployment under the profile. Raises BadInput if the profile has costs of other operators."""
         return applied(self.profile, Scenario.of(deployment).model_copy(update={"name": run})).deployment

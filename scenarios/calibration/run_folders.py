@@ -1,4 +1,4 @@
-"""Folders of runs as operating points: traces of simulated or measured runs, each with a job of its own."""
+"""Reads folders of runs as operating points: traces of simulated or measured runs, each with a job of its own."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PARTS = ("runs", "operators", "hosts")
 
 
 def read_runs(folder: Path, scenario: Scenario) -> list[Point]:
-    """The runs of a trace (`twin run --out`, `twin corpus`, `twin import metrics`) with the scenario's profile.
+    """Reads the runs of a trace (`twin run --out`, `twin corpus`, `twin import metrics`), under the scenario's profile.
 
-    Raises BadInput if there is none, or none has succeeded.
+    Runs that failed are left out. Raises BadInput if there is no run, or the trace is damaged.
     """
     from twin.trace import damage, read_table
 

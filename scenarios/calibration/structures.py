@@ -1,6 +1,6 @@
-"""Which structure explains the measured CPU time: costs by operator, kind or function; hosts; whose wait is counted.
+"""Chooses the structure that explains measured CPU time: costs by operator, kind or function; hosts; waiting for cores.
 
-A structure with more freedom must earn it: the one of the lowest Bayesian information criterion is chosen, and its
+The structure with the lowest Bayesian information criterion is chosen, so that more degrees of freedom must pay. Its
 residual is the verdict on it.
 """
 
@@ -25,18 +25,19 @@ from twin.scenario import Scenario
 
 By = Literal["operator", "kind", "function"]
 EXPONENTS = (0.4, 1.6)
-"""Range of the exponent with which a host's speed depends on its nominal speed."""
+"""Range of the exponent of a host: it gives its nominal cores to that power."""
 TURNS = 3
-"""Rounds in which speeds of operators that share cores, and costs, are made to agree."""
+"""Number of fits of the costs; before each but the first, speeds of operators that share cores are computed anew."""
 EVIDENCE = 10.0
-"""Least decrease of the criterion for a structure beyond the profile's own: very strong evidence."""
+"""Least decrease of the criterion for each freedom that a profile lacks (very strong evidence)."""
 SOUND = 0.05
-"""A relative residual up to which a structure counts as right."""
+"""Relative residual up to which a structure counts as right."""
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """by: what costs belong to. exponent: of hosts, free if None. own_cores: replicas never wait for cores."""
+    """Structure of costs. by: what costs belong to. exponent: of hosts, fitted if None. own_cores: replicas never wait
+    for cores."""
 
     by: By
     exponent: float | None = 1.0
@@ -44,7 +45,7 @@ class Structure:
 
     @property
     def words(self) -> str:
-        """For people."""
+        """Description of the structure for people."""
         hosts = "" if self.exponent == 1.0 else ", hosts give a power of their cores"
         return f"costs by {self.by}{hosts}{', each replica on a core of its own' if self.own_cores else ''}"
 
@@ -69,29 +70,29 @@ class Explained:
 
     @property
     def residual(self) -> float:
-        """Share of the CPU time that is not explained, by root mean squares over the rows."""
+        """Share of the CPU time that is not explained: root mean square over the rows, relative."""
         return float(np.linalg.norm(self.off_r) / max(float(np.linalg.norm(self.rows.cores_r)), 1e-12))
 
     @property
     def off_r(self) -> np.ndarray:
-        """Cores that each row has beyond what these costs say."""
+        """Cores of each row that the fitted costs do not explain [R]."""
         return self.fit.errors_r / self.fit.weight_r
 
     @property
     def waits(self) -> bool:
-        """Whether busy times are most of what is not explained: a subtask that waits is busy too, and takes no CPU."""
+        """Whether most of the unexplained is in busy times: a subtask that waits for a core is busy but uses no CPU."""
         squares_r = self.off_r**2
         of_busy_r = np.array([BUSY in name.rpartition(": ")[2] for name in self.rows.name_r])
         return bool(2.0 * squares_r[of_busy_r].sum() > squares_r.sum())
 
     @property
     def values(self) -> dict[str, float]:
-        """The costs by name."""
+        """Fitted costs by name."""
         return {cost.name: float(value) for cost, value in zip(self.costs, self.fit.values_k, strict=True)}
 
 
 def candidates(points: Sequence[Point], by: By | None) -> list[Structure]:
-    """The structures that these points can tell apart. by: the only one to look at."""
+    """Structures that these points can tell apart. by: the only owner of costs to consider; None: all."""
     alone = one_job(points)
     busy, hosts = any(point.busy for point in points), any(point.cpu for point in points)
     if by == "operator" and not alone:
@@ -107,13 +108,13 @@ def candidates(points: Sequence[Point], by: By | None) -> list[Structure]:
 
 
 def explain(points: Sequence[Point], structures: Sequence[Structure], works: Works) -> list[Explained]:
-    """Each structure fitted, best first. Raises BadInput if there are too few rows for all of them."""
+    """Fits each structure; best first. Raises BadInput if there are too few rows for all of them."""
     found, missing = [], []
     of = {structure.by: [works.of(point, structure.by) for point in points] for structure in structures}
     free = {by: _shown(rows_of(points, each)) for by, each in of.items()}
     for structure in structures:
         if any(free.values()) and not free[structure.by]:
-            continue  # all operators have service times of their own, so it would leave everything as it is
+            continue  # all operators have service times of their own, so there is nothing to fit
         costs, each = works.costs(structure.by), of[structure.by]
         lacking = _lacking(points, each, structure)
         if lacking:
@@ -129,18 +130,18 @@ def explain(points: Sequence[Point], structures: Sequence[Structure], works: Wor
 
 
 def _lacking(points: Sequence[Point], works: Sequence[Work], structure: Structure) -> int:
-    """How many rows are missing for one more than there are constants to be seen."""
+    """Number of rows that are missing: there must be one more than constants that occur in rows."""
     rows = rows_of(points, works)
     return max(0, _shown(rows) + (structure.exponent is None) + 1 - len(rows.cores_r))
 
 
 def _shown(rows: Rows) -> int:
-    """How many constants have to do with any row."""
+    """Number of costs that occur in any row."""
     return int((np.abs(rows.need_rk).max(axis=0, initial=0.0) > 0).sum())
 
 
 class Works:
-    """What points make operators work, by family of costs; kept, as it is asked for again and again."""
+    """Cache of the work of operators at points, by family of costs."""
 
     def __init__(self, points: Sequence[Point]) -> None:
         self._kept: dict[tuple[int, By], Work] = {}
@@ -152,11 +153,11 @@ class Works:
         }
 
     def costs(self, by: By) -> tuple[UnitCost, ...]:
-        """The family."""
+        """Unit costs of a family."""
         return self._costs[by]
 
     def of(self, point: Point, by: By) -> Work:
-        """The work of one point."""
+        """Work of the operators at one point, by a family of costs."""
         if by == "kind":
             return self._by_kind(self.of(point, "function"))
         key = (id(point), by)
@@ -165,7 +166,7 @@ class Works:
         return self._kept[key]
 
     def _by_kind(self, work: Work) -> Work:
-        """The same with the functions of a kind as one."""
+        """Work by kind of operator from work by function: sums over the functions of a kind."""
         fine = [each.name.partition(":")[0] for each in self._costs["function"]]
         of_kind = [[name == cost.name for name in fine] for cost in self._costs["kind"]]
         return replace(work, each_ok=work.each_ok @ np.array(of_kind, dtype=float).T)
@@ -204,14 +205,14 @@ def _settled(
 
 
 def _speeds(scenario: Scenario) -> np.ndarray:
-    """Share of a core that the slowest replica of each operator gets beside the others; near enough where its hosts'
-    cores are alike. [O]"""
+    """[O] share of a core that the slowest replica of each operator gets beside the others; exact if all of its hosts
+    have cores of one speed."""
     answer = RateModel().answer(scenario, [scenario.plan])
     return answer.speed[0] / [min(core_speeds(scenario, name)) for name in answer.operators]
 
 
 def with_power(scenario: Scenario, exponent: float) -> Scenario:
-    """The scenario on hosts that give a power of their nominal cores."""
+    """Scenario on hosts that give a power of their nominal cores."""
     if exponent == 1.0:
         return scenario
     cluster = scenario.cluster

@@ -19,21 +19,21 @@ OWN = "operator "
 FUNCTION = "tuple_us."
 US = 1e-6
 CALL = "call_s."
-"""How long calls of an operator to systems outside take, which CPU time does not show. Latencies of results hold it,
-and what is delivered where the calls of all replicas together are too few."""
+"""Prefix of the time of an operator's calls to systems outside, which CPU time does not show. It shows in latencies of
+results, and in delivered rates where the calls of all replicas together are too few."""
 TIED = (
     ("value_us.ints", "value_us.strings", "value_us.doubles"),
     ("serialise_ns_per_byte", "deserialise_ns_per_byte"),
     ("result_us", "scan_us"),
     ("tuple_us.filter", "tuple_us.sink"),
 )
-"""What sources deliver does not tell these apart, so where no CPU time was measured each tie keeps the profile's
-ratios: values, bytes, evaluated windows, what just passes tuples on."""
+"""Costs that delivered rates cannot tell apart: where no CPU time was measured, each tie keeps the profile's ratios.
+Values, bytes, evaluated windows, and operators that just pass tuples on."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnitCost:
-    """One constant. prior: what the profile says, in the same unit; 0 where it says nothing."""
+    """One constant to be fitted. prior: its value in the profile, in the same unit; 0 if the profile has none."""
 
     name: str
     unit: str
@@ -41,7 +41,7 @@ class UnitCost:
 
 
 def of_kinds(engine: EngineProfile) -> list[UnitCost]:
-    """The unit costs of a profile, by kind of operator and type of value."""
+    """Unit costs of a profile, by kind of operator and type of value."""
     kinds = {name: micros for name, micros in engine.tuple_us if micros is not None}
     found = [UnitCost(f"tuple_us.{name}", "us", float(micros)) for name, micros in kinds.items()]
     found += [UnitCost(f"value_us.{name}", "us", float(getattr(engine.value_us, name))) for name in TYPES]
@@ -50,7 +50,7 @@ def of_kinds(engine: EngineProfile) -> list[UnitCost]:
 
 
 def of_functions(engine: EngineProfile, queries: Iterable[Query]) -> list[UnitCost]:
-    """The same, with a cost for each function that operators of a kind have, besides that of the kind."""
+    """Unit costs of a profile, where kinds whose operators have functions get a cost for each function instead."""
     operators = [operator for query in queries for operator in query.operators]
     words = sorted({word for word in map(function_of, operators) if word})
     by_kind = {word: getattr(engine.tuple_us, word.partition(":")[0]) for word in words}
@@ -63,12 +63,12 @@ def of_functions(engine: EngineProfile, queries: Iterable[Query]) -> list[UnitCo
 
 
 def of_operators(engine: EngineProfile, query: Query) -> list[UnitCost]:
-    """One for each operator of a job: all that it does with a tuple, windows included."""
+    """Unit costs of a job, one for each operator: all of its work for a tuple, windows included."""
     return [UnitCost(f"{OWN}{each.name}", "us", engine.service_s(query, each) / US) for each in query.operators]
 
 
 def function_of(operator: AnyOperator) -> str:
-    """`kind:function` of an operator whose cost may depend on it; empty of windows, which cost in other ways too."""
+    """`kind:function` of an operator whose cost may depend on it; empty for windows, whose costs are not one number."""
     function = getattr(operator, "function", None)
     if function is None or isinstance(operator, Windowed) or operator.service_time_s is not None:
         return ""
@@ -76,7 +76,7 @@ def function_of(operator: AnyOperator) -> str:
 
 
 def occurs(scenario: Scenario, name: str) -> bool:
-    """Whether anything in a scenario could have a cost of that name."""
+    """Whether a cost of that name can occur in a scenario."""
     query, group = scenario.query, name.partition(".")[0]
     if group == "tuple_us":
         like = [each.costs_like for each in query.operators]
@@ -90,7 +90,7 @@ def occurs(scenario: Scenario, name: str) -> bool:
 
 
 def charged(scenario: Scenario, costs: Mapping[str, float]) -> Scenario:
-    """The scenario with these costs in place of its own; what is not named stays."""
+    """Scenario with these costs in place of its own; costs that are not named stay."""
     engine = scenario.engine
     for group in ("tuple_us", "value_us"):
         named = {name.partition(".")[2]: value for name, value in costs.items() if name.startswith(f"{group}.")}
@@ -119,12 +119,12 @@ def _with(operator: AnyOperator, **values: Any) -> AnyOperator:
 
 
 def alone(scenario: Scenario, costs: Sequence[UnitCost], name: str, value: float) -> Scenario:
-    """The scenario if of these costs all were 0 but one; with no such name, all."""
+    """Scenario in which all of these costs are 0 but the named one; all are 0 if none has that name."""
     return charged(scenario, {each.name: value if each.name == name else 0.0 for each in costs})
 
 
 def of_calls(scenarios: Iterable[Scenario]) -> list[UnitCost]:
-    """One for each operator whose calls take time, by its name; a priori as the first job that has it says."""
+    """Costs of calls, one for each operator whose calls take time; its prior is from the first job that has it."""
     prior_s: dict[str, float] = {}
     for scenario in scenarios:
         for operator in scenario.query.operators:
@@ -134,7 +134,7 @@ def of_calls(scenarios: Iterable[Scenario]) -> list[UnitCost]:
 
 
 def with_calls(scenario: Scenario, hidden: Mapping[str, float]) -> Scenario:
-    """The scenario with calls that take so long; unchanged where nothing is said of any."""
+    """Scenario whose operators' calls take the times in `hidden` (s); calls that are not named stay."""
     named = {name.removeprefix(CALL): value for name, value in hidden.items() if name.startswith(CALL)}
     if not named:
         return scenario
@@ -145,7 +145,7 @@ def with_calls(scenario: Scenario, hidden: Mapping[str, float]) -> Scenario:
 
 
 def ties(costs: Sequence[UnitCost]) -> np.ndarray:
-    """1 where a cost follows a factor: those of a tie the same, others their own. [costs, factors]"""
+    """[costs, factors] matrix with 1 where a cost follows a factor: one for each tie, and for each other cost."""
     heads = [next((tie for tie in TIED if cost.name in tie), (cost.name,)) for cost in costs]
     order = list(dict.fromkeys(heads))
     return np.array([[float(head == each) for each in order] for head in heads]).reshape(len(costs), len(order))

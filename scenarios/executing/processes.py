@@ -1,4 +1,4 @@
-"""Work on as many processes as there are cores; in this one where starting others would take longer."""
+"""Runs work in as many processes as there are cores, or in this one where starting others would take longer."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from twin.errors import BadInput
 from twin.executor import Executor
 
 STARTED_S = 4.0
-"""CPU seconds of work from which it is worth while to start processes, which takes one or two."""
+"""CPU seconds of work from which on it is worth while to start processes, which takes one or two."""
 IMPORTED = "twin.simulation"
-"""What takes long to import, and almost all work needs: it is imported once, and workers are forked from there."""
+"""Module that takes long to import and almost all work needs: it is imported once, before workers are forked."""
 
 
 class Processes:
-    """Satisfies twin.executor.Executor.
+    """Executor of work in processes of this machine; a `twin.executor.Executor`.
 
-    workers: processes; absent: one a core. Raises BadInput for fewer than 1.
+    workers: number of processes; None: one a core. Raises BadInput for fewer than 1.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -38,7 +38,7 @@ class Processes:
     def each(
         self, work: Callable[[Any], Any], items: Sequence[Any], done: Callable[[int, Any], None], effort_s: float
     ) -> None:
-        """See `Executor`."""
+        """Calls `done` with position and result of each item, as from `Executor.each`."""
         few = len(items) < 2 or (self._pool is None and effort_s < STARTED_S)
         if few or self._workers == 1:
             for position, item in enumerate(items):
@@ -64,7 +64,7 @@ class Processes:
 
 
 def executor(workers: int | None, master: str | None, say: Callable[[str], None] = lambda _text: None) -> Executor:
-    """Processes of this machine, or a Spark master. say: called with a text when something takes long to start.
+    """Executor of work in processes of this machine, or on Spark. say: called with a text before a long start.
 
     Raises BadInput if both are asked for, and as `Processes` and `OnSpark` do.
     """
@@ -78,7 +78,7 @@ def executor(workers: int | None, master: str | None, say: Callable[[str], None]
 
 
 def starting(*imported: str) -> BaseContext:
-    """How processes are started: forked from one that has made the imports, where that can be, of these as well."""
+    """Context for starting processes: forked, where possible, from one that has imported IMPORTED and these modules."""
     forks = "forkserver" in multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if forks else "spawn")
     context.set_forkserver_preload([IMPORTED, *imported])
@@ -86,7 +86,7 @@ def starting(*imported: str) -> BaseContext:
 
 
 def _end_when_told(told: Connection) -> None:
-    """A worker ends at once when it is interrupted, or when whoever started it gives up or is gone."""
+    """Makes a worker end at once when it is interrupted, or when the process that started it gives up or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_after, args=(told,), daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""How long work shows that it moves: a bar for a person at a terminal, a line at every tenth elsewhere."""
+"""Shows the progress of long work: a bar for a person at a terminal, a line at every tenth elsewhere."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 Progress = Callable[[int, int], None]
-"""Told (done, total)."""
+"""Function that is called with (done, total)."""
 
 
 class Audience(Protocol):
-    """Hears of the progress of a command."""
+    """Receiver of the progress of a command."""
 
     def stage(self, text: str) -> None:
-        """What happens now; a line."""
+        """Shows a line on the present stage of the command."""
 
     def progress(self, what: str) -> AbstractContextManager[Progress]:
-        """Something to report (done, total) to, while `what` is counted."""
+        """Context with a function that takes (done, total) of the `what` that are counted."""
 
 
 class Lines:
-    """An audience of plain lines: logs, pipes, tests."""
+    """Audience that shows plain lines: for logs, pipes and tests."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.stage = say
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Progress]:
-        """Says a line at every tenth."""
+        """Context with a function that shows a line at every tenth."""
         with to_the_end(every_tenth(lambda done, total: self.stage(f"    {done} of {total} {what}"))) as report:
             yield report
 
 
 @contextmanager
 def bar(what: str) -> Iterator[Progress]:
-    """A bar on stderr with counts and the time left."""
+    """Context with a function that moves a bar on stderr, with counts and the time left."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
@@ -50,7 +50,7 @@ def bar(what: str) -> Iterator[Progress]:
 
 @contextmanager
 def to_the_end(report: Progress) -> Iterator[Progress]:
-    """`report`, told that all is done where work ended well before its announced total, as trainings stop early."""
+    """Context with `report`, called with the total at the end if work ended before it, as trainings stop early."""
     done, total = 0, 0
 
     def watch(now: int, of: int) -> None:
@@ -64,7 +64,7 @@ def to_the_end(report: Progress) -> Iterator[Progress]:
 
 
 def every_tenth(report: Progress) -> Progress:
-    """`report`, called only when another tenth is done."""
+    """Function that calls `report` only when another tenth is done."""
     tenths = -1
 
     def watch(done: int, total: int) -> None:

@@ -1,8 +1,8 @@
-"""Results as JSON documents, and rows as CSV. The type of a result says how it is written, read and described.
+"""Results as JSON documents, and rows as CSV. The type of a result determines how it is written, read and described.
 
 A result type is a frozen dataclass (or a TypedDict, or a spec). Its fields are the keys of its document; a key that is
 a keyword of Python is an alias (`Annotated[str, Field(alias="while")]`). `CLOSED`, on the outermost type, makes reading
-strict for all parts: exactly these keys, each of its type. What JSON cannot say (infinity, not a number) is null.
+strict for all parts: exactly these keys, each of its type. Numbers that JSON lacks (infinity, not a number) are null.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, with_config
 
 CLOSED = with_config(ConfigDict(extra="forbid", strict=True))
 Number = float | None
-"""A number; null if there is none, or if it is infinite."""
+"""Number; null if there is none, or if it is infinite."""
 Seconds = Annotated[float, Field(description="seconds")]
 Share = Annotated[float, Field(description="of 1")]
 
@@ -38,7 +38,7 @@ def schema(kind: Any) -> dict[str, Any]:
 
 
 def document(value: Any) -> Any:
-    """A result, or what has results in it, as JSON can hold it: numpy numbers become Python's, paths become text,
+    """Result, or a structure with results in it, in JSON types: numpy numbers become Python's, paths become text,
     infinities and NaN null."""
     if isinstance(value, Mapping):
         return {str(key): document(part) for key, part in value.items()}
@@ -56,8 +56,8 @@ def document(value: Any) -> Any:
 
 
 def as_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
-    """Rows as a table. columns: which columns it has, in order; None: all keys, which are then the same in every row.
-    Lists and mappings within a cell are written as JSON."""
+    """CSV of rows. columns: of the table, in order; None: all keys, which are then the same in every row. Lists and
+    mappings within a cell are written as JSON."""
     listed, lines = list(rows), io.StringIO()
     keys = list(columns or listed[0])
     writer = csv.writer(lines, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""`--set PATH=VALUE`: replaces values of a scenario. Values are read as YAML."""
+"""Replaces values of a scenario as `--set PATH=VALUE` does. Values are read as YAML."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from twin.scenario import Scenario
 
 
 def set_value(scenario: Scenario, assignment: str, flag: str = "--set") -> Scenario:
-    """The scenario with one value replaced, as `path.to.key=value` says. Raises BadInput as `set_values` does."""
+    """Scenario with one value replaced, given as `path.to.key=value`. Raises BadInput as `set_values` does."""
     return set_values(scenario, [assignment], flag)
 
 
 def set_values(scenario: Scenario, assignments: Iterable[str], flag: str = "--set") -> Scenario:
-    """The scenario with all assignments, applied in order. flag: the option that they came from, for errors.
+    """Scenario with all assignments, applied in order. flag: the option that they came from, for errors.
 
-    Raises BadInput if one cannot be read, if a path leads nowhere (with the nearest key), or if the result is not a
-    valid scenario.
+    Raises BadInput if an assignment cannot be read, if a path does not exist (with the nearest key), or if the result
+    is not a valid scenario.
     """
     return put_all(scenario, [_read(assignment, flag) for assignment in assignments], flag)
 
@@ -31,9 +31,9 @@ def _read(assignment: str, flag: str) -> tuple[str, Any]:
 
 
 def parted(text: str, flag: str, form: str, *, empty: bool = True) -> tuple[str, str]:
-    """What stands before and after `=`. empty: whether nothing may stand after it.
+    """Parts of a text before and after `=`. empty: whether the second part may be empty.
 
-    Raises BadInput, saying that it is written as `form`, where a part is missing.
+    Raises BadInput, which shows `form` as the way to write it, if a part is missing.
     """
     left, equals, right = (part.strip() for part in text.partition("="))
     if not left or not equals or not (right or empty):

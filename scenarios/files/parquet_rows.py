@@ -1,4 +1,4 @@
-"""Small tables in Parquet, as rows."""
+"""Reads small tables in Parquet as rows."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from twin.errors import BadInput
 
 
 def parquet_rows(path: Path) -> list[Mapping[str, Any]]:
-    """Raises BadInput if there is no such file, or it is none."""
+    """Reads the rows of a Parquet file. Raises BadInput if there is no such file, or it is no Parquet."""
     if not path.is_file():
         raise BadInput(f"{path} is missing; check the path")
     return rows_of(str(path), path.read_bytes())
 
 
 def rows_of(name: str, content: bytes) -> list[Mapping[str, Any]]:
-    """The rows in the content of a file. Raises BadInput, with the file's name, if it is no Parquet."""
+    """Rows in the content of a Parquet file. Raises BadInput, with the file's name, if it is no Parquet."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""Figures as files."""
+"""Encodes figures as picture files."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 def png(figure: Figure) -> bytes:
-    """A figure as PNG; the same figure gives the same bytes."""
+    """PNG of a figure; the same figure gives the same bytes."""
     return picture(figure, Path("figure.png"))
 
 
 def picture(figure: Figure, file: Path) -> bytes:
-    """A figure in the format that the file's name says; the same figure gives the same bytes."""
+    """Picture of a figure in the format of the file's ending; the same figure gives the same bytes."""
     form, buffer = file.suffix[1:].lower(), io.BytesIO()
     figure.savefig(buffer, format=form, metadata=FORMATS[form])
     return buffer.getvalue()
 
 
 def check_picture(file: Path) -> None:
-    """Raises BadInput if the file has no ending of a picture, exists, or cannot be made; its folder must be there."""
+    """Raises BadInput if a file has no ending of a picture, exists, or cannot be made; its folder must be there."""
     if file.suffix[1:].lower() not in FORMATS:
         raise BadInput(f"{file}: a picture ends in one of {', '.join(f'.{each}' for each in FORMATS)}")
     if not file.parent.exists():
@@ -39,4 +39,4 @@ FORMATS: dict[str, dict[str, Any]] = {
     "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
     "svg": {"Date": None},
 }
-"""Formats by ending, with the metadata to leave out, as they differ from one time to the next."""
+"""Formats by ending, with the metadata to leave out because they differ from one time to the next."""

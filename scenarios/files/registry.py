@@ -1,7 +1,6 @@
 """The scenario library: every YAML file in `scenarios/library` is a scenario, named after the file.
 
-Adding a scenario is adding a file. Names and descriptions are read without building the scenario, so that listing
-them is quick.
+Names and descriptions are read without building the scenario, so that listing them is quick.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ def names(library: Path = LIBRARY) -> tuple[str, ...]:
 
 
 def find(name_or_path: str, library: Path = LIBRARY) -> Path:
-    """The file of a library name, or the path itself if it looks like one.
+    """File of a library name, or the path itself if it is a file.
 
-    Raises BadInput if it is neither, with the nearest name.
+    Raises BadInput, with the nearest name, if it is neither.
     """
     if name_or_path in names(library):
         return library / f"{name_or_path}.yaml"
@@ -38,7 +37,7 @@ def find(name_or_path: str, library: Path = LIBRARY) -> Path:
 
 
 def summary(path: Path) -> str:
-    """The first sentence of a scenario file's description. Raises BadInput if it is not YAML."""
+    """First sentence of a scenario file's description. Raises BadInput if the file is not YAML."""
     data = parse_text(path.read_text(encoding="utf-8"), str(path))
     description = str(data.get("description", "")) if isinstance(data, dict) else ""
     return " ".join(description.split()).partition(". ")[0].rstrip(".")

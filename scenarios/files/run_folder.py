@@ -1,4 +1,4 @@
-"""A run read back from the folder that `twin run --out` wrote."""
+"""Reads a run from the folder that `twin run --out` wrote."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNKNOWN = "the folder has no result.json: standard errors, warnings and doubled 
 
 
 class KeptRun(NamedTuple):
-    """name: of the scenario. job: without events and policy, of which a folder keeps what they did."""
+    """A run from a folder. name: of the scenario. job: without events and policy; a folder keeps only their effects."""
 
     name: str
     job: Deployment
@@ -32,7 +32,7 @@ class KeptRun(NamedTuple):
 
 
 def read_run(folder: Path) -> KeptRun:
-    """Raises BadInput if the folder is damaged, or holds no run or several."""
+    """Reads the run in a folder. Raises BadInput if the folder is damaged, or holds no run or several."""
     if not (folder / "runs.parquet").is_file():
         raise BadInput(f"{folder} holds no run; name a folder that 'twin run SCENARIO --out DIR' wrote")
     told = damage(folder)
@@ -76,13 +76,13 @@ def _run(about: Mapping[str, Any], folder: Path, job: Deployment) -> Run:
 
 
 def _rows(folder: Path, table: str) -> list[Row]:
-    """Without the run's identifier, as it has them in memory."""
+    """Rows of a table of the folder, without the run's identifier, which runs in memory lack as well."""
     rows = read_table(folder, table).to_pylist()
     return [{key: value for key, value in row.items() if key != "run"} for row in rows]
 
 
 def _result(folder: Path) -> Mapping[str, Any]:
-    """What the tables do not say. Raises BadInput if it is there and cannot be read."""
+    """Reads the values that are not in tables; defaults if the file is missing. Raises BadInput if it is damaged."""
     path = folder / RESULT
     if not path.is_file():
         return {"warnings": [UNKNOWN], "standard_errors": {}, "duplicates": 0, "markers": {}}

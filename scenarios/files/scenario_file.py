@@ -1,4 +1,4 @@
-"""Scenario files: strict YAML to `Scenario` and back, and the JSON Schema that editors use."""
+"""Reads scenario files, strict YAML, to `Scenario`; writes them; and makes the JSON Schema that editors use."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from twin.scenario import Scenario
 from twin.spec import parse, tags
 
 MAX_BYTES, MAX_SCENARIO_BYTES = 20_000_000, 2_000_000
-"""A file larger than this is refused: somebody named the wrong one. A job of 10,000 operators has 1.2 MB."""
+"""Largest files that are read: a larger one was named by mistake. A job of 10,000 operators has 1.2 MB."""
 
 
 def load(name_or_path: str) -> Scenario:
-    """The scenario of that library name, or in that YAML file. Files that it names lie relative to its own folder.
+    """Reads the scenario of a library name, or in a YAML file. Paths of files in it are relative to its own folder.
 
     Raises BadInput if there is no such name or file, if it is not YAML (with the line), or if it does
     not describe a scenario (with line and path of every mistake).
@@ -35,17 +35,17 @@ def load(name_or_path: str) -> Scenario:
 
 
 def parse_scenario(text: str, where: str) -> Scenario:
-    """The scenario in a YAML text; `where` names the text in errors. Raises BadInput as `load` does."""
+    """Scenario in a YAML text; `where` names the text in errors. Raises BadInput as `load` does."""
     return parse(Scenario, _as_mapping(parse_text(text, where), where), where=where, line=partial(line_of, text))
 
 
 def dump(scenario: Scenario) -> str:
-    """A YAML text that loads back equal. Defaults are left out; short mappings stand on one line."""
+    """YAML text of a scenario, which loads back equal. Defaults are left out; short mappings stand on one line."""
     return to_text(_without_defaults(scenario, scenario.model_dump(mode="json")))
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of a scenario file. A union's tag, such as `kind`, is required, as in the file."""
+    """JSON Schema (2020-12) of a scenario file. A union's tag, such as `kind`, is required, as in the file."""
     schema = Scenario.model_json_schema()
     for definition in schema.get("$defs", {}).values():
         tags = [name for name, field in definition.get("properties", {}).items() if "const" in field]
@@ -55,7 +55,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _with_paths(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """`data` with the files that its arrival laws replay named from the root, if they are named from `folder`."""
+    """`data` with absolute paths of the files that arrival laws replay; relative ones are from `folder`."""
 
     def named(law: object) -> object:
         path = law.get("path") if isinstance(law, Mapping) and law.get("law") == "replay" else None
@@ -72,7 +72,7 @@ def _with_paths(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def read_text(path: Path, most_bytes: int = MAX_BYTES) -> str:
-    """The text of a file, without the mark that Excel puts first.
+    """Reads the text of a file, without the byte order mark that Excel puts first.
 
     Raises BadInput if it is missing, a folder, too large, unreadable, or not UTF-8.
     """

@@ -1,4 +1,4 @@
-"""A single run as a folder: the Parquet tables of `twin.trace`, its manifest, and its result as `--json` prints it."""
+"""Writes a run as a folder (tables of `twin.trace`, manifest, and the result as `--json` prints it) and other files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESULT = "result.json"
 
 
 def check_free(*outs: Path | None) -> None:
-    """Raises BadInput if an output cannot be made there; called before any work is done. None: nothing is made."""
+    """Raises BadInput if any output exists or cannot be made; called before any work. None: there is no output."""
     for out in outs:
         if out is not None:
             _check_free(out)
@@ -29,7 +29,7 @@ def check_free(*outs: Path | None) -> None:
 
 @contextmanager
 def writing(out: Path, remedy: str) -> Iterator[None]:
-    """Raises BadInput, with what to do instead, where `out` cannot be written meanwhile."""
+    """Context in which `out` is written. Raises BadInput with the remedy if it cannot be."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""YAML as scenario files use it: strict to read, compact to write.
+"""YAML in the form of scenario files: strict to read, compact to write.
 
 Differences from YAML 1.1 as PyYAML reads it: a key given twice is an error; `on`, `yes` and dates are plain text (so
 an operator may be called `on`); `1e6` is a number. What `to_text` writes, `parse_text` reads back as the same data.
@@ -16,13 +16,13 @@ from twin.collector import collector_paused
 from twin.errors import BadInput
 
 FLOW_WIDTH = 110
-"""A mapping of scalars that fits into this many characters is written on one line."""
+"""Number of characters of a line, into which a mapping of scalars must fit to be written on one."""
 
 MOST_COPIED = 100_000
-"""Keys: copies of copies of copies could fill the memory from a few lines."""
+"""Most keys that `<<` may copy: copies of copies of copies could fill the memory from a few lines."""
 
 RETOLD = 200_000
-"""Characters up to which a text that is no YAML is read again, more slowly, for a better message."""
+"""Most characters of a text that is no YAML for it to be read again, more slowly, for a better message."""
 
 _MERGE = "tag:yaml.org,2002:merge"
 _FLOAT = re.compile(r"^[-+]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][-+]?\d+)?$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$")
@@ -40,7 +40,7 @@ _RESOLVERS = (
 
 
 class _Strict:
-    """What both loaders have in common."""
+    """Mixin for both loaders, which refuses repeated keys, keys that are no plain words, and too many copies."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)  # type: ignore[call-arg]
@@ -48,7 +48,7 @@ class _Strict:
         self._copied = 0
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Copies what `<<` names into a mapping, after a check of the keys that it has itself."""
+        """Checks the keys that a mapping has itself, then copies those that `<<` names into it."""
         if node not in self._checked:
             self._checked.add(node)
             self._check_keys(node)
@@ -72,11 +72,11 @@ class _Strict:
 
 
 class _Plain(_Strict, yaml.SafeLoader):
-    """Says best what is wrong with a text."""
+    """Slow loader, whose messages tell best what is wrong with a text."""
 
 
 class _Loader(_Strict, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Seven times as fast, where PyYAML was built with libyaml."""
+    """Fast loader: seven times as fast if PyYAML was built with libyaml."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -88,7 +88,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 for _class in (_Plain, _Loader, _Dumper):
-    _class.yaml_implicit_resolvers = {}  # their own, not PyYAML's
+    _class.yaml_implicit_resolvers = {}  # PyYAML's must not apply
     for _tag, _pattern, _first in _RESOLVERS:
         _class.add_implicit_resolver(_tag, _pattern, list(_first))
 
@@ -108,7 +108,7 @@ for _class in (_Plain, _Loader):
 
 def _represent_mapping(dumper: _Dumper, data: Mapping[Any, Any]) -> yaml.Node:
     node = dumper.represent_mapping("tag:yaml.org,2002:map", data.items())
-    nested = "name" in data  # an operator or a host reads best on one line, its window and columns with it
+    nested = "name" in data  # an operator or a host reads best on one line, together with its window and columns
     fits = all(isinstance(value, yaml.ScalarNode) or (nested and value.flow_style) for _, value in node.value)
     width = sum(len(_flat(key)) + len(_flat(value)) + 4 for key, value in node.value)
     node.flow_style = fits and width <= FLOW_WIDTH
@@ -147,7 +147,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def parse_text(text: str, where: str) -> object:
-    """The data in `text`. Raises BadInput with `where` and the line number if it is not YAML or repeats a key."""
+    """Data in a YAML text. Raises BadInput with `where` and the line number if it is not YAML or repeats a key."""
     try:
         return _loaded(text)
     except yaml.MarkedYAMLError as error:
@@ -171,8 +171,8 @@ def _loaded(text: str) -> object:
 
 
 def line_of(text: str, path: Sequence[int | str]) -> int | None:
-    """The line, from 1, of what a path of keys and numbers leads to, or of the nearest thing above it; None if nothing
-    can be found."""
+    """Line, from 1, of the node at a path of keys and numbers, or of its nearest ancestor in the text; None if the text
+    cannot be read."""
     try:
         with collector_paused():
             node = yaml.compose(text, Loader=_Loader)
@@ -209,7 +209,7 @@ def _hint(error: yaml.MarkedYAMLError) -> str:
 
 
 def to_text(data: Mapping[str, Any]) -> str:
-    """`data` as block YAML; short mappings of scalars on one line; keys in the order given."""
+    """Block YAML of `data`, with short mappings of scalars on one line and keys in the order given."""
     return yaml.dump(
         data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=FLOW_WIDTH + 10, default_flow_style=False
     )

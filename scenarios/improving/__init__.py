@@ -1,1 +1,1 @@
-"""A cost model improves where it is used: it says which plans to simulate, and learns on from what came out."""
+"""Active learning: a cost model chooses plans to simulate, and learns from their runs, where it is used."""

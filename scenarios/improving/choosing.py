@@ -1,7 +1,6 @@
-"""Which plans of a job are worth a run: where the members of an ensemble disagree, where an optimizer would go.
+"""Strategies that choose plans of a job for simulation: where members of an ensemble disagree, or plans look best.
 
-A strategy is a function (estimates in the order of the plans, their ranks by the model, a random stream, how many)
-to rows. `random` is what the others must beat.
+The strategy `random` is the baseline that the others must beat.
 """
 
 from __future__ import annotations
@@ -13,23 +12,24 @@ import numpy as np
 from twin.errors import BadInput, suggest
 
 Strategy = Callable[[np.ndarray, np.ndarray, np.random.Generator, int], np.ndarray]
-"""(spread [P], order [P]: rows from the best plan down, stream, count) -> count rows."""
+"""Function (spread [P]: disagreement of the members, order [P]: rows from the best plan down, random stream, count) ->
+`count` rows of the plans to simulate."""
 
 
 def disputed(spread: np.ndarray, order: np.ndarray, rng: np.random.Generator, count: int) -> np.ndarray:
-    """The plans about which the members disagree most."""
+    """Plans about which the members of the ensemble disagree most."""
     del order, rng
     return np.argsort(-spread, kind="stable")[:count]
 
 
 def favoured(spread: np.ndarray, order: np.ndarray, rng: np.random.Generator, count: int) -> np.ndarray:
-    """The plans that an optimizer would choose: the best by the model."""
+    """Plans that an optimizer would choose: the best by the model."""
     del spread, rng
     return order[:count]
 
 
 def active(spread: np.ndarray, order: np.ndarray, rng: np.random.Generator, count: int) -> np.ndarray:
-    """Half by favour, and of the others those that are disputed most."""
+    """Plans of which half are the best by the model, and the others are disputed most among the rest."""
     first = favoured(spread, order, rng, (count + 1) // 2)
     left = spread.copy()
     left[first] = -1.0
@@ -37,7 +37,7 @@ def active(spread: np.ndarray, order: np.ndarray, rng: np.random.Generator, coun
 
 
 def at_random(spread: np.ndarray, order: np.ndarray, rng: np.random.Generator, count: int) -> np.ndarray:
-    """Any."""
+    """Plans that are chosen at random."""
     del order
     return rng.permutation(len(spread))[:count]
 
@@ -51,7 +51,7 @@ STRATEGIES: Mapping[str, Strategy] = {
 
 
 def strategy(name: str, option: str) -> Strategy:
-    """Raises BadInput for an unknown one."""
+    """Strategy of that name. Raises BadInput for an unknown one; option: that named it."""
     if name not in STRATEGIES:
         raise BadInput(f"{option} {name!r} is no strategy; {suggest(name, STRATEGIES)}")
     return STRATEGIES[name]

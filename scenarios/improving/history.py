@@ -1,4 +1,4 @@
-"""The rounds in which a model improves, by one or two strategies, all judged by the same test set."""
+"""Rounds in which a model improves, by one or two strategies, all judged by the same test set."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundRow:
-    """One model on all jobs of the test set. runs: number of runs it learned from. regret, ci95: mean over the jobs,
-    and half of its 95 % interval."""
+    """Judgement of one model on all jobs of the test set. runs: number of runs it learned from. regret, ci95: mean over
+    the jobs, and half of its 95 % interval."""
 
     strategy: str
     round: int
@@ -49,7 +49,7 @@ class RoundRow:
 
     @classmethod
     def of(cls, strategy: str, number: int, runs: int, answers: Sequence[Judgement]) -> RoundRow:
-        """The row of a round, from one judgement for each job."""
+        """Row of a round, from one judgement for each job."""
         regrets = np.array([answer.regret for answer in answers])
         errors = np.concatenate([answer.errors for answer in answers])
         median, p95 = np.quantile(errors, (0.5, 0.95)) if len(errors) else (np.nan, np.nan)
@@ -67,7 +67,7 @@ class RoundRow:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """The values of the columns in `COLUMNS`, as text."""
+        """Values of the columns in `COLUMNS`, as text."""
         around = "" if self.ci95 is None else f" ± {self.ci95:.1%}"
         return {
             **asdict(self),
@@ -77,7 +77,7 @@ class RoundRow:
 
 
 def compared(first: Sequence[float], second: Sequence[float], names: tuple[str, str]) -> str:
-    """A sentence that compares the regrets of two strategies. first, second: mean regrets by job."""
+    """Sentence that compares the regrets of two strategies. first, second: mean regrets by job."""
     apart = np.array(first) - np.array(second)
     half = half_width95(apart)
     mean = float(apart.mean())
@@ -89,14 +89,14 @@ def compared(first: Sequence[float], second: Sequence[float], names: tuple[str, 
 
 
 JUDGING_SEED = 2**30
-"""The child of a seed that draws the plans of the test set, and is the seed of their runs."""
+"""Number of the child seed that draws the plans of the test set, and seeds their runs."""
 MODELS = "models"
 
 
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelImproved:
-    """The answer of `twin improve`. weights: hash of the networks it began with. rows: in the order of the rounds.
+    """The answer of `twin improve`. weights: hash of the networks that it began with. rows: in the order of the rounds.
     compared: a sentence about two strategies; empty for one."""
 
     command: str
@@ -132,8 +132,8 @@ def history(
     out: Path,
     audience: Audience,
 ) -> tuple[tuple[RoundRow, ...], str]:
-    """The rows, and a sentence that compares two strategies, empty for one. size: jobs of the test set, and plans of
-    each. Raises BadInput as `rounds` does.
+    """Runs all rounds; returns their rows, and a sentence that compares two strategies (empty for one). size: number of
+    jobs of the test set, and of plans of each. Raises BadInput as `rounds` does.
     """
     judges, plans = size
     seen(start, pool.judging(0), [pool.judging(0).plan])  # it may refuse, before any run is made

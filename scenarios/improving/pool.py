@@ -1,6 +1,6 @@
-"""Where a model is to improve: jobs to learn on, ever new ones, and others that it is judged on.
+"""Jobs on which a model is to improve: any number to learn on, and others on which it is judged.
 
-Of a family of the suite, its members judge, and jobs of later seeds teach. Of a single scenario, both are variations
+In a family of the suite, its members judge, and jobs of later seeds teach. For a single scenario, both are variations
 with other rates and hosts.
 """
 
@@ -21,14 +21,15 @@ from twin.randomness import child_seed, random_stream
 from twin.scenario import Scenario
 
 LATER = 1_000_000
-"""Added to a family's first seed for jobs that teach: far from its members, and from other versions' ones."""
+"""Distance of the seeds of jobs that teach from a family's first seed: far from members of all versions."""
 JUDGES = 2**31
-"""The child of a seed whose children are the variations that judge."""
+"""Number of the child seed whose children are the variations that judge."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobPool:
-    """teaching, judging: the job of a number, from 0. most: judging jobs that there are. space: of their plans."""
+    """Jobs to learn on and to judge on. teaching, judging: the job of a number, from 0. most: number of judging jobs.
+    space: of their plans."""
 
     name: str
     teaching: Callable[[int], Scenario]
@@ -37,13 +38,13 @@ class JobPool:
     space: Space
 
     def plans(self, job: Scenario, seed: int, count: int) -> list[ExecutionPlan]:
-        """Different plans of a job, uniformly; all of them, if there are no more."""
+        """Different plans of a job, drawn uniformly; all of them, if there are no more than `count`."""
         space = SpacePlans(job, replace(self.space, free_replicas=False))
         return list(as_plans(job, space.sample(random_stream(seed, "plans"), count)))
 
 
 def job_pool(name: str, seed: int) -> JobPool:
-    """The pool of a family of the suite, or of a scenario by name or file. Raises BadInput for what is neither."""
+    """Pool of a family of the suite, or of a scenario by name or file. Raises BadInput for any other name."""
     if name in FAMILIES:
         family = FAMILIES[name]
         return JobPool(

@@ -1,7 +1,7 @@
-"""Rounds of active learning: the model says which plans to simulate, and learns on from all of them; then again.
+"""Rounds of active learning: the model chooses plans to simulate, and is fine-tuned on all runs so far; then again.
 
-Each round starts from the model as it was given, so that what it knows is those rows and nothing of their order. What
-is finished is found again: runs by the bench, models in `folder`.
+Each fine-tuning starts from the model as given, so that the result depends on the runs and not on their order. An
+interrupted command goes on where it was: the bench keeps finished runs, and `folder` finished models.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from twin.randomness import child_seed, random_stream
 from twin.scenario import Scenario, config_hash
 
 VALID = 0.2
-"""Share of the new rows that validate: they stop the training and open the gates."""
+"""Share of the new rows that validate: they stop the training, and fit the gates."""
 STEPS, PER_STEP = 400, 128
-"""Steps of a fine-tuning at least, if nothing stops it sooner; rows of each."""
+"""Least number of steps of a fine-tuning that validation does not stop, and rows of each step."""
 
 
 @dataclass(frozen=True, slots=True)
 class LearningPlan:
-    """How a model improves. jobs: new ones a round. each: runs of each of these. pool: plans of a job to choose from.
-    rehearsed: rows that the model was trained on, of which as many are mixed in."""
+    """Sizes of the rounds. jobs: new jobs a round. each: runs of each of these. pool: plans of a job to choose from.
+    rehearsed: rows that the model was trained on; as many of these as of new rows are mixed in."""
 
     jobs: int
     each: int
@@ -49,7 +49,7 @@ class LearningPlan:
 
 @dataclass(frozen=True, slots=True)
 class LearningRound:
-    """number: 0 is the model as given. runs: simulated so far to learn from."""
+    """Model after a round. number: 0 is the model as given. runs: number of runs that it learned from."""
 
     number: int
     runs: int
@@ -66,7 +66,7 @@ def rounds(
     folder: Path,
     audience: Audience,
 ) -> Iterator[LearningRound]:
-    """The model as given, and after each of `count` rounds. Raises BadInput as the model's `predict`, and where the
+    """Yields the model as given, and after each of `count` rounds. Raises BadInput as the model's `predict`, and if the
     runs teach nothing."""
     model, learned, outcomes = start, list[Scenario](), list[RunOutcome]()
     yield LearningRound(0, 0, start)
@@ -82,7 +82,7 @@ def rounds(
 def _chosen(
     model: LearnedCostModel, pool: JobPool, strategy: str, number: int, how: LearningPlan
 ) -> Iterator[Scenario]:
-    """The scenarios of each new job, under the plans that the strategy chooses."""
+    """Scenarios of each new job, under the plans that the strategy chooses."""
     for index in range((number - 1) * how.jobs, number * how.jobs):
         job, seed = pool.teaching(index), child_seed(how.seed, index)
         plans = pool.plans(job, seed, how.pool)
@@ -92,7 +92,7 @@ def _chosen(
 
 
 def rows_of(jobs: Sequence[Scenario], outcomes: Sequence[RunOutcome]) -> Dataset:
-    """Runs as training rows: latencies and rates of those that succeeded."""
+    """Dataset of runs; latencies and rates are labels only of runs that succeeded."""
     labels = np.array([[_label(outcome, metric) for metric in METRICS] for outcome in outcomes])
     failed = labels[:, METRICS.index("success")] == 0
     columns = [METRICS.index(metric) for metric in REGRESSION_METRICS]

@@ -1,7 +1,7 @@
-"""Jobs that no round learns from, with plans that are all simulated once: a model chooses, and its choice has a price.
+"""Test set of jobs that no round learns from, whose plans are all simulated once: a model is judged by its choice.
 
-Regret is to the best of the job's simulated plans. A choice that is backpressured or fails where another is not counts
-as FAR times the best.
+Regret is against the best of the job's simulated plans. A choice that is backpressured or fails where another plan does
+not counts as FAR times the best.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from twin.scenario import Scenario
 OBJECTIVE = "processing_latency_s"
 MEAN = f"{OBJECTIVE}.mean"
 FAR = 10.0
-"""Cost over the best, at most."""
+"""Largest ratio of a choice's cost to the best."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One job. regret: of the model's choice, FAR - 1 at most. spoilt: whether it is of a worse kind than the best.
-    errors: q-errors of the latency, of the plans that have one."""
+    """Judgement of a model on one job. regret: of its choice, FAR - 1 at most. spoilt: whether the choice is of a worse
+    kind than the best plan. errors: q-errors of the latency, for the plans that have one."""
 
     regret: float
     spoilt: bool
@@ -40,14 +40,14 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class JudgingJob:
-    """One job with its plans, and what came of each."""
+    """Job of the test set, with its plans and the outcome of each."""
 
     job: Scenario
     plans: Sequence[ExecutionPlan]
     outcomes: Sequence[RunOutcome]
 
     def judged(self, model: CostModel) -> Judgement:
-        """Raises BadInput as the model's `predict`."""
+        """Judges a model by the plan that it would choose. Raises BadInput as the model's `predict`."""
         costs = np.array([outcome.measures[MEAN] for outcome in self.outcomes])
         kinds = np.array([kind_of(outcome) for outcome in self.outcomes])
         order, _, said = seen(model, self.job, self.plans)
@@ -61,12 +61,12 @@ class JudgingJob:
 
 
 def kind_of(outcome: RunOutcome) -> int:
-    """0 if the run is clean, 1 if it is backpressured, 2 if it fails."""
+    """Kind of a run: 0 if it keeps up, 1 if it is backpressured, 2 if it fails."""
     return 2 if not outcome.measures["success"] else int(outcome.measures["backpressured"])
 
 
 def seen(model: CostModel, job: Scenario, plans: Sequence[ExecutionPlan]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How a model sees plans of one job: rows from the best plan down; the members' disagreement; the latency. [P]."""
+    """[P] each, for plans of a job by a model: rows from the best plan down, the members' disagreement, latency (s)."""
     narrow = model.only((OBJECTIVE, *BINARY_METRICS)) if isinstance(model, Narrowable) else model
     estimates = narrow.predict(job, plans)
     estimated = Estimated(plans, estimates[OBJECTIVE], *(estimates[name] for name in BINARY_METRICS))
@@ -75,7 +75,7 @@ def seen(model: CostModel, job: Scenario, plans: Sequence[ExecutionPlan]) -> tup
 
 
 def judging_jobs(bench: Bench, pool: JobPool, jobs: int, plans: int, seed: int, report: Progress) -> list[JudgingJob]:
-    """The first judging jobs, their plans simulated on the same random numbers."""
+    """First judging jobs of a pool, their plans simulated on the same random numbers."""
     made = [pool.judging(number) for number in range(jobs)]
     chosen = [pool.plans(job, child_seed(seed, number), plans) for number, job in enumerate(made)]
     runs = [(job.with_plan(plan), seed) for job, its in zip(made, chosen, strict=True) for plan in its]

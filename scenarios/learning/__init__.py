@@ -1,1 +1,1 @@
-"""Cost models: what they learn from, training, fine-tuning."""
+"""Learning of cost models: corpora, training, fine-tuning."""

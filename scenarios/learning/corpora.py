@@ -1,4 +1,4 @@
-"""Which corpus a user asked for: what its runs simulate, and the specification that makes it resumable."""
+"""Corpora that users ask for: the scenarios of their runs, and the specification that makes them resumable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULT_SPACE = "costream"
 @CLOSED
 @dataclass(frozen=True, kw_only=True)
 class CorpusWritten(CorpusSummary):
-    """`twin corpus`. card: the page that describes it."""
+    """The answer of `twin corpus`. card: the page that describes the corpus."""
 
     card: str
 
@@ -33,10 +33,10 @@ class CorpusWritten(CorpusSummary):
 class CorpusRecipe:
     """The options of `twin corpus`, and the runs that they ask for.
 
-    space and scenario: random queries; or variations of one scenario; or, if both are given, the query of the scenario
-    with everything else drawn from the space. replicates: this many of the runs, the first ones, are simulated once
-    more under another seed. horizon_s: None is the default of run settings. set_: values of the scenario to replace,
-    as --set takes them.
+    space alone: random queries. scenario alone: variations of one scenario. Both: the query of the scenario with
+    everything else drawn from the space. replicates: number of runs, the first ones, that are simulated once more under
+    another seed. horizon_s: None is the default of run settings. set_: values of the scenario to replace, as --set
+    takes them.
     """
 
     runs: int
@@ -49,12 +49,12 @@ class CorpusRecipe:
 
     @property
     def name(self) -> str:
-        """The scenario or the space."""
+        """Name of the scenario or the space."""
         return self.scenario or self.space or DEFAULT_SPACE
 
     @property
     def command(self) -> str:
-        """The command line that makes the corpus."""
+        """Command line that makes the corpus."""
         options = {
             "--runs": self.runs,
             "--space": self.space,
@@ -67,7 +67,7 @@ class CorpusRecipe:
         return " ".join(["twin corpus OUT", *given, *(f"--set {shlex.quote(each)}" for each in self.set_)])
 
     def plan(self) -> tuple[Make, CorpusSpec]:
-        """The maker of the scenarios and the specification of the corpus.
+        """Maker of the scenarios, and specification of the corpus.
 
         Raises BadInput if a space or scenario is unknown, or there are more replicates than runs.
         """
@@ -109,12 +109,12 @@ def around(base: Scenario, *, runs: int, seed: int) -> tuple[Make, CorpusSpec]:
 
 
 def _around(base: Scenario) -> dict[str, Any]:
-    """What identifies a corpus of one scenario."""
+    """Settings that identify a corpus of one scenario."""
     return {"config_hash": config_hash(base), **base.run.model_dump(mode="json")}
 
 
 def in_words(summary: CorpusSummary, folder: Path) -> str:
-    """A line for a reader."""
+    """Line about a corpus for people."""
     new = summary.runs - summary.resumed
     text = f"{summary.runs} runs in {folder}: {new} new in {summary.wall_s:.1f} s"
     if new:

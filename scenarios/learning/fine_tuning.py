@@ -1,4 +1,4 @@
-"""Fine-tuning as the command line does it: a model and new rows in; ensembles, and a table of before and after, out."""
+"""Fine-tunes a model on new rows: ensembles, and a table of errors before and after."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TunedRow(ErrorRow):
-    """queries: new or old. before: the same of the model before it, None where it could not say anything."""
+    """Errors of a fine-tuned model. queries: new or old. *_before: of the model before fine-tuning; None where it could
+    not predict."""
 
     queries: str
     q50_before: float | None = None
@@ -46,8 +47,8 @@ class TunedRow(ErrorRow):
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """ensembles: the model after it. rows: on held-out rows of the new queries, and of the old ones if these were
-    given. sizes: rows in each part."""
+    """Result of fine-tuning. ensembles: the new model. rows: errors on held-out rows of the new queries, and of the old
+    ones if these were given. sizes: number of rows in each part."""
 
     ensembles: tuple[Ensemble, ...]
     rows: tuple[TunedRow, ...]
@@ -57,8 +58,8 @@ class Tuned:
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelTrained:
-    """`twin train`. rows: in each part. metrics, validation_losses: null of one that was fine-tuned; from, evaluation:
-    null of the others."""
+    """The answer of `twin train`. rows: in each part. metrics, validation_losses: null for a model that was fine-tuned;
+    from, evaluation: null for others."""
 
     model: str
     rows: Mapping[str, int]
@@ -71,9 +72,9 @@ class ModelTrained:
 def tune(
     model: LearnedCostModel, new: Dataset, old: Dataset | None, how: FineTuning, seed: int, report: Progress
 ) -> Tuned:
-    """The model trained on with new rows, and with as many of the rows that it was trained on, if they are given.
+    """Fine-tunes a model on new rows, and on as many of the rows that it was trained on, if they are given.
 
-    Raises BadInput if the new rows are too few or teach nothing, or the old ones are not what it was trained on.
+    Raises BadInput if the new rows are too few or teach nothing, or the model was not trained on the old ones.
     """
     dataset, parts = new, split(new, seed)
     held_out = [("new", new, parts.test)]
@@ -92,7 +93,7 @@ def tune(
 def _compared(
     queries: str, dataset: Dataset, test: np.ndarray, before: LearnedCostModel, after: LearnedCostModel
 ) -> Iterable[TunedRow]:
-    """Nothing is said of a model before it that did not know these kinds of operators yet."""
+    """Rows of errors before and after fine-tuning. None before, if that model did not know these kinds of operators."""
     part = dataset.take(test)
     found = evaluation.evaluate(FittedNetworks(after.name, after), part)
     known = evaluation.evaluate(FittedNetworks(before.name, before), part) if before.knows(part.graphs) else None

@@ -1,4 +1,4 @@
-"""Training and evaluation as the command line and the demo use them: folders in, folders or tables out."""
+"""Trains and evaluates models for the command line and the demo: folders in, folders or tables out."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from twin.version import VERSION
 
 CURVE = "learning_curve.png"
 RIVALS = ("trees-ratio", "flat-log", "flat-raw", "rates")
-"""Predictors of models.predictors.PREDICTORS that a model is compared with; all train within two minutes."""
+"""Predictors (of models.predictors.PREDICTORS) that a model is compared with; all train within two minutes."""
 
 
 @CLOSED
 @dataclass(frozen=True, slots=True)
 class EvaluationTable:
-    """`twin evaluate`. rows: as Costream's Table III. part: `test` (held out of training) or `all`; over so many runs.
-    strata: where the model's error sits. notes: what could not be judged, and why."""
+    """The answer of `twin evaluate`. rows: as Costream's Table III. part: `test` (held out of training) or `all`; runs:
+    in that part. strata: errors of the model by stratum. notes: metrics that could not be judged, and why."""
 
     rows: tuple[evaluation.ErrorRow, ...]
     part: str
@@ -51,7 +51,7 @@ class EvaluationTable:
 
 
 def rows_of(folder: Path, report: Progress | None = None, reprofiled: Reprofiled | None = None) -> Dataset:
-    """The dataset in a folder, as models see it. Its encoding, if it took long, is kept there for the next time.
+    """Reads the dataset in a folder, as models see it. Its encoding, if it took long, is kept there for the next time.
 
     Raises BadInput as `models.dataset.read`.
     """
@@ -63,9 +63,9 @@ def rows_of(folder: Path, report: Progress | None = None, reprofiled: Reprofiled
 
 
 def steps(members: Mapping[str, int], report: Progress) -> Callable[[str, int, int, int, float], None]:
-    """What training tells (ensemble's name, member, step, steps, loss), as steps done of all networks' steps.
+    """Function that receives the progress of training and reports steps done, of the steps of all networks.
 
-    members: of each ensemble, in the order of their training.
+    members: number of networks of each ensemble, in the order of their training.
     """
     before = dict(zip(members, itertools.accumulate(members.values(), initial=0), strict=False))
 
@@ -76,7 +76,7 @@ def steps(members: Mapping[str, int], report: Progress) -> Callable[[str, int, i
 
 
 def networks(settings: TrainingSettings, metrics: Sequence[str]) -> dict[str, int]:
-    """The ensembles that a training makes, by name, and how many networks each has."""
+    """Number of networks of each ensemble that a training makes, by name."""
     names = ["all"] if settings.heads == "all" and len(metrics) > 1 else metrics
     return dict.fromkeys(names, settings.members)
 
@@ -84,7 +84,7 @@ def networks(settings: TrainingSettings, metrics: Sequence[str]) -> dict[str, in
 def under_way(
     out: Path, dataset: Dataset, settings: TrainingSettings, metrics: Sequence[str], seed: int
 ) -> MemberCheckpoints:
-    """Keeps the networks of a training in a hidden folder beside `out` until the model there is written."""
+    """Checkpoints that keep the networks of a training in a hidden folder beside `out` until the model is written."""
     rows = hashlib.sha256(dataset.labels_GxA.tobytes() + "".join(dataset.config_hash.tolist()).encode()).hexdigest()
     training: dict[str, Any] = {"version": VERSION, "features": FEATURE_VERSION, "rows": rows}
     training |= {"encoding": encoded_file.code_version(), "settings": settings.model_dump(mode="json")}
@@ -93,7 +93,7 @@ def under_way(
 
 
 def write_model(ensembles: Sequence[Ensemble], out: Path) -> None:
-    """A model directory with a picture of its learning curve, whole or not at all. Raises BadInput if `out` exists."""
+    """Writes a model folder and a picture of its learning curve, whole or not at all. Raises BadInput if it exists."""
     from figures.learning_curve import learning_curve as drawn
 
     check_free(out)
@@ -104,7 +104,7 @@ def write_model(ensembles: Sequence[Ensemble], out: Path) -> None:
 
 
 def learning_curve(ensembles: Sequence[Ensemble]) -> dict[str, list[Any]]:
-    """The table that `figures.learning_curve` draws, from the manifests of the ensembles."""
+    """Table that `figures.learning_curve` draws, from the manifests of the ensembles."""
     table: dict[str, list[Any]] = {"member": [], "step": [], "training_loss": [], "validation_loss": []}
     for ensemble in ensembles:
         for number, member in enumerate(ensemble.manifest["members"]):
@@ -117,7 +117,7 @@ def learning_curve(ensembles: Sequence[Ensemble]) -> dict[str, list[Any]]:
 
 
 def predictions(model: LearnedCostModel, dataset: Dataset, metric: str) -> dict[str, list[Any]]:
-    """The table that `figures.predicted_vs_simulated` draws: the test rows that have the metric."""
+    """Table that `figures.predicted_vs_simulated` draws: the test rows that have the metric."""
     rows = training_split(model, dataset).test
     simulated = dataset.label_G(metric)[rows]
     predicted = model.predict_graphs(dataset.graphs).cost(metric)[rows]
@@ -126,7 +126,7 @@ def predictions(model: LearnedCostModel, dataset: Dataset, metric: str) -> dict[
 
 
 def training_split(model: LearnedCostModel, dataset: Dataset) -> RowSplit:
-    """The split that the model was trained with. Raises BadInput if the dataset is not the one it was trained on."""
+    """Split of the rows that the model was trained with. Raises BadInput if it was trained on another dataset."""
     manifest = model.ensembles[0].manifest
     parts = split(dataset, int(manifest["seed"]))
     sizes = {name: len(rows) for name, rows in parts._asdict().items()}
@@ -141,7 +141,7 @@ def training_split(model: LearnedCostModel, dataset: Dataset) -> RowSplit:
 def evaluate(
     model: LearnedCostModel, dataset: Dataset, *, every_row: bool, seed: int, by_stratum: bool = False
 ) -> EvaluationTable:
-    """The model and its rivals on the test rows of its own dataset, or it and the rate model on every row of another.
+    """Evaluates a model and its rivals on the test rows of its own dataset, or it and the rate model on every row.
 
     The rivals are trained on the same rows as the model. Raises BadInput as `training_split` and
     `LearnedCostModel.predict_graphs`.

@@ -1,1 +1,1 @@
-"""Plans: chosen, and proved."""
+"""Planning: chooses plans, and judges them in the simulator."""

@@ -1,7 +1,7 @@
-"""The simulated plans of one scenario, each simulated once, with common random numbers; raced where many are compared.
+"""Simulates plans of one scenario, each once, with common random numbers; races them where many are compared.
 
-A race adds a replication to every plan that is still in it, and lets go of those that are clearly beaten by the best:
-of a worse kind in each of two runs, or worse by half in the first, or by more than chance in all of them, run by run.
+A race adds a replication to every plan that is still in it, and drops plans that are clearly beaten by the best: by
+half in the first run, or from the second run on by a worse kind, or by more than chance in a comparison run by run.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from twin.randomness import child_seed
 from twin.scenario import Scenario
 
 FAR_BEHIND = 0.5
-"""Relative to the best, after the first run."""
+"""Distance to the best, relative, beyond which a plan is beaten after one run."""
 FEWEST = 2
-"""Runs after which the others count."""
+"""Number of runs from which on kinds and paired differences count."""
 
 
 @dataclass(slots=True)
 class PlanBench:
-    """Plans by their text. replications: of a plan that is not beaten. executor: makes the runs."""
+    """Simulated plans of one scenario, by their text. replications: of a plan that is not beaten. executor: makes the
+    runs."""
 
     scenario: Scenario
     objective: str
@@ -46,33 +47,33 @@ class PlanBench:
 
     @property
     def simulated(self) -> int:
-        """Runs so far."""
+        """Number of runs so far."""
         return sum(map(len, self._runs.values()))
 
     def simulate(self, plans: Iterable[ExecutionPlan]) -> None:
-        """All replications of every plan. Raises BadInput for one that does not fit the scenario."""
+        """Makes all replications of every plan. Raises BadInput for a plan that does not fit the scenario."""
         keys = self._keys(plans)
         self._make([(key, number) for key in keys for number in range(len(self._runs[key]), self.replications)])
 
     def race(self, plans: Iterable[ExecutionPlan]) -> None:
-        """Runs every plan until it is clearly beaten or has all replications. Raises likewise."""
+        """Runs every plan until it is clearly beaten or has all replications. Raises BadInput as `simulate`."""
         live = self._keys(plans)
         for done in range(1, self.replications + 1):
             self._make([(key, done - 1) for key in live if len(self._runs[key]) < done])
             live = [key for key in live if not self._beaten(key)]
 
     def outcome(self, plan: ExecutionPlan) -> PlanOutcome:
-        """The outcome of a plan that was simulated. Raises KeyError for another plan."""
+        """Outcome of a plan that was simulated. Raises KeyError for another plan."""
         return PlanOutcome.of(self._runs[_text(plan)], self.objective)
 
     @property
     def best(self) -> PlanOutcome:
-        """The best of the plans that have all of their replications."""
+        """Outcome of the best among the plans that have all replications."""
         whole = [runs for runs in self._runs.values() if len(runs) == self.replications]
         return min((PlanOutcome.of(runs, self.objective) for runs in whole), key=lambda each: each.rank)
 
     def regret(self, plan: ExecutionPlan) -> tuple[float, float | None]:
-        """Relative distance of a plan to the best, and its half width; see `outcomes.regret_of`."""
+        """Relative distance of a plan to the best, and half of its 95 % interval, as from `outcomes.regret_of`."""
         return regret_of(self.outcome(plan), self.best)
 
     def _keys(self, plans: Iterable[ExecutionPlan]) -> list[str]:
@@ -83,20 +84,20 @@ class PlanBench:
         return list(given)
 
     def _make(self, wanted: Sequence[tuple[str, int]]) -> None:
-        """Runs by plan and number; those of a plan in order, and after those that it has."""
+        """Makes runs, given by plan and number; those of a plan must be in order, and follow those that it has."""
         found = self._metrics([self._scenario(key, number) for key, number in wanted])
         for (key, _), metrics in zip(wanted, found, strict=True):
             self._runs[key].append(metrics)
 
     def _metrics(self, runs: Sequence[Scenario]) -> list[Metrics]:
-        """The metrics of each run, in order."""
+        """Metrics of each run, in order."""
         found: dict[int, Metrics] = {}
         effort_s = len(runs) * estimate(runs[0]).cpu_s if runs else 0.0
         self.executor.each(partial(_metrics, self.run), runs, found.__setitem__, effort_s)
         return [found[position] for position in range(len(runs))]
 
     def _scenario(self, key: str, number: int) -> Scenario:
-        """Run i has the same random numbers under any plan."""
+        """Scenario of a run under a plan; run i has the same random numbers under any plan."""
         seeded = self.scenario.with_run(seed=self.seed)
         return seeded.with_plan(self._plans[key]).with_run(seed=child_seed(self.seed, number))
 

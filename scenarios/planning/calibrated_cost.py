@@ -1,4 +1,4 @@
-"""A calibrated profile as a cost model: the rate model under its constants, and how wide its intervals are."""
+"""Cost model of a calibrated profile: the rate model under its constants, with a spread from its intervals."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ LATENCY = "processing_latency_s"
 
 @dataclass(frozen=True, slots=True)
 class CalibratedCostModel:
-    """name: of the profile's file. base: what predicts under its constants; intervals are the rate model's."""
+    """Cost model of a profile. name: of its file. base: model that predicts under its constants."""
 
     name: str
     profile: CalibratedProfile
     base: CostModel
 
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
-        """What the base says of the calibrated scenario. spread: of the base, and of the intervals.
+        """Estimates of the base model for the calibrated scenario. spread: of the base and the intervals together.
 
-        Raises BadInput for a scenario that the profile is not of.
+        Raises BadInput for a scenario that the profile does not fit.
         """
         found = self.base.predict(applied(self.profile, scenario), plans)
         return Estimates(found.by_metric, np.hypot(found.spread, self._width(scenario, plans)))
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
-        """What the base model ignores."""
+        """Features of the scenario that the base model ignores, in words."""
         return self.base.blind_to(scenario)
 
     def _width(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> np.ndarray:
-        """[N] standard deviation of the log latency, as of a normal one with these intervals."""
+        """[N] standard deviation of the log latency, as if it were normal with these intervals."""
         kind, intervals = "latency", self.profile.intervals
         latencies = [RateModel().predict(each, plans)[LATENCY] for each in ends(self.profile, scenario)]
         low_n, high_n = np.sort(np.maximum(latencies, 1e-9), axis=0)

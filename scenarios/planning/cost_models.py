@@ -1,6 +1,6 @@
-"""Cost models by name: `rates` (analytic), `sim` (the simulator itself), `learned` (the one that is shipped), a folder
-of one that was trained, `staged` (rates choose what is near, a learned model orders it, the simulator decides), and the
-file of a calibrated profile.
+"""Cost models by name: `rates` (analytic), `sim` (the simulator itself), `learned` (the shipped network), the folder
+of a trained one, `staged` (rates choose plans near the best, a learned model orders them, the simulator decides), and
+the file of a calibrated profile.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ PROFILES = (".yaml", ".yml")
 
 @dataclass(frozen=True, slots=True)
 class StagedCostModel:
-    """A learned model whose word is not the last: of the plans that it finds best, the simulator chooses."""
+    """Cost model by a learned one, which only makes a short list of the best plans: the simulator chooses from it."""
 
     learned: CostModel
     name: str = STAGED
 
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
-        """What the learned model says. Raises BadInput as it does."""
+        """Estimates of the learned model. Raises BadInput as it does."""
         return self.learned.predict(scenario, plans)
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
-        """What the learned model does not see; the simulator sees it in the end."""
+        """Features of the scenario that the learned model ignores, in words; the simulator sees them in the end."""
         return self.learned.blind_to(scenario)
 
     def beyond(self, scenario: Scenario) -> list[str]:
-        """What the learned model extrapolates from."""
+        """Numbers of the scenario from which the learned model extrapolates, in words."""
         return self.learned.beyond(scenario) if isinstance(self.learned, Ranged) else []
 
     def interval(self, scenario: Scenario, plans: Sequence[ExecutionPlan], metric: str) -> np.ndarray | None:
-        """How far off the learned model may be."""
+        """Prediction interval of the learned model for each plan; None if it has none."""
         return self.learned.interval(scenario, plans, metric) if isinstance(self.learned, Unsure) else None
 
 
 def cost_model(name: str) -> CostModel:
-    """The cost model of that name, folder or profile; `learned:FOLDER` and `staged:FOLDER` are by a folder's model.
+    """Cost model of a name, folder or profile; `learned:FOLDER` and `staged:FOLDER` use the model in a folder.
 
     Raises BadInput if it is neither a known name, nor a folder that holds a model, nor a calibrated profile.
     """
@@ -87,7 +87,7 @@ def _learned(name: str, folder: str) -> CostModel:
 
 
 def is_learned(model: CostModel) -> bool:
-    """Whether it makes errors that a search would find: anything but the rate model and the simulator."""
+    """Whether a cost model makes errors that a search would exploit: any but the rate model and the simulator."""
     return not isinstance(model, RateModel | SimulatedCostModel)
 
 

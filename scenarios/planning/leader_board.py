@@ -1,8 +1,7 @@
-"""How optimizers and cost models did over many scenarios: one line each, the best first.
+"""Standings of optimizers and cost models over many scenarios: one line each, the best first.
 
-A plan that is backpressured or fails where another is not has no finite regret: it counts as spoilt, as does an
-optimizer that refuses, raises, or gives a plan that does not fit. Means are over the others; a line is better if it
-spoils less, then by its mean regret.
+A plan that is backpressured or fails where another plan does not has no finite regret: it counts as spoilt. Means are
+over the others. A line is better if fewer scenarios are spoilt, refused or failed, then by its mean regret.
 """
 
 from __future__ import annotations
@@ -19,14 +18,15 @@ from scenarios.planning.outcomes import half_width95
 from scenarios.planning.validation import FAILED, REFUSED, ValidationRow
 
 FAR = 10.0
-"""Cost over the best known, at which the figure draws all that is further."""
+"""Largest ratio of a cost to the best known that is drawn; larger ones are drawn as this."""
 LABEL = "{optimizer} by {cost_model}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """scenarios: that it was asked about; refused, failed: of these, without a plan; spoilt: with one of a worse kind
-    than the best known. mean +- ci95, median, p90: regret over the others. plan_s, evaluations: medians."""
+    """Standing of an optimizer with a cost model. scenarios: number that it was given; refused, failed: of these,
+    without a plan; spoilt: with a plan of a worse kind than the best known. mean +- ci95, median, p90: regret over the
+    others. plan_s, evaluations: medians."""
 
     optimizer: str
     cost_model: str
@@ -45,7 +45,7 @@ class Standing:
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlansJudged:
-    """`twin validate`. blind_to: by scenario and cost model, what of the scenario it ignores."""
+    """The answer of `twin validate`. blind_to: features of a scenario that a cost model ignores, by both names."""
 
     objective: str
     rows: tuple[ValidationRow, ...]
@@ -54,7 +54,7 @@ class PlansJudged:
 
 
 def standings(rows: Iterable[ValidationRow]) -> tuple[Standing, ...]:
-    """The best first."""
+    """Standings of all optimizers and cost models in these rows, the best first."""
     groups: dict[tuple[str, str], list[ValidationRow]] = {}
     for row in rows:
         groups.setdefault((row.optimizer, row.cost_model), []).append(row)
@@ -87,7 +87,7 @@ def _standing(optimizer: str, model: str, rows: Sequence[ValidationRow]) -> Stan
 
 
 def samples(rows: Iterable[ValidationRow]) -> Mapping[str, Sequence[float]]:
-    """Cost over the best known of each scenario, at most FAR, by optimizer and cost model, for a figure."""
+    """Ratio of the cost to the best known in each scenario, at most FAR, by optimizer and cost model, for a figure."""
     found: dict[str, list[float]] = {}
     for row in rows:
         cost = FAR if row.regret is None else min(1.0 + row.regret, FAR)
@@ -96,5 +96,5 @@ def samples(rows: Iterable[ValidationRow]) -> Mapping[str, Sequence[float]]:
 
 
 def csv_rows(rows: Iterable[ValidationRow]) -> list[dict[str, Any]]:
-    """The rows as a table of plain values."""
+    """Rows as a table of plain values, without plans."""
     return [{name: value for name, value in asdict(row).items() if name != "plan"} for row in rows]

@@ -1,4 +1,4 @@
-"""Planning as the command line and the demo use it: names in, solutions and re-planned scenarios out."""
+"""Plans for the command line, the demo and Python: names of optimizers and cost models in, solutions out."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from twin.scenario import Scenario
 from twin.simulation import simulate
 
 USUAL = "processing_latency_s"
-"""The target metric of optimizers that take any."""
+"""Default target metric of optimizers that take any."""
 BUDGET = 1000
 GIVEN = "as-given"
 DECIDED = 5
 """Number of plans among which the simulator chooses for a staged cost model, or where quantiles are limited."""
 PROOF = 2**31
-"""The child of a seed whose children are simulated to prove a choice; far from those that judge it."""
+"""Number of the child seed whose children are simulated to prove a choice; far from those that judge it."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenPlan:
-    """The scenario's own plan, by the same cost model."""
+    """Prediction for the scenario's own plan, by the cost model that chose another."""
 
     predicted: Number
     backpressured: bool
@@ -51,23 +51,23 @@ class GivenPlan:
 
     @classmethod
     def of(cls, candidate: Candidate) -> GivenPlan:
-        """The given plan from its estimate."""
+        """Prediction for the given plan from its estimate."""
         return cls(candidate.objective, candidate.backpressured >= 0.5, candidate.success >= 0.5)
 
 
 AS_SOLVED = ("bound", "gap", "evaluations", "weighed", "seconds", "message", "among")
-"""Fields of a solution that an answer repeats as they are."""
+"""Fields of a `Solution` that an answer repeats unchanged."""
 
 
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanChosen:
-    """`twin optimize`. keeps_up: whether the plan is predicted to. as_required: whether it fulfils what else is
-    required. simulated: where it was planned by profiles, and a run tells the objective. plans_simulated: of the plans
-    estimated; by `sim` as the cost model, all. bound, gap: null where nothing is proved. placement: by operator the
-    hosts of its replicas, or their sockets. price, given_price: of the hosts, where they have prices. parallelism,
-    task_managers: how a plan is deployed, where the engine has slots that can hold it: subtasks by operator, and slots
-    by host. head_room, at_most: what was asked for: a share of the offered rates, and limits in seconds.
+    """The answer of `twin optimize`. keeps_up: whether the plan is predicted to. as_required: whether it fulfils the
+    other requirements. simulated: objective in a run, where it was planned by profiles. plans_simulated: number, of the
+    plans estimated; by `sim` as the cost model, all. bound, gap: null where nothing is proved. placement: by operator
+    the hosts of its replicas, or their sockets. price, given_price: of the hosts, where they have prices. parallelism,
+    task_managers: deployment of the plan, where the engine has slots that can hold it: subtasks by operator, and slots
+    by host. head_room, at_most: requirements: a share of the offered rates, and limits in seconds.
     """
 
     scenario: str
@@ -103,7 +103,7 @@ class PlanChosen:
 
 
 def in_slots(scenario: Scenario, plan: ExecutionPlan) -> SlotDeployment | None:
-    """How slots hold a plan with all its operators, pinned or not; None if the engine has no slots, or they cannot."""
+    """Deployment in slots of a plan's operators, pinned or not; None if the engine has no slots that can hold them."""
     names = [each.name for each in scenario.query.topological]
     if not by_slots(scenario):
         return None
@@ -113,24 +113,24 @@ def in_slots(scenario: Scenario, plan: ExecutionPlan) -> SlotDeployment | None:
 
 
 def beyond(scenario: Scenario, model: CostModel) -> list[str]:
-    """What of a scenario's numbers a cost model extrapolates from; empty if nothing is known of that."""
+    """Numbers of a scenario from which a cost model extrapolates, in words; empty if its ranges are unknown."""
     return model.beyond(scenario) if isinstance(model, Ranged) else []
 
 
 def interval(scenario: Scenario, model: CostModel, plan: ExecutionPlan, objective: str) -> tuple[float, float] | None:
-    """As `optimizers.selection.intervals`, of one plan."""
+    """Prediction interval (low, high) of the objective for one plan, by `optimizers.selection.intervals`, or None."""
     found = intervals(model, scenario, [plan], objective)
     return None if found is None else (float(found[0, 0]), float(found[1, 0]))
 
 
 @dataclass(frozen=True, slots=True)
 class AsGiven:
-    """An optimizer that keeps the plan which stands in the scenario: the row that all others are compared with."""
+    """Optimizer that keeps the scenario's own plan: the baseline of all others."""
 
     name: str = GIVEN
 
     def solve(self, problem: Problem) -> Solution:
-        """The scenario's own plan with its estimate. Never raises."""
+        """Solution with the scenario's own plan and its estimate. Never raises."""
         started_s = time.perf_counter()
         candidates = estimate(problem, [problem.deployment.plan])
         return choose(problem, candidates, evaluations=1, started_s=started_s, complete=False)
@@ -138,7 +138,7 @@ class AsGiven:
 
 @dataclass(frozen=True, slots=True)
 class WithCostModel:
-    """An optimizer with a cost model and a budget of its own, whatever those of the problem; as one row of a table."""
+    """Optimizer with a cost model and a budget of its own, instead of those of the problem; for a row of a table."""
 
     name: str
     optimizer: Optimizer
@@ -146,14 +146,14 @@ class WithCostModel:
     budget: int
 
     def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput if the optimizer cannot take the problem."""
+        """Solves the problem with its own cost model and budget. Raises BadInput if the optimizer cannot take it."""
         return self.optimizer.solve(replace(problem, cost_model=self.cost_model, budget=self.budget))
 
 
 def optimizers(names: str) -> list[Optimizer]:
-    """The optimizers of a comma-separated list, which may hold `as-given`. Raises BadInput for an unknown name.
+    """Optimizers of a comma-separated list, which may hold `as-given`. Raises BadInput for an unknown name.
 
-    All but those that others are compared with keep the given plan where they find none better.
+    All but baselines keep the given plan where they find none better.
     """
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if not wanted:
@@ -163,9 +163,9 @@ def optimizers(names: str) -> list[Optimizer]:
 
 
 def with_proof(optimizer: Optimizer, seed: int, count: int, run: Simulate = simulate) -> Planner:
-    """The optimizer with its `count` best plans simulated, and the best of these taken; itself if count is 0.
+    """Planner that simulates the `count` best plans of an optimizer, and takes the best of these; none if count is 0.
 
-    The simulated seeds are others than those of `seed`, by which the choice may be judged later.
+    The runs have other seeds than `seed` and its first children, by which the choice may be judged later.
     """
     planner = optimizer if isinstance(optimizer, Planner) else Planner(optimizer, keeps=False)
     if count == 0:
@@ -174,8 +174,8 @@ def with_proof(optimizer: Optimizer, seed: int, count: int, run: Simulate = simu
 
 
 def plans_to_simulate(model: CostModel, requirements: Requirements, asked: int) -> int:
-    """The number of plans to simulate: `asked`, or if this is 0, a few where the cost model is staged, or where
-    quantiles are limited and it cannot judge them."""
+    """Number of plans to simulate: `asked`, or if this is 0, a few where the cost model is staged, or where quantiles
+    are limited and it cannot judge them."""
     cannot = bool(requirements.quantiles) and not isinstance(model, Slow)
     return asked or (DECIDED if cannot or isinstance(model, StagedCostModel) else 0)
 
@@ -183,10 +183,10 @@ def plans_to_simulate(model: CostModel, requirements: Requirements, asked: int) 
 def planner_for(
     optimizer: Optimizer, model: CostModel, drive: str | None, seed: int, prove: int, run: Simulate = simulate
 ) -> Planner:
-    """The optimizer as that cost model drives it, proved where that is asked for.
+    """Planner of an optimizer that is driven by a cost model, with `prove` plans simulated.
 
-    drive: see `optimizers.driving`. A staged model drives by what is near, and its best few are simulated. Raises
-    BadInput for a drive that does not go with the optimizer or the model.
+    drive: a name of `optimizers.driving`; None: the default. A staged model drives by `near`, and a few of its best
+    plans are simulated. Raises BadInput for a drive that does not fit the optimizer or the model.
     """
     staged = isinstance(model, StagedCostModel)
     drive = "near" if staged and drive is None and traits_of(optimizer).drivable else drive
@@ -198,15 +198,15 @@ def planner_for(
 def planners_by_model(
     drive: str | None, seed: int, prove: int, run: Simulate = simulate
 ) -> Callable[[Optimizer, CostModel], Planner]:
-    """How each cost model of a table drives an optimizer: learned ones as `drive` says, the others are as they are."""
+    """Function that makes the planner of each optimizer and cost model; `drive` is for learned models only."""
     return lambda optimizer, model: planner_for(
         optimizer, model, drive if is_learned(model) else None, seed, prove, run
     )
 
 
 def objective_of(optimizers: Iterable[Optimizer], asked: str | None = None) -> str:
-    """The target metric that is asked for; else what optimizers work towards, if it is the same one for all of them;
-    else the usual one. Raises BadInput for an unknown one.
+    """Target metric: `asked`; else the one of the optimizers, if it is the same for all of them; else the usual one.
+    Raises BadInput for an unknown one.
     """
     if asked is not None:
         if asked not in OBJECTIVES:
@@ -217,8 +217,8 @@ def objective_of(optimizers: Iterable[Optimizer], asked: str | None = None) -> s
 
 
 def budget_of(optimizers: Iterable[Optimizer], asked: int | None, usual: int = BUDGET) -> int:
-    """How many plans a cost model may estimate: `asked`, or as is usual. Raises BadInput if a number is asked for and
-    one of these optimizers keeps to none."""
+    """Number of plans that a cost model may estimate: `asked`, or the usual one. Raises BadInput if a number is asked
+    for and one of these optimizers estimates every plan."""
     for optimizer in optimizers if asked is not None else ():
         if traits_of(optimizer).every_plan:
             raise BadInput(
@@ -229,7 +229,7 @@ def budget_of(optimizers: Iterable[Optimizer], asked: int | None, usual: int = B
 
 
 def blindness(scenario: Scenario, models: Iterable[CostModel]) -> dict[str, tuple[str, ...]]:
-    """What each cost model ignores of the scenario, in words; models that ignore nothing are left out."""
+    """Features of the scenario that each cost model ignores, in words; models that ignore nothing are left out."""
     found = {model.name: model.blind_to(scenario) for model in models}
     return {name: words for name, words in found.items() if words}
 
@@ -249,14 +249,14 @@ def optimize(
     space: Space = ALL_PLANS,
     requirements: Requirements = NOTHING_MORE,
 ) -> Solution:
-    """The optimizer's solution, or the given plan if that is no worse; its random numbers are those of the scenario's
-    seed. `scenario.with_plan(solution.plan)` runs under it.
+    """Solution of an optimizer, or the given plan if that is no worse; random numbers are those of the scenario's seed.
+    `scenario.with_plan(solution.plan)` runs under it.
 
-    optimizer, cost_model: names, as on the command line, or objects. objective: default is what the optimizer works
-    towards. budget: plans that the cost model may be asked about, as in `budget_of`. prove: as in `with_proof`; where
-    quantiles are limited, which the cost model does not predict, a few plans are simulated. drive: as in `planner_for`.
-    seconds, stopped, report, space, requirements: as in `Problem`. Raises BadInput for an unknown optimizer, cost model
-    or objective, or a problem that the optimizer cannot take.
+    optimizer, cost_model: names, as on the command line, or objects. objective: default is the optimizer's target
+    metric. budget: number of plans that the cost model may estimate, as in `budget_of`. prove: number of best plans to
+    simulate, as in `with_proof`; a few where quantiles are limited and the cost model does not predict them. drive: as
+    in `planner_for`. seconds, stopped, report, space, requirements: as in `Problem`. Raises BadInput for an unknown
+    optimizer, cost model or objective, or a problem that the optimizer cannot take.
     """
     named = optimizer_by_name(optimizer) if isinstance(optimizer, str) else optimizer
     model = model_by_name(cost_model) if isinstance(cost_model, str) else cost_model
@@ -285,6 +285,6 @@ def optimize(
 
 
 def simulated(scenario: Scenario, plan: ExecutionPlan, objective: str) -> float | None:
-    """The objective in one simulated run of the scenario under another plan; inf if nothing arrived. None for price and
+    """Objective in one simulated run of the scenario under a plan; inf if there are no results. None for price and
     traffic, which no run tells."""
     return simulate(scenario.with_plan(plan)).metrics.value(objective) if objective in METRICS else None

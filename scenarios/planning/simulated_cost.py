@@ -1,7 +1,6 @@
-"""The simulator as a cost model: the same interface as analytic and learned ones, and the truth they are held to.
+"""Cost model that simulates: the interface of analytic and learned models, and the truth that they are held to.
 
-Runs that several ask for are made once (`Remembered`), and what one took is told to whoever measures the time of one
-who asks."""
+`Remembered` makes each run once, and counts its time again for each optimizer that needs it."""
 
 from __future__ import annotations
 
@@ -22,34 +21,35 @@ from twin.scenario import Scenario, config_hash
 
 
 class HasMetrics(Protocol):
-    """What is asked of a run."""
+    """Anything with the metrics of a run."""
 
     @property
     def metrics(self) -> Metrics:
-        """Its costs."""
+        """Metrics of the run."""
 
 
 Simulate = Callable[[Scenario], HasMetrics]
-"""twin.simulation.simulate, or a stand-in."""
+"""Function that runs a scenario: twin.simulation.simulate, or a stand-in."""
 
 
 def replicate(simulate: Simulate, scenario: Scenario, count: int) -> list[Metrics]:
-    """The metrics of `count` runs. Run i has the same random numbers under any plan (common random numbers)."""
+    """Metrics of `count` runs. Run i has the same random numbers under any plan (common random numbers)."""
     return [run.metrics for run in runs_under(simulate, scenario, count)]
 
 
 def runs_under(simulate: Simulate, scenario: Scenario, count: int) -> list[HasMetrics]:
-    """The same runs with all their results."""
+    """Runs of a scenario with `count` child seeds, with all their results. Run i has the same seed under any plan."""
     seeds = [child_seed(scenario.run.seed, index) for index in range(count)]
     return [simulate(scenario.with_run(seed=seed)) for seed in seeds]
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedCostModel:
-    """Satisfies twin.metrics.CostModel by simulating the scenario under every plan `replications` times and averaging.
+    """Cost model that simulates the scenario under every plan `replications` times; a twin.metrics.CostModel.
 
-    seed: of which the runs' seeds are children; None: the scenario's own. Probabilities are shares of the runs; the
-    spread is the standard deviation of the log of the processing latency; of a single run, its relative standard error.
+    Estimates are means. seed: parent of the runs' seeds; None: the scenario's own. Probabilities are shares of the
+    runs. The spread is the standard deviation of the log of the processing latency, or the relative standard error of a
+    single run.
     Raises BadInput if replications is below 1.
     """
 
@@ -63,7 +63,7 @@ class SimulatedCostModel:
             raise BadInput(f"replications must be >= 1, got {self.replications}")
 
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
-        """One estimate a plan; a latency is inf if nothing arrived in any of the runs."""
+        """Estimates of each plan; a latency is inf if no run had results."""
         seeded = scenario if self.seed is None else scenario.with_run(seed=self.seed)
         runs_of = [runs_under(self.simulate, seeded.with_plan(plan), self.replications) for plan in plans]
         by_metric = {
@@ -73,7 +73,7 @@ class SimulatedCostModel:
         return Estimates(by_metric, np.array([_spread(runs) for runs in runs_of]))
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
-        """Nothing: it runs the scenario."""
+        """Features of the scenario that are ignored: none, as it is run."""
         del scenario
         return ()
 
@@ -88,14 +88,14 @@ def _spread(runs: Sequence[HasMetrics]) -> float:
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Over the runs in which something arrived; inf if there are none."""
+    """Mean over the runs with results; inf if there are none."""
     finite = [value for value in values if math.isfinite(value)]
     return float(np.mean(finite)) if finite else math.inf
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """All that is remembered of a run. took_s: seconds when it was made."""
+    """Remembered run: its metrics, and the seconds that it took."""
 
     metrics: Metrics
     took_s: float
@@ -103,15 +103,14 @@ class Known:
 
 @dataclass(slots=True)
 class Remembered:
-    """Satisfies `Simulate` by another one, whose runs it remembers. spared_s: what the runs took that were not made
-    again."""
+    """`Simulate` that remembers the runs of another one. spared_s: seconds of the runs that were not made again."""
 
     run: Simulate
     spared_s: float = 0.0
     _known: dict[tuple[str, int], Known] = field(default_factory=dict)
 
     def __call__(self, scenario: Scenario) -> HasMetrics:
-        """The same for the same scenario and seed."""
+        """Returns the metrics of a run, which is made once for a scenario and seed."""
         key = config_hash(scenario), scenario.run.seed
         if key in self._known:
             self.spared_s += self._known[key].took_s
@@ -123,5 +122,5 @@ class Remembered:
 
 
 def spared_s(simulate: Simulate) -> float:
-    """So far; 0 of one that remembers nothing."""
+    """Seconds of runs that were not made again so far; 0 if `simulate` remembers nothing."""
     return simulate.spared_s if isinstance(simulate, Remembered) else 0.0

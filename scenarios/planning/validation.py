@@ -1,9 +1,9 @@
-"""Every chosen plan is proved in the simulator: what was predicted, what came out, and how far from the best known.
+"""Validates chosen plans in the simulator: the predicted and the simulated objective, and the regret.
 
 For each scenario the chosen plans of all optimizers and cost models are simulated with common random numbers, and
-with them alternatives: all valid plans where they are few, else a uniform sample. The best of all of these is the
-reference, so no regret can be negative. A plan that is backpressured or fails in the simulator is compared only
-with its like: its regret is infinite if any plan does better than that.
+with them alternatives: all valid plans if they are few, else a uniform sample. The best of all of these is the
+reference, so no regret can be negative. A plan that is backpressured or fails in the simulator is compared only with
+its like: its regret is infinite if any plan is of a better kind.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ BUDGET = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationRow:
-    """One chosen plan. The objective's own unit throughout: seconds, or tuples a second.
+    """Validation of one chosen plan, in the objective's own unit throughout: seconds, or tuples a second.
 
-    status: of the solution, or with the reason in `message` and None below "refused" (the optimizer cannot take the
-    problem) or "failed" (it raised something else, or its plan is none of the space). predicted: by the cost model.
+    status: of the solution; or "refused" (the optimizer cannot take the problem) or "failed" (it raised something else,
+    or its plan is not in the space), with the reason in `message` and None below. predicted: by the cost model.
     simulated +- ci95: mean of the replications with its 95 % confidence interval (None for a single one).
     best: the best simulated plan known for the scenario. regret: simulated / best - 1 (best / simulated - 1 where
     more is better), >= 0; inf if the plan is backpressured or fails and another is not or does not. regret_ci95:
@@ -70,18 +70,18 @@ class ValidationRow:
 
 
 PlannerOf = Callable[[Optimizer, CostModel], Optimizer]
-"""How a cost model drives an optimizer."""
+"""Function that makes the planner of an optimizer and a cost model."""
 
 
 def as_it_is(optimizer: Optimizer, model: CostModel) -> Optimizer:
-    """The optimizer, whatever the cost model."""
+    """Returns the optimizer unchanged, whatever the cost model."""
     del model
     return optimizer
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedPlan:
-    """Why there is no plan. status: REFUSED or FAILED."""
+    """Reason why there is no plan. status: REFUSED or FAILED."""
 
     status: str
     message: str
@@ -105,12 +105,12 @@ def validate(
     racing: bool = False,
     executor: Executor | None = None,
 ) -> list[ValidationRow]:
-    """One row a scenario, optimizer and cost model; of optimizers that ask no cost model, one a scenario.
+    """Validates plans: a row a scenario, optimizer and cost model; one a scenario if the optimizer needs no cost model.
 
-    budget: estimates an optimizer may ask for. references: alternatives simulated beside the chosen plans, >= 0.
-    space: of the plans that may be chosen, and of these. requirements: that a chosen plan must fulfil. seconds: of
-    planning, for optimizers that can be stopped. planner_of: how a cost model drives an optimizer. racing: whether
-    alternatives are simulated only until they are clearly beaten. executor: makes the runs; absent: this process does.
+    budget: number of estimates for an optimizer. references: alternatives simulated beside the chosen plans, >= 0.
+    space: of the plans that may be chosen, and of alternatives. requirements: that a chosen plan must fulfil. seconds:
+    of planning, for optimizers that can be stopped. planner_of: makes planners. racing: whether alternatives are
+    simulated only until they are clearly beaten. executor: makes the runs; None: this process does.
 
     Raises BadInput for fewer than 1 replication, no cost model, a negative number of references, an unknown objective.
     """
@@ -151,7 +151,7 @@ def validate(
 
 
 def _named(optimizer: Optimizer, model: CostModel, planner_of: PlannerOf) -> tuple[str, str]:
-    """The names of a row's optimizer and cost model. An optimizer that uses no model keeps its own name."""
+    """Names of a row's optimizer (as its planner has it, if there is one) and cost model."""
     try:
         return planner_of(optimizer, model).name, model.name
     except BadInput:
@@ -159,9 +159,9 @@ def _named(optimizer: Optimizer, model: CostModel, planner_of: PlannerOf) -> tup
 
 
 def _solve(problem: Problem, optimizer: Optimizer, planner_of: PlannerOf, simulate: Simulate) -> Solution | RefusedPlan:
-    """A refusal is data, and so is whatever else an optimizer of others does: the other rows must not be lost.
+    """Solution, or the refusal or failure as data, so that an optimizer's error does not lose the other rows. Runs that
 
-    Runs that others had asked for before count with the seconds that they took."""
+    were remembered count with the seconds that they took."""
     before_s = spared_s(simulate)
     try:
         found = fitting(problem, planner_of(optimizer, problem.cost_model).solve(problem))
@@ -175,7 +175,7 @@ def _solve(problem: Problem, optimizer: Optimizer, planner_of: PlannerOf, simula
 
 
 def alternatives(scenario: Scenario, references: int, seed: int, space: Space) -> Sequence[ExecutionPlan]:
-    """With the given numbers of replicas, if the space leaves them free."""
+    """Plans to compare with, drawn uniformly, with the given numbers of replicas even if the space leaves them free."""
     if references == 0:
         return []
     plans = SpacePlans(scenario, replace(space, free_replicas=False))
@@ -183,7 +183,7 @@ def alternatives(scenario: Scenario, references: int, seed: int, space: Space) -
 
 
 def _row(bench: PlanBench, optimizer: str, model: str, solution: Solution | RefusedPlan) -> ValidationRow:
-    """What became of one solution, against the best plan simulated."""
+    """Row of one solution, against the best plan simulated."""
     row = ValidationRow(
         scenario=bench.scenario.name, optimizer=optimizer, cost_model=model, objective=bench.objective, status=REFUSED
     )

@@ -21,7 +21,7 @@ FLAG = "--event"
 
 
 def with_events(scenario: Scenario, text: str) -> Scenario:
-    """The scenario with one more event, or several ([{...}, {...}]). Raises BadInput if one is invalid or unfit."""
+    """Scenario with one more event, or several ([{...}, {...}]). Raises BadInput if one is invalid or does not fit."""
     added = events(text)
     data = scenario.model_dump(mode="json")
     data["events"] = [*data["events"], *added]
@@ -32,14 +32,14 @@ def with_events(scenario: Scenario, text: str) -> Scenario:
 
 
 def with_all_events(scenario: Scenario, texts: Iterable[str]) -> Scenario:
-    """The scenario with the events of all texts. Raises BadInput as `with_events` does."""
+    """Scenario with the events of all texts. Raises BadInput as `with_events` does."""
     for text in texts:
         scenario = with_events(scenario, text)
     return scenario
 
 
 def events(text: str) -> list[Mapping[str, Any]]:
-    """The events in the text, as mappings; the braces around a single event may be left out."""
+    """Events in a text, as mappings; the braces around a single event may be left out."""
     bare = text.strip()
     data = parse_text(bare if bare[:1] in ("{", "[") else f"{{{bare}}}", FLAG)
     listed: list[Any] = data if isinstance(data, list) else [data]
@@ -49,7 +49,7 @@ def events(text: str) -> list[Mapping[str, Any]]:
 
 
 def described(text: str) -> str:
-    """The events in a few words, such as "slow-down of edge-1 at 60 s"."""
+    """Events of a text in a few words, such as "slow-down of edge-1 at 60 s"."""
     return " and ".join(_words(event) for event in events(text))
 
 
@@ -61,7 +61,7 @@ def _words(event: Mapping[str, Any]) -> str:
 
 
 def with_plan_of(scenario: Scenario, file: str) -> Scenario:
-    """The scenario with the plan in `file`. Raises BadInput if it holds no plan, or the plan of another query."""
+    """Scenario with the plan in `file`. Raises BadInput if it holds no plan, or the plan of another query."""
     where = f"--plan {file}"
     data = parse_text(read_text(registry.find(file)), file)
     plan = data.get("plan", data) if isinstance(data, Mapping) else None

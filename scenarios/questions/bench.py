@@ -1,4 +1,4 @@
-"""The bench that makes the runs of questions: each run once, by an executor. Results do not depend on the executor."""
+"""Makes the runs of questions: each run once, by an executor. Results do not depend on the executor."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from twin.scenario import Scenario
 from twin.steadiness import filling
 
 Job = tuple[Scenario, int]
-"""A scenario to run, and its seed."""
+"""Scenario to run, and its seed."""
 Of = Callable[[Scenario, int], RunOutcome]
-"""Runs a scenario with a seed, and gives what is kept of the run."""
+"""Function that runs a scenario with a seed, and returns the outcome to keep."""
 
 
 def outcome(scenario: Scenario, seed: int) -> RunOutcome:
-    """Makes one run, and gives what is kept of it."""
+    """Makes one run, and returns its outcome."""
     return outcome_of(run(scenario, seed))
 
 
 def outcome_of(made: Run, course: Mapping[str, Sequence[float]] | None = None) -> RunOutcome:
-    """What is kept of a run, without warnings of what questions judge by all runs. course: kept beside its measures."""
+    """Outcome of a run, without the warnings that questions judge by all runs together. course: columns by period to
+    keep."""
     alone = [*few_results(made.metrics.throughput_per_s, made.standard_errors), *filling(made.full)]
     warnings = tuple(each for each in made.warnings if each not in alone and not each.startswith(NO_ERRORS))
     return RunOutcome(measures(made), warnings, course, made.cpu_s)
@@ -43,9 +44,10 @@ def _made(of: Of, job: Job) -> RunOutcome:
 
 
 class Bench:
-    """Has runs made and remembers them. It is a context manager, to be left when no more runs are wanted.
+    """Makes runs and remembers their outcomes. It is a context manager, to be left when no more runs are wanted.
 
-    executor: makes the runs, and ends with the context; None: processes, one a core. of: gives what is kept of a run.
+    executor: makes the runs, and ends with the context; None: processes, one a core. of: makes a run, and returns its
+    outcome.
     """
 
     def __init__(self, executor: Executor | None = None, of: Of = outcome, kept: Kept | None = None) -> None:
@@ -68,7 +70,7 @@ class Bench:
         self._known(scenario)
 
     def outcomes(self, jobs: Sequence[Job], report: Progress = lambda _done, _total: None) -> list[RunOutcome]:
-        """The outcome of each job, in order. Known runs are not made again. report: is told (done, total) of all jobs.
+        """Outcome of each job, in order. Known runs are not made again. report: called with (done, total) of all jobs.
 
         Raises BadInput as `twin.simulation.simulate` does.
         """
@@ -92,12 +94,12 @@ class Bench:
         return [self.kept.outcomes[name] for name in keys]
 
     def missing_s(self, jobs: Sequence[Job]) -> float:
-        """Roughly the CPU seconds that `outcomes` would take for these jobs."""
+        """Estimated CPU seconds that `outcomes` would take for these jobs."""
         new = {self._key(*job): job for job in jobs}
         return sum(self.effort_s(scenario) for name, (scenario, _) in new.items() if name not in self.kept.outcomes)
 
     def effort_s(self, scenario: Scenario) -> float:
-        """Estimated CPU seconds of a run, corrected by how long the runs so far took beside their estimates.
+        """Estimated CPU seconds of a run, corrected by the ratio of time to estimate in the runs so far.
 
         Raises BadInput if it would not finish within hours.
         """

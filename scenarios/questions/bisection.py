@@ -1,6 +1,6 @@
-"""Finds borders by bisection: up to which value, or from which value on, something holds, in several repetitions.
+"""Finds borders by bisection: the value up to which, or from which on, a condition holds, in several repetitions.
 
-This file does not know what is asked. All repetitions take a step together, so that their runs can be made at once.
+All repetitions take a step together, so that their runs can be made at once.
 """
 
 from __future__ import annotations
@@ -12,27 +12,28 @@ from dataclasses import dataclass, field, replace
 from scenarios.questions.ranges import significant
 
 FAR = 1024.0
-"""A search without limits ends at so many times the start, or at the start divided by it."""
+"""Factor on the start, up or down, at which a search without limits ends."""
 DIGITS = 6
 CHECKED_BESIDE = 4
-"""Values on either side of a border at which it is looked whether there is another."""
+"""Number of values on either side of a border that are tried to see whether there is another border."""
 NEAR_ZERO = 1e-3
-"""Where the limits enclose 0, the tolerance is a share of at least so much of their width: else no bracket near 0
-would be narrow enough."""
+"""Share of the width of limits that enclose 0 that is the least scale of the tolerance: else no bracket near 0 would be
+narrow enough."""
 
 Ask = Callable[[Sequence[tuple[int, float]]], Sequence[bool]]
-"""For each (i, v): whether the condition holds in repetition i at value v."""
+"""Function that tells for each (i, v) whether the condition holds in repetition i at value v."""
 Aim = Callable[[int, float], float | None]
-"""For a repetition and a value at which it failed: the likely border; None if the run does not tell."""
+"""Function that estimates the border from a repetition and a value at which it failed; None if the run does not tell.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """upward: the condition holds below the border and fails above it, so that a maximum is sought; else the reverse.
+    """Range of a search. upward: the condition holds below the border and fails above it (a maximum); else the reverse.
 
     tolerance: the largest width of a bracket, as a share of the border. bounded: whether the limits were given. whole:
-    whether only whole numbers are tried. step: the first step from the start, as a share of it; each one is twice as
-    far from the start as the one before. jumps: whether it tries a limit next instead.
+    whether only whole numbers are tried. step: the first step from the start, as a share of it; each next value is
+    twice as far from the start. jumps: whether the value after the start is a limit instead.
     """
 
     start: float
@@ -46,7 +47,7 @@ class Range:
     jumps: bool = False
 
     def near(self, start: float) -> Range:
-        """The range for a border that is expected at `start`: the first step is as long as a bracket may be wide."""
+        """Range for a border that is expected at `start`: the first step is as long as a bracket may be wide."""
         if self.low <= 0.0 or not self.low <= start <= self.high:
             return self
         return replace(self, start=start, step=1.0 / start if self.whole else self.tolerance, jumps=False)
@@ -54,7 +55,7 @@ class Range:
 
 @dataclass
 class Border:
-    """The border of one repetition. good, bad: the nearest values at which the condition holds and fails.
+    """Border in one repetition. good, bad: the nearest values at which the condition holds and fails.
 
     aim: the likely border by the last run that failed. Each is None if it is unknown.
     """
@@ -70,7 +71,7 @@ class Border:
         return self.good is not None and self.bad is not None
 
     def note(self, value: float, holds: bool) -> None:
-        """Remembers whether it held at a value; each step of the search is nearer to the border than those before."""
+        """Remembers whether the condition held at a value, which must be nearer to the border than earlier ones."""
         self.seen[value] = holds
         if holds:
             self.good = value
@@ -78,7 +79,7 @@ class Border:
             self.bad = value
 
     def middle(self, whole: bool) -> float:
-        """The estimate of a border that is found; for whole numbers the last one at which it holds."""
+        """Estimate of a border that is found; for whole numbers the last one at which the condition holds."""
         assert self.good is not None and self.bad is not None
         return self.good if whole else (self.good + self.bad) / 2
 
@@ -86,7 +87,7 @@ class Border:
 def search(
     ask: Ask, repetitions: Sequence[int], within: Range, aim: Aim = lambda _repetition, _value: None
 ) -> list[Border]:
-    """The border of each repetition; it is not `found` where the search reached the limits without one."""
+    """Searches the border of each repetition; it is not `found` where the search reached the limits without one."""
     borders = {index: Border() for index in repetitions}
     while True:
         steps = [(index, _next(border, within)) for index, border in borders.items()]
@@ -100,13 +101,13 @@ def search(
 
 
 def _next(border: Border, within: Range) -> float | None:
-    """The next value to try; None if the border is known or there is none."""
+    """Next value to try; None if the border is known or there is none."""
     if not border.seen:
         return within.start
     if border.good is not None and border.bad is not None:
         return _between(border, border.good, border.bad, within)
     value = next(reversed(border.seen))
-    up = border.seen[value] == within.upward  # towards where the answer should change
+    up = border.seen[value] == within.upward  # towards the border
     limit = within.high if up else within.low
     step = limit if within.jumps else _stepped(value, up, within, len(border.seen))
     ahead = min(step, within.high) if up else max(step, within.low)
@@ -116,7 +117,7 @@ def _next(border: Border, within: Range) -> float | None:
 
 
 def _stepped(value: float, up: bool, within: Range, steps: int) -> float:
-    """The value after `steps` steps from the start, each twice as far from it as the one before."""
+    """Value after `steps` steps from the start, each twice as far from it as the one before."""
     factor = 1 + within.step * 2.0 ** (steps - 1)
     ahead = within.start * factor if up else within.start / factor
     if not within.whole:
@@ -139,7 +140,7 @@ def _between(border: Border, good: float, bad: float, within: Range) -> float | 
 
 
 def _short(value: float) -> float:
-    """The value in six digits, which is far finer than any tolerance and shorter to read."""
+    """Value rounded to six digits, far finer than any tolerance and shorter to read."""
     return significant(value, DIGITS)
 
 
@@ -158,9 +159,9 @@ def spot_checks(within: Range, border: float) -> list[float]:
 
 
 def broken(seen: dict[float, bool], upward: bool) -> tuple[float, float] | None:
-    """Two values of one repetition that contradict a single border: where it fails and, beyond, where it holds.
+    """Two values of one repetition that contradict a single border: the condition fails at the first, and holds again
 
-    None if there are none.
+    beyond it, at the second. None if there are none.
     """
     holding = [value for value, holds in seen.items() if holds]
     failing = [value for value, holds in seen.items() if not holds]

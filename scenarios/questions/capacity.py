@@ -1,4 +1,4 @@
-"""The largest, or smallest, value of something at which a condition holds: the limit, its interval, and what binds.
+"""Finds the largest, or smallest, value of a knob at which a condition holds: the limit, its interval, what binds.
 
 The rate model predicts the limit at once; exact runs near it prove it.
 """
@@ -30,11 +30,11 @@ from twin.scenario import Scenario
 
 @dataclass(frozen=True, slots=True)
 class CapacityQuestion:
-    """find: "max", the largest value of the knob for which the condition holds, or "min", the smallest.
+    """Question for a limit. find: "max", the largest value of the knob for which the condition holds, or "min".
 
-    between: where to look; None: around the predicted limit, or from the given value by doubling. precision: width of
-    the bracket of each border, as a share. replications: number of repetitions; None: as many as make the mean as
-    precise. full_length: whether all runs are as long as the scenario says, even if shorter ones are enough.
+    between: range of the search; None: around the predicted limit, or from the given value by doubling. precision:
+    width of the bracket of each border, as a share. replications: number of repetitions; None: as many as make the mean
+    as precise. full_length: whether all runs have the scenario's length, even if shorter ones are enough.
     """
 
     find: Literal["max", "min"]
@@ -46,8 +46,8 @@ class CapacityQuestion:
     full_length: bool = False
 
     def range(self, scenario: Scenario) -> Range:
-        """Where to search. Raises BadInput if no limits are given and the knob does not stand at a number above 0, or
-        if the condition limits a latency to more than the length of the run."""
+        """Range of the search. Raises BadInput if no limits are given and the knob does not stand at a number above 0,
+        or if the condition limits a latency to more than the length of the run."""
         for term in self.condition.terms:
             _check_within(term, scenario.run.horizon_s)
         given, in_whole = self.knob.given(scenario), whole(self.knob, scenario)
@@ -68,7 +68,8 @@ class CapacityQuestion:
 
 
 def _check_within(term: Term, horizon_s: float) -> None:
-    """No result is older than the run is long, so a limit beyond it is most likely one in milliseconds."""
+    """Raises BadInput for a limit of a latency beyond the length of the run, which always holds: most likely it was
+    meant in milliseconds."""
     (name, *others) = term.metrics or ("",)
     if others or not name.startswith(LATENCIES) or not all(term.test({name: age_s}) for age_s in (0.0, horizon_s)):
         return
@@ -82,7 +83,7 @@ def _check_within(term: Term, horizon_s: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Two values of one repetition that cannot be explained by a single border."""
+    """Two values of one repetition that contradict a single border: the condition fails at one, and holds beyond it."""
 
     fails_at: float
     holds_at: float
@@ -91,17 +92,17 @@ class Contradiction:
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityAnswer:
-    """The answer of `twin capacity`. Values are in the unit of what is varied (`of`); `while` is the condition.
+    """The answer of `twin capacity`. Values are in the unit of the varied knob (`of`); `while` is the condition.
     as_many: other operators that have as many replicas, by forward streams or in a chain.
 
     status: `found`; or the condition holds at all values tried (`always`), at none (`never`), or has no limit in some
     repetitions (`sometimes`); or there were no runs (`predicted`). predicted: the prediction of the rate model. value:
-    the mean of the repetitions' borders, with its 95 % interval; for whole numbers, a value at which it held in all.
-    share_that_holds95: a lower bound of the share of all runs in which it holds there. longer_runs_fail: how many of
-    the `longer_runs`, which last four times as long, fail. one_limit_by: whether runs far from the limit or the rate
-    model show that there is no other limit. fails_first: the number of runs in which each term of the condition fails
-    beyond the limit. run_s: length of the runs. values: all values tried. holds: whether it held, by repetition and
-    value. warnings: those of the runs just inside the limit.
+    the mean of the repetitions' borders, with its 95 % interval; for whole numbers, a value at which the condition held
+    in all. share_that_holds95: a lower bound of the share of all runs in which it holds there. longer_runs_fail: number
+    of the `longer_runs`, which last four times as long, that fail. one_limit_by: whether runs far from the limit or the
+    rate model show that there is no other limit. fails_first: number of runs in which each term of the condition fails
+    beyond the limit. run_s: length of the runs. values: all values tried. holds: whether the condition held, by
+    repetition and value. warnings: of the runs just inside the limit.
     """
 
     scenario: str
@@ -193,7 +194,7 @@ def _proved(
     reason = proof.reason_of(prober, borders, known=limit is not None)
     broken_borders = (broken(border.seen, within.upward) for border in borders)
     contradictions = [values for values in broken_borders if values is not None]
-    enough = status == "always" and within.whole and not within.upward and within.low == 1.0  # there is no less
+    enough = status == "always" and within.whole and not within.upward and within.low == 1.0  # 1 is the least there is
     known: dict[str, Any] = {"looked_at": looked_at, "value": 1 if enough else None}
     return replace(
         first,

@@ -1,4 +1,4 @@
-"""A change of a running job as options say it: `--rescale match=4`, `--migrate match[1]=w-2`, `--fail w-1`."""
+"""Changes of a running job by options such as `--rescale match=4`, `--migrate match[1]=w-2`, `--fail w-1`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ LOST = ("spread", "wait")
 USUAL_RECOVERY_S = 10.0
 """Default time of detection and restart after a failure."""
 USUAL_SHARE = 1 / 3
-"""Default time of changes, as a share of the time after the warm-up: most of it is left to catch up."""
+"""Default time of changes, as a share of the time after the warm-up; the larger part is left to catch up."""
 
 
 class ChangeOptions(NamedTuple):
-    """Changes that all happen at `at_s`. recover_after_s: seconds of detection and restart after a failure; None:
-    10. failover: what a failure restarts: `region`, `full`, or `both` for a comparison. lost: the failed hosts stay
-    away, and their subtasks `spread` over the others, or `wait` as the whole job does; None: the hosts come back."""
+    """Options of changes, which all happen at `at_s`. recover_after_s: seconds of detection and restart after a
+    failure; None: 10. failover: the part that a failure restarts: `region`, `full`, or `both` for a comparison. lost:
+    failed hosts stay away, and their subtasks `spread` over the others, or `wait` as the whole job does; None: hosts
+    come back."""
 
     rescale: Sequence[str] = ()
     migrate: Sequence[str] = ()
@@ -38,10 +39,10 @@ class ChangeOptions(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """The scenario with the change, when that is, and what it is in words.
+    """Scenario with a change, the time of the change, and its description in words.
 
-    own: how many events, the last ones, are the change. spread_s: failures come at any time within so much after at_s.
-    rival: the same where the whole job restarts.
+    own: number of events, the last ones, that are the change. spread_s: the change comes at any time in this interval
+    after at_s. rival: the scenario where a failure restarts the whole job, for a comparison.
     """
 
     scenario: Scenario
@@ -53,7 +54,7 @@ class Planned(NamedTuple):
 
 
 def planned(given: Scenario, change: ChangeOptions) -> Planned:
-    """Raises BadInput if nothing is changed, or what cannot be, or not within the run."""
+    """Scenario with the changes. Raises BadInput if there are none, or if one is impossible or not within the run."""
     at_s = change.at_s if change.at_s is not None else _usual_s(given)
     if not given.run.warmup_s <= at_s < given.run.horizon_s:
         within = f"{given.run.warmup_s:g} s (the end of the warm-up) to {given.run.horizon_s:g} s"
@@ -96,8 +97,8 @@ def _check_failover(given: Scenario, change: ChangeOptions) -> None:
 
 
 def _spread_s(given: Scenario, change: ChangeOptions, at_s: float) -> float:
-    """Seconds over which changes are spread, as a job goes back to its last checkpoint: the checkpoint interval, unless
-    the time is given; 0 if nothing goes back to a checkpoint."""
+    """Seconds over which the time of a change is spread over repetitions: the checkpoint interval, as the distance to
+    the last checkpoint matters. 0 if the time is given, or nothing goes back to a checkpoint."""
     if change.at_s is not None or not (change.fail or given.engine.rescaling.how == "reactive"):
         return 0.0
     interval_s = given.checkpoints.interval_s if given.checkpoints else given.run.checkpoint_interval_s
@@ -110,7 +111,7 @@ def _usual_s(given: Scenario) -> float:
 
 
 def _rescales(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, Any]]:
-    """A number of replicas is dealt in turn to the places that the operator has; or its places are listed."""
+    """Scale events. A number of replicas is dealt in turn to the places that the operator has; or places are listed."""
     for text in change.rescale:
         name, wanted = parted(text, "--rescale", "OPERATOR=4 or OPERATOR=HOST,HOST", empty=False)
         check_operator(name, given, f"--rescale {text}")
@@ -125,7 +126,7 @@ def _rescales(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, A
 
 
 def _migrations(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, Any]]:
-    """One replica, or all of an operator that are not there yet."""
+    """Migration events: of one replica, or of all replicas of an operator that are not at the place yet."""
     for text in change.migrate:
         who, to = parted(text, "--migrate", "OPERATOR=HOST, or OPERATOR[1]=HOST for one replica", empty=False)
         match = _REPLICA.match(who)
@@ -160,7 +161,7 @@ def _failures(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, A
 
 
 def _place(text: str, given: Scenario, where: str) -> str:
-    """A place as a plan writes it."""
+    """Place in the form of a plan. Raises BadInput for an unknown host."""
     try:
         host = Location.parse(text.strip()).host
     except ValueError as error:

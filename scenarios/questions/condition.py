@@ -1,6 +1,6 @@
-"""Conditions on a run, as people write them: `not backpressured and e2e_latency_s.p99 < 500ms`.
+"""Conditions on a run, such as `not backpressured and e2e_latency_s.p99 < 500ms`.
 
-Of Python's grammar, only these are allowed: and, or, not, brackets; < <= > >=; + - * /; numbers, with units as in
+Python's grammar is reduced to: and, or, not, brackets; < <= > >=; + - * /; numbers, with units as in
 `twin.quantities`; and the names of `scenarios.questions.measures`, such as `hosts.edge-1.cpu`. Nothing is executed.
 """
 
@@ -20,9 +20,9 @@ from twin.quantities import NUMBER, SECONDS, UNIT, number, unit_of_time
 from twin.scenario import Scenario
 
 LONGEST = 1000
-"""Characters."""
+"""Most characters of a condition."""
 SHOWN = 100
-"""Characters of a condition in a message, at most."""
+"""Most characters of a condition in a message."""
 EXAMPLE = "not backpressured and e2e_latency_s.p99 < 500ms"
 
 _COMPARE: dict[type, Callable[[float, float], bool]] = {
@@ -40,12 +40,12 @@ _ARITHMETIC: dict[type, Callable[[float, float], float]] = {
 Test = Callable[[Measures], bool]
 Number = Callable[[Measures], float]
 _QUANTITY = re.compile(rf"'[^']*'|\"[^\"]*\"|(?<![\w.]){NUMBER}{UNIT}(?!\w)")
-"""A number with a unit, or a name in quotes; names are matched first, so that nothing in them counts as a number."""
+"""Number with a unit, or name in quotes; names are matched first, so that nothing in them counts as a number."""
 _MARK = "quantity"
 
 
 class Term(NamedTuple):
-    """A part of a condition. text: as it was written. metrics: the full names of the metrics in it."""
+    """Part of a condition. text: as it was written. metrics: the full names of the metrics in it."""
 
     text: str
     test: Test
@@ -54,14 +54,14 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """text: as it was written. terms: the parts that must all hold."""
+    """Condition on a run. text: as it was written. terms: the parts that must all hold."""
 
     text: str
     terms: tuple[Term, ...]
 
     @property
     def metrics(self) -> frozenset[str]:
-        """The full names of all metrics in it."""
+        """Full names of all metrics in the condition."""
         return frozenset().union(*(term.metrics for term in self.terms))
 
     def holds(self, found: Measures) -> bool:
@@ -69,12 +69,12 @@ class Condition:
         return not self.failing(found)
 
     def failing(self, found: Measures) -> list[str]:
-        """The terms that do not hold."""
+        """Texts of the terms that do not hold in one run."""
         return [term.text for term in self.terms if not term.test(found)]
 
 
 def condition(text: str, scenario: Scenario, flag: str = "--while") -> Condition:
-    """Raises BadInput, with what to write instead, if `text` is no condition on a run of the scenario."""
+    """Condition in a text. Raises BadInput, with the remedy, if the text is no condition on a run of the scenario."""
     if len(text) > LONGEST:
         raise BadInput(f"{flag}: {len(text):,} characters, more than {LONGEST:,}; make it shorter")
     try:
@@ -90,7 +90,7 @@ def condition(text: str, scenario: Scenario, flag: str = "--while") -> Condition
 
 
 def _slip(text: str) -> str:
-    """What somebody may have meant who writes another language."""
+    """Hint for a text in the syntax of another language, such as `&&`; else empty."""
     slips = {"&&": "and", "||": "or", "!": "not", "=": "< or >", "%": "a share such as 80%"}
     found = [
         f"{each} is written {word}" for each, word in slips.items() if each in text.replace("<=", "").replace(">=", "")
@@ -100,7 +100,7 @@ def _slip(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Turns parts of the tree into functions of what a run measured; everything that is not known is refused."""
+    """Turns parts of the syntax tree into functions of the measures of a run; refuses everything that is not known."""
 
     source: str
     scenario: Scenario
@@ -108,7 +108,7 @@ class _Reader:
     quantities: tuple[str, ...]
 
     def text(self, node: ast.expr) -> str:
-        """A part of the condition as it was written, with names without brackets."""
+        """Text of a part of the condition as it was written, with names without brackets."""
         return self._written(ast.get_source_segment(self.source, node) or self.source)
 
     def _written(self, source: str) -> str:
@@ -116,14 +116,14 @@ class _Reader:
         return re.sub(rf"{_MARK}\((\d+)\)", lambda mark: self.quantities[int(mark[1])], text)
 
     def metrics(self, node: ast.expr) -> frozenset[str]:
-        """The full names of all metrics in a part of the condition."""
+        """Full names of all metrics in a part of the condition."""
         if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
             return frozenset([self._metric(node)])
         parts = (part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
         return frozenset().union(*() if self._quantity(node) else map(self.metrics, parts))
 
     def test(self, node: ast.expr) -> Test:
-        """What holds or does not."""
+        """Function that tells whether a part of the condition holds. Raises BadInput if the part is no condition."""
         match node:
             case ast.BoolOp(op=op, values=values):
                 tests, combine = [self.test(each) for each in values], all if isinstance(op, ast.And) else any
@@ -141,7 +141,7 @@ class _Reader:
         raise self._refused(node, f"is no condition; compare something, as in {EXAMPLE!r}")
 
     def number(self, node: ast.expr) -> Number:
-        """What can be compared."""
+        """Function that computes a number of a run, which can be compared. Raises BadInput for a part that is none."""
         match node:
             case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
                 return self._fixed(node, lambda: float(value))
@@ -165,7 +165,7 @@ class _Reader:
         raise self._refused(node, "is no number; use metrics, numbers and + - * /")
 
     def _fixed(self, node: ast.expr, value: Callable[[], float]) -> Number:
-        """A number that is the same in all runs."""
+        """Function for a number that is the same in all runs."""
         try:
             found = value()
         except OverflowError:
@@ -179,7 +179,7 @@ class _Reader:
         return name if name in FLAGS else full_name(name, self.scenario, f"{self.flag} {self.text(node)!r}")
 
     def _quantity(self, node: ast.AST) -> str:
-        """The number with a unit at a node; empty if the node is none."""
+        """Text of the number with a unit at a node; empty if the node is none."""
         match node:
             case ast.Call(func=ast.Name(id=name), args=[ast.Constant(value=int() as index)]) if name == _MARK:
                 return self.quantities[index] if index < len(self.quantities) else ""
@@ -203,7 +203,7 @@ class _Reader:
         return lambda found: all(compare(a(found), b(found)) for a, compare, b in steps)
 
     def _parts(self, node: ast.expr) -> list[str]:
-        """The parts of a name, which stand after dots or in brackets."""
+        """Parts of a name, which stand after dots or in brackets."""
         match node:
             case ast.Name(id=name):
                 return [name]
@@ -222,7 +222,7 @@ def _short(text: str) -> str:
 
 
 def _marked(text: str, quantities: list[str]) -> str:
-    """The text with a mark for each number with a unit, as Python has none; the numbers are added to `quantities`."""
+    """Text with a mark for each number with a unit, as Python has no units; appends the numbers to `quantities`."""
 
     def marked(match: re.Match[str]) -> str:
         if match[0][0] in "\"'":
@@ -234,7 +234,7 @@ def _marked(text: str, quantities: list[str]) -> str:
 
 
 def _bracketed(text: str, scenario: Scenario) -> str:
-    """Names that are none to Python (edge-1, a->b) in brackets: hosts.edge-1.cpu becomes hosts['edge-1'].cpu."""
+    """Text with names that Python cannot read (edge-1, a->b) in brackets: hosts.edge-1.cpu as hosts['edge-1'].cpu."""
     whole = {name.partition(".")[2].rpartition(".")[0] for name in names(scenario) if name.count(".") > 1}
     for name in sorted(whole, key=len, reverse=True):
         if not (name.isascii() and name.isidentifier()):  # Python would change some letters of others

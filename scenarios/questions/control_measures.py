@@ -1,4 +1,4 @@
-"""What a policy is judged by: how much waits, how late results are, what replicas cost, and how much it changes.
+"""Measures by which a policy is judged: backlog, latency of results, use of replicas, and changes that it makes.
 
 All measures but the counts of changes are over the time after the warm-up.
 """
@@ -27,7 +27,7 @@ from twin.scenario import Scenario
 Row = Mapping[str, Any]
 
 RECOVERY = ("checkpoint", "failure")
-"""Events that send state to storage and back, but do not move it to another replica."""
+"""Kinds of events that send state to storage and back, but do not move it to another replica."""
 MEANINGS: Mapping[str, str] = {
     "backlog.mean": "tuples that wait at the sources",
     "backlog.peak": "most tuples that waited",
@@ -48,18 +48,19 @@ COURSE: Mapping[str, str] = {
     "latency": "latency, 99 % (s)",
     "replicas": "replicas",
 }
-"""Columns by period: the backlog at its end, the latency of the results in it, and the replicas at its end."""
+"""Columns by period: the backlog at the period's end, the latency of its results, and the replicas at its end."""
 
 
 def judged(scenario: Scenario, seed: int, slo_s: float | None) -> RunOutcome:
-    """Makes one run. It also gets the measures in MEANINGS (those of the SLO if there is one), and `course`."""
+    """Makes one run, and returns its outcome with the measures in MEANINGS (those of the SLO if there is one) and
+    `course`."""
     made = run(scenario, seed)
     outcome = outcome_of(made, course(made))
     return replace(outcome, measures={**outcome.measures, **control_measures(made, scenario, slo_s)})
 
 
 def control_measures(made: Run, scenario: Scenario, slo_s: float | None = None) -> dict[str, float]:
-    """The measures in MEANINGS that `measures` does not give."""
+    """Measures in MEANINGS that `measures` does not have."""
     periods = [rows for rows in by_period(made) if measured(rows[:1], made.manifest["warmup_s"])]
     seconds = [_length_s(rows[0]) for rows in periods]
     waiting = np.array([_backlog(rows) for rows in periods], dtype=float)
@@ -85,7 +86,7 @@ def _restarts_all(detail: Row) -> bool:
 
 
 def course(made: Run) -> dict[str, list[float]]:
-    """The columns of COURSE, and `at_s`: when each period ends."""
+    """Columns of COURSE, and `at_s`: the end of each period."""
     periods = by_period(made)
     return {
         "at_s": [float(rows[0]["end_s"]) for rows in periods],
@@ -96,14 +97,15 @@ def course(made: Run) -> dict[str, list[float]]:
 
 
 def late(periods: Sequence[Sequence[Row]], slo_s: float) -> float:
-    """Share of the results whose end-to-end latency is above the SLO; 0 where there are none."""
+    """Share of the results whose end-to-end latency is above the SLO; 0 if there are no results."""
     histogram = merge(map(latencies, periods))
     above = sum(count for index, count in histogram.items() if representative_s(index) > slo_s)
     return above / sum(histogram.values()) if histogram else 0.0
 
 
 def _violates(rows: Sequence[Row], slo_s: float) -> bool:
-    """Whether one result in a hundred is late; or, if none comes, whether more waits than arrives within the SLO."""
+    """Whether 1 % of a period's results are late; or, without results, whether more tuples wait than arrive within the
+    SLO."""
     latency_s = _p99_s(rows)
     if math.isfinite(latency_s):
         return latency_s > slo_s
@@ -112,7 +114,7 @@ def _violates(rows: Sequence[Row], slo_s: float) -> bool:
 
 
 def by_period(made: Run) -> list[list[Row]]:
-    """For each period, the rows of all operators."""
+    """Rows of all operators, for each period."""
     found: dict[int, list[Row]] = {}
     for row in made.operator_rows:
         found.setdefault(row["period"], []).append(row)
@@ -132,30 +134,30 @@ def _replicas(rows: Sequence[Row]) -> float:
 
 
 def latencies(rows: Sequence[Row]) -> dict[int, int]:
-    """End-to-end latencies of the results in these rows of operators: counts by bucket."""
+    """Histogram of the end-to-end latencies of the results in rows of operators: counts by bucket."""
     return histogram_of((row for row in rows if row["kind"] in SINKS), "e2e")
 
 
 def _p99_s(rows: Sequence[Row]) -> float:
-    """The latency that 99 % of the results keep; NaN if there are no results."""
+    """99 % quantile of the latency of results (s); NaN if there are no results."""
     histogram = latencies(rows)
     return quantile_s(histogram, 0.99) if histogram else math.nan
 
 
 def judge(slo_s: float | None) -> partial[RunOutcome]:
-    """`judged` for that SLO, in a form that other processes can receive."""
+    """Function `judged` for an SLO, in a form that other processes can receive."""
     return partial(judged, slo_s=slo_s)
 
 
 def oscillations(events: Sequence[Mapping[str, Any]], deployment: Deployment) -> int:
-    """Rescalings against the direction of the operator's last one, and moves of a replica or key group back to where it
-    was before its last move. events: rows of a run, in order; what was refused has changed nothing.
+    """Number of rescalings against the direction of the operator's last one, and of moves of a replica or key group
+    back to its place before its last move. events: rows of a run, in order; refused changes do not count.
     """
     return sum(_turns(events)) + sum(_returns(events, deployment))
 
 
 def moved(event: Mapping[str, Any]) -> int:
-    """Key groups that a migration was of; 1 of a whole replica; 0 where it was refused, or the run ended before it."""
+    """Number of key groups that a migration moved; 1 for a whole replica; 0 if it was refused or cut off by the end."""
     detail = event["detail"]
     return 0 if "refused" in detail else len(detail.get("key_groups", ())) or int("replica" in detail)
 
@@ -172,7 +174,7 @@ def _turns(events: Sequence[Mapping[str, Any]]) -> Iterator[int]:
 
 
 def _returns(events: Sequence[Mapping[str, Any]], deployment: Deployment) -> Iterator[int]:
-    """1 for each move back to the place before the last one, 0 for others. A rescaling forgets earlier places."""
+    """Yields 1 for each move back to the place before the last move, else 0. A rescaling forgets earlier places."""
     where = _start(deployment)
     before: dict[tuple[str, str, int], str] = {}
     for event in events:
@@ -204,7 +206,7 @@ def _start(deployment: Deployment) -> dict[tuple[str, str, int], str]:
 
 
 def _target(detail: Mapping[str, Any], operator: str, deployment: Deployment) -> str:
-    """A place; the number of a replica that the plan does not have."""
+    """Place to which a migration goes; for a replica that the plan does not have, its number."""
     if "to" in detail:
         return str(detail["to"])
     places = deployment.plan.placement[operator]

@@ -1,9 +1,9 @@
-"""Tries a change of a running job before it is made: how long it pauses, how far it lags, and when it has caught up.
+"""Tries a change of a running job before it is made: the pause, the growth of the backlog, and the time to catch up.
 
-Each run with the change has a twin without it on the same random numbers, so all that differs is due to the change.
+Each run with the change has a twin without it on the same random numbers, so all differences are due to the change.
 Some tuples wait in the undisturbed run, too: a job has caught up when no more wait than there at the same time, but for
-chance. Where that run does not keep up, its growing backlog is no measure: what counts is the most that waits there
-before anything happens, or, in a run without events, at first.
+chance. If that run does not keep up, its growing backlog is no measure; instead, the job has caught up when no more
+wait than at most before the first event, or, without events, in the first period.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from twin.run import Run, waiting
 from twin.scenario import Scenario
 
 STRAYS = 5
-"""Runs that part by chance are rarely more than so many times the median queue apart, 1 or more: of M/M/1 queues,
-2^-5 of the time."""
+"""Backlogs of two runs differ by chance by no more than so many times the median backlog (at least 1), with few
+exceptions: M/M/1 queues exceed it 2^-5 of the time."""
 POINTS, MOST_POINTS = 240, 5000
-"""A run has at least so many periods, unless a policy sees them, as the backlog and the time to catch up are measured
-at their ends; and to see an outage at most so many."""
+"""Least number of periods of a run, unless a policy sees them, as the backlog and the time to catch up are measured at
+their ends; and the most that are made to see an outage."""
 IN_OUTAGE = 4
-"""So many periods see an outage."""
+"""Number of periods into which an outage is divided."""
 MEANINGS: Mapping[str, str] = {
     "pause_s": "longest pause",
     "lag": "largest growth of the backlog (tuples)",
@@ -54,7 +54,7 @@ MEANINGS: Mapping[str, str] = {
 OF_RESTARTS = ("restarted", "redone_s", "replayed")
 """Measures that are shown only if something fails, or if the engine restarts the job to change its plan."""
 TIMED = "catch_up_s"
-"""The measure whose time is known only to a period."""
+"""Measure that is known only to a period."""
 CHANGES = ("migration", "scale", "failure")
 Courses = Mapping[str, Sequence[float]]
 
@@ -64,7 +64,7 @@ Courses = Mapping[str, Sequence[float]]
 class DryRunAnswer:
     """The answer of `twin dry-run`. measures: those in MEANINGS; names that end in `_s` are in seconds. course: means
     over the runs by period, `without` and `with` the change. If both ways of failover are compared, full: the measures
-    where the whole job restarts; saved: how much larger these are.
+    where the whole job restarts; saved: these minus the others.
     """
 
     scenario: str
@@ -82,19 +82,19 @@ class DryRunAnswer:
 
 
 def seen(scenario: Scenario, seed: int, at_s: float) -> RunOutcome:
-    """Makes one run: tuples that wait by period, results by bucket of latency, and pauses from `at_s` on."""
+    """Makes one run, and keeps tuples that wait by period, results by bucket of latency, and pauses from `at_s` on."""
     made = run(scenario, seed)
     return outcome_of(made, _course(made, at_s, {event.at_s for event in scenario.events}))
 
 
 def look(at_s: float) -> partial[RunOutcome]:
-    """`seen` for that time, in a form that other processes can receive."""
+    """Function `seen` for a time of the change, in a form that other processes can receive."""
     return partial(seen, at_s=at_s)
 
 
 def finer(scenario: Scenario, outage_s: float = math.inf) -> Scenario:
-    """The scenario with periods short enough to time the change, which may stop the job for so long, unless a policy
-    decides by its periods."""
+    """Scenario with periods short enough to time the change, which may stop the job for `outage_s`; unchanged if a
+    policy decides by its periods."""
     if scenario.policy is not None:
         return scenario
     horizon_s = scenario.run.horizon_s
@@ -105,7 +105,7 @@ def finer(scenario: Scenario, outage_s: float = math.inf) -> Scenario:
 def dry_run(
     bench: Bench, given: Scenario, change: Planned, replications: int, seed: int, audience: Audience
 ) -> DryRunAnswer:
-    """given: the scenario without the change. It and the change come from `finer`. bench: `look` makes its runs."""
+    """Tries a change by paired runs. given: the scenario without it; both come from `finer`. bench: runs by `look`."""
     tried = trials(change, replications)
     kinds = 1 + len(tried[0].scenarios)
     cases = [given, *(case for trial in tried for case in trial.scenarios)]
@@ -145,7 +145,7 @@ def dry_run(
 
 
 def _beside(given: Scenario) -> Iterable[str]:
-    """What else happens to the job."""
+    """Warns of events that the scenario has besides the change."""
     if given.events:
         events = ", ".join(f"{event.kind} at {event.at_s:g} s" for event in given.events)
         yield (
@@ -165,14 +165,14 @@ def _all_known(
 def _saved(
     pairs: Sequence[Mapping[str, float]], rival: Sequence[Mapping[str, float]], period_s: float
 ) -> dict[str, MeanOfRuns]:
-    """How much larger each measure of the rival is, run by run."""
+    """Differences of the rival's measures to the others, run by run."""
     more = [{name: other[name] - one[name] for name in one} for one, other in zip(pairs, rival, strict=True)]
     return _all_known(more, period_s, _all_known(rival, period_s))
 
 
 def _course(made: Run, at_s: float, given_s: Container[float]) -> dict[str, list[float]]:
-    """All that the comparison of two runs needs, as lists of numbers that can be kept in a file. given_s: times of the
-    scenario's events; a policy decides on other changes."""
+    """Course of a run, to be compared with another, as lists of numbers that can be kept in a file. given_s: times of
+    the scenario's events; a policy decides on other changes."""
     changes = [row for row in made.event_rows if row["kind"] in CHANGES and row["at_s"] >= at_s]
     after = [row for row in made.operator_rows if row["end_s"] > at_s]
     counts = latencies(after)
@@ -189,13 +189,13 @@ def _course(made: Run, at_s: float, given_s: Container[float]) -> dict[str, list
 
 
 def _paused_s(change: Row, given: bool) -> float:
-    """Seconds for which a change paused the job; inf if one that is given has not ended, or what failed is down."""
+    """Seconds for which a change paused the job; inf if a given change has not ended, or a failed part stays down."""
     for_good = change["end_s"] is None and ("restarted" in change["detail"] if change["kind"] == "failure" else given)
     return math.inf if for_good else float(change["paused_s"] or 0.0)
 
 
 def _of_restarts(changes: Sequence[Row], name: str) -> list[float]:
-    """The values of a measure, one for each restart that has it; a job that stays down does no work again."""
+    """Values of a measure, one for each restart that has it; a job that stays down repeats no work."""
     told = [row["detail"] | {"at_s": row["at_s"]} for row in changes]
     details = [detail for detail in told if detail.get("restarted") != 0]
     if name == "redone_s":  # 0 after a savepoint, which is written after the change was asked for
@@ -205,9 +205,9 @@ def _of_restarts(changes: Sequence[Row], name: str) -> list[float]:
 
 
 def _compared(without: Courses, with_it: Courses, at_s: float, first_s: float, keeps_up: bool) -> dict[str, float]:
-    """The measures in MEANINGS of one pair of runs; catch_up_s is inf if the run, or the change, ends later.
+    """Measures in MEANINGS of one pair of runs; catch_up_s is inf if the job has not caught up at the end of the run.
 
-    first_s: when something else happens to the job. keeps_up: whether it keeps up without the change."""
+    first_s: time of the scenario's first other event. keeps_up: whether the job keeps up without the change."""
     ends = np.array(with_it["at_s"])
     after = ends > at_s
     normal, now = np.array(without["waiting"]), np.array(with_it["waiting"])
@@ -215,7 +215,7 @@ def _compared(without: Courses, with_it: Courses, at_s: float, first_s: float, k
     chance = STRAYS * max(1.0, float(np.median(calm)) if len(calm) else 0.0)
     usual = normal + chance if keeps_up else calm.max(initial=0.0)
     pause_s = max(with_it["paused_s"], default=0.0)
-    own_s = max(without["paused_s"], default=0.0)  # the job's own events pause it so long
+    own_s = max(without["paused_s"], default=0.0)  # by the scenario's other events
     longer = pause_s == math.inf or pause_s > own_s
     more = np.where(after, now - normal, -math.inf)
     caught_up_s = _caught_up_s(after & (now > usual), int(more.argmax()), ends, at_s)
@@ -237,9 +237,9 @@ def _compared(without: Courses, with_it: Courses, at_s: float, first_s: float, k
 
 
 def _caught_up_s(behind: np.ndarray, worst: int, ends: np.ndarray, at_s: float) -> float:
-    """The middle of the period that ends the backlog of period `worst`, in which it grows most; 0 if no more than usual
-    waits there, inf if the run ends first. behind: by period, whether more waits at its end. What chance piles up
-    later, such as before the results of a window, is not the change's."""
+    """Seconds from `at_s` to the middle of the period in which the backlog of period `worst`, the largest, ends; 0 if
+    no more than usual waits there, inf if the run ends first. behind: by period, whether more than usual waits at its
+    end. Later backlogs, such as before the results of a window, are due to chance and do not count."""
     if not behind[worst]:
         return 0.0
     over = np.flatnonzero(~behind[worst:])
@@ -247,7 +247,7 @@ def _caught_up_s(behind: np.ndarray, worst: int, ends: np.ndarray, at_s: float) 
 
 
 def _known(name: str, values: Sequence[float], period_s: float) -> MeanOfRuns:
-    """Mean and interval: by Student's t, plus half a period for the time that is measured in periods."""
+    """Mean and interval of a measure: by Student's t, plus half a period for the time that is measured in periods."""
     if not all(map(math.isfinite, values)):
         return MeanOfRuns(None, None, tuple(value if math.isfinite(value) else None for value in values))
     known, grain_s = of_mean(np.array(values), name), period_s / 2 if name == TIMED and any(values) else 0.0
@@ -269,17 +269,17 @@ def _mean_course(outcomes: Sequence[RunOutcome]) -> dict[str, tuple[Number, ...]
 
 
 class Trial(NamedTuple):
-    """at_s: when the change happens. scenarios: one, or two that differ in what restarts."""
+    """Scenarios of one replication. at_s: time of the change. scenarios: one, or two that differ in what restarts."""
 
     at_s: float
     scenarios: tuple[Scenario, ...]
 
 
 def trials(change: Planned, replications: int) -> list[Trial]:
-    """One trial for each replication. The change happens in the middle of its part of the time span `spread_s`.
+    """Trials, one for each replication. The change happens in the middle of its part of the time span `spread_s`.
 
     A failure costs the work since the last checkpoint, from nothing to a whole interval. If it always came at the same
-    moment, all runs would agree on a cost that is really chance.
+    time after a checkpoint, all runs would agree on a cost that is really due to chance.
     """
     tried = (change.scenario,) if change.rival is None else (change.scenario, change.rival)
     if not change.spread_s:

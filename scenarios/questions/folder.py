@@ -1,4 +1,4 @@
-"""The folder of an answer: what was asked, every finished run, and the answer as table, figure and JSON.
+"""Folder of an answer: the question, every finished run, and the answer as table, figure and JSON.
 
 The same question continues where it was interrupted. Another one is refused, so that no answer is overwritten.
 """
@@ -22,7 +22,7 @@ QUESTION = "question.json"
 
 
 def opened(out: Path | None, question: Mapping[str, Any]) -> Kept:
-    """The finished runs of a question. Without a folder, runs are kept in memory only.
+    """Opens the finished runs of a question. Without a folder, runs are kept in memory only.
 
     Raises BadInput if the folder holds something else, or cannot be made.
     """
@@ -44,7 +44,7 @@ def opened(out: Path | None, question: Mapping[str, Any]) -> Kept:
 
 
 def _refuse_another(out: Path, asked: bytes) -> None:
-    """Not if the question is only damaged: its checksum says that it is the one asked, and the folder goes on."""
+    """Raises BadInput unless the question there is only damaged, and its checksum shows that it is the one asked."""
     known = (sums(out) or {}).get(QUESTION)
     if known == hashlib.sha256(asked).hexdigest():
         return

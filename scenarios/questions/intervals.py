@@ -1,4 +1,4 @@
-"""How well a mean over runs is known: its error by chance (Student's t), and the grain of the averaged values."""
+"""Intervals of means over runs: the error by chance (Student's t), and the grain of the averaged values."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from scenarios.planning.outcomes import half_width95
 from twin.engine.sketch import GROWTH
 
 QUANTILE_GRAIN = math.sqrt(GROWTH) - 1.0
-"""A quantile is the middle of a bucket of a histogram; the true one may be at its edge, in every run."""
+"""Relative error of a quantile, the middle of a histogram's bucket: in every run the true one may be at an edge."""
 NOISE = 1e-12
-"""A spread below this share of a mean is the rounding of sums."""
+"""Share of a mean below which a spread is due to rounding of sums."""
 
 
 class Interval(NamedTuple):
-    """mean +- chance (95 %; None if it is not known), and +- grain, however many runs there are."""
+    """Mean with its errors: +- chance (95 %; None if it is not known), and +- grain, however many runs there are."""
 
     mean: float
     chance: float | None
@@ -27,7 +27,7 @@ class Interval(NamedTuple):
 
     @property
     def half_width95(self) -> float | None:
-        """Chance and grain together."""
+        """Half of the 95 % interval: chance and grain together; None if chance is not known."""
         return None if self.chance is None else self.chance + self.grain
 
 
@@ -41,21 +41,21 @@ class MeanOfRuns:
 
 
 def of_mean(values: np.ndarray, metric: str) -> Interval:
-    """The mean of one case. values: [R], one for each run."""
+    """Mean of one case with its errors. values: [R], one for each run."""
     mean = float(np.mean(values))
     return Interval(mean, _chance(values), grain(metric) * abs(mean) if math.isfinite(mean) else 0.0)
 
 
 def of_difference(values: np.ndarray, first: np.ndarray, metric: str) -> Interval:
-    """The mean of `values` - `first`; both are [R] over the same runs, and finite."""
+    """Mean of `values` - `first` with its errors; both are [R] over the same runs, and finite."""
     both = abs(float(np.mean(values))) + abs(float(np.mean(first)))
     return Interval(float(np.mean(values - first)), _chance(values - first, both), grain(metric) * both)
 
 
 def runs_for(values: np.ndarray, half_width: float, most: int) -> int:
-    """How many runs narrow half the 95 % interval of their mean to `half_width`, if all differ as these [R] do: at
-    least R, and at most `most`."""
-    from scipy.special import stdtrit  # most commands start without
+    """Number of runs that narrow half of the 95 % interval of their mean to `half_width`, if they vary as these [R] do:
+    at least R, and at most `most`."""
+    from scipy.special import stdtrit  # here, because most commands need no SciPy
 
     spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
     counts = np.arange(len(values), max(most, len(values)))
@@ -64,20 +64,20 @@ def runs_for(values: np.ndarray, half_width: float, most: int) -> int:
 
 
 def p_value(apart: np.ndarray, grain: float = 0.0) -> float:
-    """How likely the mean of the paired differences `apart` [R], R >= 2, is so far beyond the grain by chance alone.
+    """p-value of paired differences `apart` [R], R >= 2: the probability of a mean so far beyond the grain by chance.
 
     Two-sided, Student's t.
     """
     beyond, spread = max(0.0, abs(float(np.mean(apart))) - grain), float(np.std(apart, ddof=1))
     if spread == 0.0 or beyond == 0.0:
         return 0.0 if beyond else 1.0
-    from scipy.special import stdtr  # predictions start sooner without
+    from scipy.special import stdtr  # here, because most commands need no SciPy
 
     return float(2.0 * stdtr(len(apart) - 1, -beyond / spread * math.sqrt(len(apart))))
 
 
 def grain(metric: str) -> float:
-    """The grain of a metric, as a share of its value."""
+    """Grain of a metric, as a share of its value."""
     return QUANTILE_GRAIN if metric.rpartition(".")[2] in ("p50", "p95", "p99") else 0.0
 
 

@@ -1,7 +1,7 @@
-"""Finished runs in a folder, one line for each, so that the same question does not simulate them again.
+"""Keeps finished runs in a folder, one line for each, so that the same question does not simulate them again.
 
-Only lines as they were written count, so an interrupted command loses nothing but the runs that were being simulated,
-and a damaged line costs its run.
+Only undamaged lines count, so an interrupted command loses only the runs that were being simulated, and a damaged line
+only its run.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from twin.checksums import stamped, unstamped
 
 FILE = "runs.jsonl"
 LISTED = 5
-"""A warning names at most so many places that it comes from."""
+"""Most places that a warning names as its origin."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """The stored results of a run. course: columns by period, if the question needs them.
+    """Stored results of a run. course: columns by period, if the question needs them.
 
-    cpu_s: the CPU time that it took, which is another each time and makes no other outcome.
+    cpu_s: the CPU time that it took, which differs each time and does not count in comparisons.
     """
 
     measures: Measures
@@ -36,7 +36,7 @@ class RunOutcome:
 
 @dataclass
 class Kept:
-    """Outcomes by the key of their run, in memory and, if there is a folder, in a file in it."""
+    """Outcomes of runs by key, in memory and, if there is a folder, in a file in it."""
 
     folder: Path | None = None
     outcomes: dict[str, RunOutcome] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Kept:
             self.outcomes |= _read(self.folder / FILE)
 
     def add(self, key: str, outcome: RunOutcome) -> None:
-        """Remembers a run; it is in the file when this returns."""
+        """Remembers a run, and appends it to the file."""
         self.outcomes[key] = outcome
         if self.folder is not None:
             with (self.folder / FILE).open("a", encoding="utf-8") as file:
@@ -56,8 +56,8 @@ class Kept:
 
 
 def said_once(warnings: Iterable[tuple[str, str]]) -> list[str]:
-    """Each warning once, with where it comes from. warnings: (where, text); texts that differ in numbers alone count as
-    one."""
+    """Warnings without repetitions, each with its origins. warnings: (origin, text); texts that differ only in numbers
+    count as one."""
     alike: dict[str, tuple[str, list[str]]] = {}
     for where, text in warnings:
         _, places = alike.setdefault(re.sub(r"\d[\d.,]*", "", text), (text, []))
@@ -72,7 +72,7 @@ def _listed(places: Sequence[str]) -> str:
 
 
 def _read(path: Path) -> dict[str, RunOutcome]:
-    """All lines that are as they were written; the others are removed, so that the next line is whole."""
+    """Reads all undamaged lines, and removes the others, so that the next line is whole."""
     found, whole = {}, list[bytes]()
     *lines, unfinished = path.read_bytes().split(b"\n")
     for line in lines:

@@ -1,4 +1,4 @@
-"""Knobs: what can be varied in a scenario: a value at a path, an operator's replicas, all sources' load, or the hosts.
+"""Knobs that can be varied in a scenario: a value at a path, an operator's replicas, the load of all sources, hosts.
 
 A knob is a pure function from a scenario and a value to a scenario.
 """
@@ -27,42 +27,42 @@ HOSTS = "hosts"
 
 
 class Knob(Protocol):
-    """flag: the option that it came from, for errors."""
+    """Part of a scenario that can be varied. Those here have `flag`: the option that it came from, for errors."""
 
     @property
     def name(self) -> str:
-        """The name that users write."""
+        """Name that users write."""
 
     def given(self, scenario: Scenario) -> Any:
-        """Its value in the scenario."""
+        """Value of the knob in the scenario."""
 
     def turned(self, scenario: Scenario, value: Any) -> Scenario:
-        """The scenario with the knob at `value`. Raises BadInput if that is no valid scenario."""
+        """Scenario with the knob at `value`. Raises BadInput if that is no valid scenario."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathKnob:
-    """One value of the scenario, as `--set` addresses it."""
+    """Knob of one value of the scenario, with the path of `--set` as its name."""
 
     name: str
     flag: str
 
     def given(self, scenario: Scenario) -> Any:
-        """Raises BadInput if the path leads nowhere."""
+        """Value at the path. Raises BadInput if the path does not exist."""
         return value_at(scenario, self.name, self.flag)
 
     def turned(self, scenario: Scenario, value: Any) -> Scenario:
-        """Raises BadInput if the path leads nowhere or does not take the value."""
+        """Scenario with `value` at the path. Raises BadInput if the path does not exist or cannot hold the value."""
         return put(scenario, self.name, value, self.flag)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicasKnob:
-    """How many replicas an operator has. They are dealt in turn to the places that it has in the plan, or to `places`.
+    """Number of replicas of an operator. They are dealt in turn to the places that it has in the plan, or to `places`.
 
-    Operators that must have as many, by forward streams or in a chain, get as many, dealt alike where they share its
-    places and else to their own. The plan's owners of key groups are dropped, so that replicas own contiguous ranges,
-    as in a plan without owners.
+    Operators that must have as many, by forward streams or in a chain, get as many: dealt to `places` as well if they
+    share its places, else to their own. The plan's owners of key groups are dropped, so that replicas own contiguous
+    ranges, as in a plan without owners.
     """
 
     operator: str
@@ -71,21 +71,22 @@ class ReplicasKnob:
 
     @property
     def name(self) -> str:
-        """The name that users write."""
+        """Name that users write."""
         return f"{REPLICAS}{self.operator}"
 
     def as_many(self, scenario: Scenario) -> tuple[str, ...]:
-        """Those that are tied to it by forward streams or in a chain. Raises BadInput if there is no such operator."""
+        """Other operators that must have as many replicas, by forward streams or in a chain. Raises BadInput if there
+        is no such operator."""
         self.given(scenario)
         return tuple(name for name in self._alike(scenario) if name != self.operator)
 
     def given(self, scenario: Scenario) -> int:
-        """Raises BadInput if there is no such operator."""
+        """Number of replicas in the plan. Raises BadInput if there is no such operator."""
         check_operator(self.operator, scenario, f"{self.flag} {self.name}")
         return scenario.plan.replicas(self.operator)
 
     def turned(self, scenario: Scenario, value: Any) -> Scenario:
-        """Raises BadInput if there is no such operator, or it cannot have so many replicas."""
+        """Scenario with `value` replicas. Raises BadInput if there is no such operator, or it cannot have so many."""
         self.given(scenario)
         where = f"{self.flag} {self.name}"
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -95,7 +96,7 @@ class ReplicasKnob:
         own = set(placement[self.operator])
         placed = {}
         for name in alike:
-            there = set(placement[name]) == own  # as chains are
+            there = set(placement[name]) == own  # so it is in a chain
             places = self.places if self.places and there else tuple(dict.fromkeys(placement[name]))
             placed[name] = dealt(places, value, where)
         groups = {name: owners for name, owners in scenario.plan.key_groups.items() if name not in alike}
@@ -109,17 +110,17 @@ class ReplicasKnob:
 
 @dataclass(frozen=True, slots=True)
 class LoadKnob:
-    """A factor on the rates of all sources; 1 gives the rates of the scenario."""
+    """Factor on the rates of all sources; 1 gives the rates of the scenario."""
 
     flag: str
     name: str = LOAD
 
     def given(self, scenario: Scenario) -> float:
-        """1, for the rates of the scenario."""
+        """Factor of the scenario as it is: 1."""
         return 1.0
 
     def turned(self, scenario: Scenario, value: Any) -> Scenario:
-        """The scenario with all rates times `value`. Raises BadInput unless this is a number above 0."""
+        """Scenario with all rates times `value`. Raises BadInput unless this is a number above 0."""
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0.0 < value < math.inf:
             raise BadInput(f"{self.flag} {self.name}: {value!r} is no factor; give a number above 0, such as 1.5")
         return at_rate(scenario, float(value))
@@ -127,33 +128,33 @@ class LoadKnob:
 
 @dataclass(frozen=True, slots=True)
 class HostsKnob:
-    """The hosts with the most CPU (of equals, those that stand first) stay, planned for by the usual optimizer."""
+    """Number of hosts. Those with the most CPU stay (of equal ones the first); the usual optimizer plans for them."""
 
     flag: str
     name: str = HOSTS
 
     def given(self, scenario: Scenario) -> int:
-        """All hosts of the cluster."""
+        """Number of hosts of the cluster."""
         return len(scenario.cluster.hosts)
 
     def turned(self, scenario: Scenario, value: Any) -> Scenario:
-        """Raises BadInput if there are not so many hosts, or no plan is valid on them."""
+        """Scenario on `value` hosts, with a plan. Raises BadInput if there are not so many, or no plan is valid."""
         if not 1 <= value <= self.given(scenario):
             raise BadInput(f"{self.flag} hosts: the cluster has {self.given(scenario)}; there are no {value}")
-        from scenarios.planning.planner import optimize  # other questions start sooner without
+        from scenarios.planning.planner import optimize  # here, because other questions need no optimizers
 
         smaller = _on(scenario, strongest(scenario.cluster, int(value)), f"{self.flag} hosts={value}")
         return smaller.with_plan(optimize(smaller).plan)
 
 
 def strongest(cluster: Cluster, count: int) -> list[str]:
-    """Names, in the order of the file."""
+    """Names of the `count` hosts with the most CPU, in the order of the file."""
     ranked = sorted(range(len(cluster.hosts)), key=lambda index: (-cluster.hosts[index].left_percent, index))
     return [cluster.hosts[index].name for index in sorted(ranked[:count])]
 
 
 def _on(scenario: Scenario, kept: list[str], where: str) -> Scenario:
-    """On these hosts only, all operators on one of them, so that it is valid; pinned ones stay where they can."""
+    """Scenario on these hosts only, with all operators on one of them, which is valid; pinned ones stay if they can."""
     hosts = [host.model_dump(mode="json") for host in scenario.cluster.hosts if host.name in kept]
     nodes = {*kept, *scenario.cluster.switches}
     links = [link.model_dump(mode="json") for link in scenario.cluster.links if set(link.between) <= nodes]
@@ -168,13 +169,13 @@ def _on(scenario: Scenario, kept: list[str], where: str) -> Scenario:
 
 
 def whole(turn: Knob, scenario: Scenario) -> bool:
-    """Whether a knob takes whole numbers only, as one stands there: 4 is one; 4.5, or a rate of 4, is none."""
+    """Whether a knob takes whole numbers only: its value in the scenario is an integer, such as 4, and no float."""
     given = turn.given(scenario)
     return isinstance(given, int) and not isinstance(given, bool)
 
 
 def knob(name: str, flag: str, places: Sequence[str] = ()) -> Knob:
-    """The knob that users call `name`; only its use shows whether it exists. Raises BadInput for the seed."""
+    """Knob that users call `name`; only its use shows whether it exists. Raises BadInput for the seed."""
     if name == SEED:
         raise BadInput(f"{flag} {name}: replications have seeds of their own; use --seed and --replications")
     if places and not name.startswith(REPLICAS):

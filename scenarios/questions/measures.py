@@ -1,4 +1,4 @@
-"""The named numbers by which a run is judged: `e2e_latency_s.p99` · `operators.match.busy` · `hosts.edge-1.cpu`."""
+"""Named numbers by which a run is judged: `e2e_latency_s.p99` · `operators.match.busy` · `hosts.edge-1.cpu`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ USUAL = ("throughput_per_s", "e2e_latency_s.mean", "e2e_latency_s.p99")
 
 
 def measures(run: Run) -> dict[str, float]:
-    """All measures that `names` lists, except those of links that carried nothing; and what was full."""
+    """Measures of a run: all that `names` lists, except of links that carried nothing; and `full.*` of full operators
+    and hosts."""
     metrics = run.metrics
     named = {
         "throughput_per_s": metrics.throughput_per_s,
@@ -57,12 +58,12 @@ def measures(run: Run) -> dict[str, float]:
 
 
 def of(found: Measures, name: str) -> float:
-    """One of the measures; 0 if the run does not list it, as it then carried nothing."""
+    """Value of a measure; 0 if the run does not list it, as of a link that carried nothing."""
     return found.get(name, 0.0)
 
 
 def names(scenario: Scenario) -> list[str]:
-    """The names of all measures that a run of the scenario can have."""
+    """Names of all measures that a run of the scenario can have."""
     operators = [operator.name for operator in scenario.query.operators]
     hosts = [host.name for host in scenario.cluster.hosts]
     ends = [link.between for link in scenario.cluster.links]
@@ -77,7 +78,8 @@ def names(scenario: Scenario) -> list[str]:
 
 
 def full_name(name: str, scenario: Scenario, where: str) -> str:
-    """`name`; for a latency without a quantile, its mean. Raises BadInput, with the nearest name, if it is unknown."""
+    """Full name of a measure: a latency without a quantile is its mean. Raises BadInput, with the nearest name, if it
+    is unknown."""
     known = names(scenario)
     wanted = f"{name}{MEAN}" if name in LATENCIES else name
     if wanted not in known:
@@ -90,7 +92,7 @@ def full_name(name: str, scenario: Scenario, where: str) -> str:
 
 
 def full_names(names: Sequence[str], scenarios: Iterable[Scenario], where: str) -> list[str]:
-    """Of several, each once. Raises BadInput if a scenario lacks one, as it would look like 0."""
+    """Full names of measures, each once. Raises BadInput if a scenario lacks one, which would look like 0."""
     known = [[full_name(name, scenario, f"{where}, {scenario.name}") for name in names] for scenario in scenarios]
     return list(dict.fromkeys(known[0]))
 

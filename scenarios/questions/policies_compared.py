@@ -34,7 +34,7 @@ class PoliciesCompared(VariantsCompared):
 
 
 def variants(given: Scenario, policies: Sequence[str]) -> list[Variant]:
-    """The scenario under each policy, or under `none`, each once. The others are compared with the first one.
+    """Variants of the scenario, one for each policy or `none`; the others are compared with the first one.
 
     policies: names, or mappings of `name` and options, in YAML, separated by commas. Raises BadInput for fewer than
     two, unknown ones, options that are wrong, and a policy that cannot control this job.
@@ -53,7 +53,7 @@ def variants(given: Scenario, policies: Sequence[str]) -> list[Variant]:
 def compared(
     bench: Bench, variants: Sequence[Variant], slo_s: float | None, wanted: Wanted, seed: int, audience: Audience
 ) -> PoliciesCompared:
-    """The comparison. The `course` of a policy is the mean over its runs, by period.
+    """Compares the variants. The `course` of a policy is the mean over its runs, by period.
 
     bench: its runs are made by `judged`. Raises BadInput as `replicate` does.
     """

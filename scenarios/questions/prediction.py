@@ -1,4 +1,4 @@
-"""Predictions of the rate model, which take milliseconds, under the names by which questions judge simulated runs."""
+"""Predicts measures and limits by the rate model in milliseconds, under the names that simulated runs have."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from twin.scenario import RunSettings, Scenario
 from twin.steadiness import memory_s, slides_s, steady
 
 FINER = 4
-"""A prediction is this many times as precise as the proof, as it costs almost nothing."""
+"""Precision of a prediction over that of the proof, as a prediction costs almost nothing."""
 RECORDS = 32
-"""Over n records the backlog of a job that is just full strays by sqrt(2 n) of them (Poisson arrivals and services of
-a coefficient of variation of 1); over 32 / precision^2 records that is a quarter of the precision."""
+"""Number of records of a shortened run, times precision^2. At a utilisation of 1 the backlog varies by sqrt(2 n) in n
+records (Poisson arrivals, services of a coefficient of variation of 1): here by a quarter of the precision."""
 PAUSES = 10
 """Least number of pauses for garbage collection on each host in a shortened run."""
 SHORTER = 0.6
-"""Runs are shortened only if this share of their length, or less, is enough."""
+"""Largest share of a run's length that is worth shortening it to."""
 FEW = 8
-"""Runs look for a limit up to so many times the start where none is predicted."""
+"""Factor on the start up to which runs look for a limit if none is predicted."""
 Status = Literal["found", "always", "never"]
 
 
@@ -38,9 +38,9 @@ Status = Literal["found", "always", "never"]
 class PredictedLimit:
     """The limit that the rate model predicts without a run, in the unit of the varied value.
 
-    status, value: of runs as long as the scenario's; in_long_runs: the limit in runs of a day, which there may be even
-    if the condition always holds in shorter ones. A limit is null if there is none within `tried`, the smallest and the
-    largest value tried. ignores: what the rate model ignores of the scenario and the condition.
+    status, value: of runs as long as the scenario's; in_long_runs: the limit in runs of a day, which may exist even if
+    the condition always holds in shorter ones. A limit is null if there is none within `tried`, the smallest and the
+    largest value tried. ignores: features of the scenario and the condition that the rate model ignores.
     """
 
     status: Status
@@ -52,7 +52,7 @@ class PredictedLimit:
 
 
 def measures_predicted(scenario: Scenario, model: RateModel | None = None) -> Measures:
-    """The measures that the rate model knows; those that it does not know are missing."""
+    """Measures that the rate model predicts; others are missing."""
     with np.errstate(all="ignore"):
         answer = (model or RateModel()).answer(scenario, [scenario.plan])
     costs = {name: float(values[0]) for name, values in answer.costs.by_metric.items()}
@@ -61,7 +61,7 @@ def measures_predicted(scenario: Scenario, model: RateModel | None = None) -> Me
         "throughput_per_s": costs["throughput_per_s"],
         "processing_latency_s.mean": costs["processing_latency_s"],
         "e2e_latency_s.mean": costs["e2e_latency_s"],
-        "backpressured": float(costs["backpressured"] > 0.5 or crashed),  # what has crashed reads nothing
+        "backpressured": float(costs["backpressured"] > 0.5 or crashed),  # a crashed job reads nothing
         "success": float(costs["success"] >= 0.5),
         "crashed": float(crashed),
     }
@@ -70,7 +70,7 @@ def measures_predicted(scenario: Scenario, model: RateModel | None = None) -> Me
         known[f"operators.{name}.busy"] = float(min(1.0, busy))
         known[f"operators.{name}.busiest"] = float(answer.busiest_used[0, number])
         known[f"operators.{name}.rate_in_per_s"] = float(answer.in_per_s[0, number])
-    for group in fused(scenario.query, scenario.plan, scenario.engine):  # one thread does the work of all of a chain
+    for group in fused(scenario.query, scenario.plan, scenario.engine):  # one thread runs all operators of a chain
         busy = sum(known[f"operators.{name}.busy"] for name in group)
         uneven = max(float(answer.busiest[0, answer.operators.index(name)]) for name in group)
         for name in group:
@@ -87,7 +87,7 @@ def measures_predicted(scenario: Scenario, model: RateModel | None = None) -> Me
 
 
 class LimitForecast:
-    """The limit by the rate model. predicted: the prediction. seen: whether the condition holds, by value."""
+    """Forecast of the limit by the rate model. predicted: the limit. seen: whether the condition holds, by value."""
 
     def __init__(self, prober: Prober, within: Range) -> None:
         self._prober, self._within = prober, within
@@ -96,7 +96,7 @@ class LimitForecast:
         if border.good is not None:  # it may hold only because runs end while channels fill or state grows
             long_run = self._border(RateModel().lasting(), border.middle(within.whole) if border.found else None)
         if not long_run.found and (border.bad is None or (self._informed and self._steady)):
-            border = long_run  # what short runs show, be it a limit or none, is none
+            border = long_run  # a limit, or none, that only short runs show does not count
         self.seen = dict(border.seen)
         status: Status = "found" if border.found else "always" if border.bad is None else "never"
         self.predicted = PredictedLimit(
@@ -115,7 +115,7 @@ class LimitForecast:
 
     @property
     def where_to_look(self) -> Range:
-        """The range for runs. If a prediction that ignores nothing finds no limit, runs look only a little further."""
+        """Range for runs. If a prediction that ignores nothing finds no limit, runs look only a little further."""
         within = self._within
         if within.bounded or not self._informed or self.predicted.status == "found":
             return within
@@ -136,15 +136,15 @@ class LimitForecast:
 
     @property
     def lasts(self) -> bool:
-        """Whether the condition is predicted, from all of its metrics, to have the same limit in runs of a day, within
-        half the precision, or to hold at all values in these too."""
+        """Whether the same limit is predicted, from all metrics of the condition, for runs of a day, within half the
+        precision; or that the condition holds at all values in these too."""
         value, long_run = self.predicted.value, self.predicted.in_long_runs
         if value is None or long_run is None:
             return self._informed and self.predicted.status == "always" and long_run is None
         return self._informed and self._near(value, long_run)
 
     def single(self) -> bool:
-        """Whether predictions for values far from the limit, or without one from the start, show no other limit."""
+        """Whether predictions for values far from the limit (without one, far from the start) show no other limit."""
         if not self._informed:
             return False
         at = self._within.start if self.predicted.value is None else self.predicted.value

@@ -1,4 +1,4 @@
-"""Makes the runs that a search for a border needs: the scenario with a knob at a value. Tells if a condition holds."""
+"""Makes the runs of a search for a border, of the scenario with a knob at a value, and tells if a condition holds."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from twin.randomness import child_seed
 from twin.scenario import Scenario
 
 RATES = ("load", "rate_per_s")
-"""Endings of the names of knobs that change the rates of sources."""
+"""Endings of names of knobs that change the rates of sources."""
 LONG_S = 10.0
-"""Progress is shown for runs that take longer than so many CPU seconds together."""
+"""CPU seconds of runs, together, from which on progress is shown."""
 
 
 @dataclass
@@ -35,14 +35,14 @@ class Prober:
     cases: dict[float, Scenario | None] = field(default_factory=dict)
 
     def ask(self, asked: Sequence[tuple[int, float]]) -> list[bool]:
-        """Whether the condition holds, for each (repetition, value); it never does where the scenario is not valid."""
+        """Whether the condition holds, for each (repetition, value); false where the scenario is not valid."""
         outcomes = self.outcomes(asked)
         holds = [outcome is not None and self.condition.holds(outcome.measures) for outcome in outcomes]
         self.audience.stage(_told(asked, holds))
         return holds
 
     def outcomes(self, asked: Sequence[tuple[int, float]]) -> list[RunOutcome | None]:
-        """The outcome for each (repetition, value); None where the scenario is not valid."""
+        """Outcome for each (repetition, value); None where the scenario is not valid."""
         cases = [self.at(value) for _, value in asked]
         jobs = [
             (case, child_seed(self.seed, index))
@@ -53,9 +53,9 @@ class Prober:
         return [None if case is None else next(made) for case in cases]
 
     def aim(self, index: int, value: float) -> float | None:
-        """The likely border, by a run at `value` that did not keep up: the rate of which it reads 99 %.
+        """Likely border by a run at `value` that did not keep up: the rate of which it would read 99 %.
 
-        None unless the question is up to which rates the job keeps up.
+        None unless the question is about the rates at which the job keeps up.
         """
         about_rates = self.condition.metrics == {"backpressured"} and self.knob.name.endswith(RATES)
         scenario, outcome = self.at(value), self.outcomes([(index, value)])[0]
@@ -73,7 +73,7 @@ class Prober:
             return self.bench.outcomes(jobs, report)
 
     def at(self, value: float) -> Scenario | None:
-        """The scenario with the knob at `value`; None if that is no valid scenario, or no run of it would end."""
+        """Scenario with the knob at `value`; None if that is no valid scenario, or a run would take too long."""
         if value not in self.cases:
             try:
                 case = self.knob.turned(self.scenario, int(value) if value.is_integer() else value)

@@ -1,8 +1,8 @@
-"""Exact runs that prove a predicted limit: the border of each repetition, what all together say, and what binds there.
+"""Proves a predicted limit by exact runs: the border of each repetition, the limit by all, and what binds there.
 
 Each repetition has its own random numbers and its own border. Within a repetition all values are tried on the same
 random numbers (common random numbers), so that its border is sharp. The mean of the borders has an interval by
-Student's t. Where the rate model ignores something, values far from the borders are tried as well, to check that there
+Student's t. If the rate model ignores any feature, values far from the borders are tried as well, to check that there
 is only one border.
 """
 
@@ -27,26 +27,26 @@ from twin.scenario import Scenario
 from twin.steadiness import filling, steady
 
 FIRST, MOST = 4, 10
-"""First and largest number of repetitions if it is not given; limits in whole numbers always take the largest."""
+"""First and largest number of repetitions if none is given; limits in whole numbers always take the largest."""
 RUNS = 2.5
-"""Mean number of runs for a border, on twelve jobs of the library: two, or more where chance moves it."""
+"""Mean number of runs for a border, on twelve jobs of the library: two, or more if the border varies by chance."""
 CHECKED = 2
 """Number of longer runs that check the limit; a third decides if they disagree."""
 CONFIDENCE = 0.95
 LONGER = 4
-"""Longer runs last so many times as long."""
+"""Length of longer runs over that of the others."""
 
 Status = Literal["found", "always", "never", "sometimes", "predicted"]
 Whole = int | float
-"""Numbers of replicas and hosts stay whole numbers in documents."""
+"""Number of a limit: numbers of replicas and hosts stay whole numbers in documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceAtLimit:
-    """How full a resource is just before the limit (used), and just beyond it (used_beyond).
+    """Utilisation of a resource just before the limit (used), and just beyond it (used_beyond).
 
     kind: operator, calls, CPU, memory, network card or link. used: the share in use; for an operator, the busy share of
-    its busiest subtask. even: the mean over all of its subtasks. head_room: how many times as much load it bears.
+    its busiest subtask. even: the mean over all of its subtasks. head_room: factor by which its load may grow.
     """
 
     kind: str
@@ -58,7 +58,7 @@ class ResourceAtLimit:
 
 
 class Limit(NamedTuple):
-    """The result of all repetitions' borders together; see `CapacityAnswer`."""
+    """Limit by the borders of all repetitions, in fields of `CapacityAnswer`."""
 
     value: Whole
     interval95: tuple[Whole, Whole]
@@ -68,7 +68,7 @@ class Limit(NamedTuple):
 
 
 class Checks(NamedTuple):
-    """What is checked beside the borders: in longer runs, and by runs far from them."""
+    """Checks that are made beside the search for borders: by longer runs, and by runs far from the borders."""
 
     longer: bool
     far: bool
@@ -77,10 +77,10 @@ class Checks(NamedTuple):
 def borders_of(
     prober: Prober, within: Range, predicted: float | None, replications: int | None, checks: Checks
 ) -> list[Border]:
-    """The border of each repetition. The first is sought around the predicted limit, the others beside the first.
+    """Searches the border of each repetition: the first around the predicted limit, the others beside the first.
 
-    What the proof takes is said after the first run, if nothing is ignored that may move the limit, else after the
-    first repetition.
+    Announces the time of the proof after the first run, if the prediction ignores nothing that may move the limit, else
+    after the first repetition.
     """
     count = replications or (MOST if within.whole else FIRST)
     predicted = None if checks.far else predicted
@@ -94,7 +94,7 @@ def borders_of(
     if good is not None and bad is not None and min(good, bad) > 0.0:
         beside = replace(start, start=good, step=max(good, bad) / min(good, bad) - 1.0, jumps=False)
     valid = [value for value in borders[0].seen if prober.at(value) is not None]
-    if valid and not borders[0].found:  # the last value decides: if it fails, so do those before it
+    if valid and not borders[0].found:  # the last value decides: if the condition fails there, it does at those before
         low, high = (start.low, valid[-1]) if valid[-1] > start.start else (valid[-1], start.high)
         beside = replace(start, start=valid[-1], low=low, high=high)
     if predicted is None:
@@ -109,13 +109,13 @@ def borders_of(
 
 
 def _just_inside(predicted: float, within: Range) -> float:
-    """So far on the good side of a predicted limit that the next value, a bracket's width away, is as far beyond it."""
+    """Value on the good side of a predicted limit, half of a bracket away, so that the next one is as far beyond it."""
     aside = 0.0 if within.whole else within.tolerance / 2 * (-1 if within.upward else 1)
     return min(within.high, max(within.low, predicted * (1 + aside)))
 
 
 def _announce(prober: Prober, within: Range, values: Sequence[float], checks: Checks) -> None:
-    """Says how long the runs at `values` and the checks take together; rounded up, as the answer takes a little too."""
+    """Announces the CPU time of the runs at `values` and the checks, rounded up, as the rest takes a little as well."""
     cases = [case for value in values if (case := prober.at(value)) is not None]
     if not cases:
         return
@@ -134,7 +134,7 @@ def _announce(prober: Prober, within: Range, values: Sequence[float], checks: Ch
 
 
 def warnings_inside(prober: Prober, borders: Sequence[Border]) -> tuple[str, ...]:
-    """The warnings of the runs just inside the borders, each once, with the values at which it came."""
+    """Warnings of the runs just inside the borders, each once, with the values at which it came."""
     inside = [(index, border.good) for index, border in enumerate(borders) if border.good is not None]
     said = [
         (f"at {value:,.4g}", text)
@@ -146,12 +146,12 @@ def warnings_inside(prober: Prober, borders: Sequence[Border]) -> tuple[str, ...
 
 
 def _alike(scenario: Scenario) -> bool:
-    """Whether longer runs should say the same; that they do is predicted, or checked."""
+    """Whether longer runs should give the same answer; whether they do is predicted, or checked."""
     return steady(scenario, scenario.events, scenario.policy is not None)
 
 
 def status_of(borders: Sequence[Border]) -> Status:
-    """Whether all repetitions found a border; if not, whether it always, never or only sometimes holds."""
+    """Status of a search: whether all repetitions found a border, or the condition always, never or sometimes holds."""
     if all(border.found for border in borders):
         return "found"
     if all(border.bad is None for border in borders):
@@ -162,7 +162,8 @@ def status_of(borders: Sequence[Border]) -> Status:
 
 
 def limit_of(borders: Sequence[Border], within: Range) -> Limit:
-    """The value with its interval, and up to which value (for a minimum: from which on) it held in every repetition."""
+    """Limit with its interval, and the value up to which (for a minimum: from which on) the condition held in all
+    repetitions."""
     middles = np.array([border.middle(within.whole) for border in borders])
     goods = [border.good for border in borders if border.good is not None]
     safe = min(goods) if within.upward else max(goods)
@@ -180,7 +181,7 @@ def limit_of(borders: Sequence[Border], within: Range) -> Limit:
 
 
 def check_far_values(prober: Prober, borders: Sequence[Border], within: Range) -> None:
-    """Tries values far from the border (without one, from the start) in the first repetition, and notes the results."""
+    """Tries values far from the border (without one, far from the start) in the first repetition, and notes results."""
     asked = [
         (index, value)
         for index, border in enumerate(borders[:1])
@@ -196,8 +197,8 @@ def check_far_values(prober: Prober, borders: Sequence[Border], within: Range) -
 def longer_runs_failing(
     prober: Prober, borders: Sequence[Border], limit: Limit | None, within: Range
 ) -> tuple[int, int] | None:
-    """In how many runs of four times the length the condition fails, at the outermost value of all at which it holds;
-    and how many were made.
+    """Number of runs of four times the length in which the condition fails at the outermost value at which it holds;
+    and number of runs made.
 
     A backlog that grows slowly fills the channels before it shows, and state grows up to a crash. A job whose load and
     plan stay as they are should bear in long runs what it bears in short ones. None if they do not stay so, if the runs
@@ -218,18 +219,18 @@ def longer_runs_failing(
 
 
 def _outermost(borders: Sequence[Border], limit: Limit | None, within: Range) -> float | None:
-    """A little on the good side of the limit; the last value tried if the condition holds at all of them."""
+    """Value a little on the good side of the limit; the last value tried if the condition holds at all of them."""
     if limit is None:
         return borders[0].good if status_of(borders) == "always" else None
     if within.whole:
         return float(limit.value)
-    low, high = limit.interval95  # with few runs it is wide, and the value that held in all of them may be nearer
+    low, high = limit.interval95  # wide with few runs: the value at which the condition held in all may be nearer
     nearest = max(low, limit.holds_in_all) if within.upward else min(high, limit.holds_in_all)
     return nearest * (1 - within.tolerance * (1 if within.upward else -1))
 
 
 def _longer(prober: Prober, value: float) -> Scenario | None:
-    """The scenario at that value with a longer run, if that should say the same."""
+    """Scenario at a value with a longer run; None if that need not give the same answer, or would take too long."""
     scenario = prober.at(value)
     if scenario is None or not _alike(scenario):
         return None
@@ -242,7 +243,7 @@ def _longer(prober: Prober, value: float) -> Scenario | None:
 
 
 class Reason(NamedTuple):
-    """Why the limit is where it is; see `CapacityAnswer`."""
+    """Reason for the limit, in fields of `CapacityAnswer`."""
 
     fails_first: Mapping[str, int]
     not_valid: str | None
@@ -251,9 +252,9 @@ class Reason(NamedTuple):
 
 
 def reason_of(prober: Prober, borders: Sequence[Border], known: bool) -> Reason:
-    """Which terms of the condition fail beyond the border, and how full everything is on both sides.
+    """Reason for the limit: terms of the condition that fail beyond the border, and resources on both sides of it.
 
-    known: whether there is a border; without one, what binds is told only if the condition never holds.
+    known: whether there is a border; without one, resources are named only if the condition never holds.
     """
     good = [(index, border.good) for index, border in enumerate(borders) if border.good is not None]
     bad = [(index, border.bad) for index, border in enumerate(borders) if border.bad is not None]
@@ -280,7 +281,7 @@ def reason_of(prober: Prober, borders: Sequence[Border], known: bool) -> Reason:
 
 
 def _first_refusal(prober: Prober, borders: Sequence[Border]) -> str | None:
-    """Why the nearest value beyond a border, or beyond all that were tried, gave no valid scenario."""
+    """Error of the first value beyond a border (or of all values, if none is good) that gave no valid scenario."""
     beyond = [border.bad for border in borders if border.bad is not None]
     tried = beyond if any(border.good is not None for border in borders) else [*borders[0].seen]
     return next((prober.refused[value] for value in tried if value in prober.refused), None)

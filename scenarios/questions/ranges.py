@@ -1,4 +1,4 @@
-"""Lists and ranges of values, as people write them.
+"""Reads lists and ranges of values that people write.
 
 `500,1k,2k` · `5ms,1s` · `1k..50k:10` ten values, evenly spaced · `1k..50k:10:log` evenly spaced in their logarithm ·
 `1..8` whole numbers · anything else is YAML: `poisson,constant` · `{law: poisson, rate_per_s: 9},{law: steps, ...}`.
@@ -17,11 +17,11 @@ from twin.errors import BadInput
 from twin.quantities import NUMBER, UNIT, number
 
 MOST = 1000
-"""A range has at most so many values."""
+"""Most values of a range."""
 FINEST, COARSEST = 1e-4, 0.5
-"""The precisions that may be asked for."""
+"""Least and largest precision that may be asked for, as shares."""
 DIGITS = 4
-"""Significant digits of values between the ends of a range."""
+"""Number of significant digits of values between the ends of a range."""
 
 _NUMBER = rf"[-+]?{NUMBER}{UNIT}?"
 _RANGE = re.compile(rf"^({_NUMBER})\.\.({_NUMBER})(?::(\d+))?(?::(log|linear))?$")
@@ -29,9 +29,9 @@ _SHORT = re.compile(rf"^{_NUMBER}$")
 
 
 def values(text: str, where: str) -> list[Any]:
-    """What `text` lists, in order; a value that is given twice counts once.
+    """Values that a text lists, in order; a value that is given twice counts once.
 
-    Raises BadInput, beginning with `where`, if it lists nothing or a range has no sense.
+    Raises BadInput, beginning with `where`, if it lists nothing or a range makes no sense.
     """
     listed = parse_text(f"[{text}]", where)
     values_listed = [value for item in listed for value in _item(item, where)] if isinstance(listed, list) else []
@@ -41,7 +41,7 @@ def values(text: str, where: str) -> list[Any]:
 
 
 def bounds(text: str, where: str) -> tuple[float, float]:
-    """The ends of `LOW..HIGH`, the lower one first. Raises BadInput if `text` is no such range, or has no width."""
+    """Ends of `LOW..HIGH`, the lower one first. Raises BadInput if `text` is no such range, or has no width."""
     match = _RANGE.match(text.strip())
     if match is None or match[3] or match[4]:
         raise BadInput(f"{where}: {text!r} is no range; write LOW..HIGH, such as 100..5k")
@@ -52,7 +52,7 @@ def bounds(text: str, where: str) -> tuple[float, float]:
 
 
 def as_whole(value: float) -> float | int:
-    """A whole number as an int, as some keys of a scenario take nothing else; other numbers as they are."""
+    """Whole numbers as int, as some keys of a scenario take nothing else; other numbers unchanged."""
     return int(value) if float(value).is_integer() and abs(value) < 2**53 else value
 
 
@@ -67,7 +67,7 @@ def _item(item: Any, where: str) -> list[Any]:
 
 
 def _number(text: str, where: str) -> float:
-    """The number in the unit of the last name in `where`, such as `--vary cluster.hosts.edge-1.latency_ms`."""
+    """Number in the unit of the last name in `where`, such as `--vary cluster.hosts.edge-1.latency_ms`."""
     try:
         return number(text, where.split()[-1])
     except ValueError as error:
@@ -90,12 +90,12 @@ def _range(item: str, low: float, high: float, count: str | None, log: bool, whe
 
 
 def significant(value: float, digits: int) -> float:
-    """The value rounded to so many significant digits."""
+    """Value rounded to a number of significant digits."""
     return float(round(value, digits - 1 - math.floor(math.log10(abs(value))))) if value else 0.0
 
 
 def share(text: str) -> float:
-    """A precision as a share, from `2%` or `0.02`. Raises BadInput for anything else, and outside 0.01 % to 50 %."""
+    """Precision as a share, from `2%` or `0.02`. Raises BadInput for anything else, and outside 0.01 % to 50 %."""
     try:
         value = number(text)
     except ValueError:

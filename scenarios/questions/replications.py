@@ -1,4 +1,4 @@
-"""Runs several cases on the same random numbers, as often as it takes until the intervals are narrow enough.
+"""Runs several cases on the same random numbers, as often as needed for narrow intervals.
 
 Run i of every case has the same seed, so that what differs between cases is not chance (common random numbers: Law,
 Simulation Modeling and Analysis, 11.2). The number of runs grows until all intervals are narrow enough, for all cases
@@ -26,16 +26,16 @@ from twin.scenario import Scenario
 FEWEST = 2
 USUAL = 10
 MOST = 500
-"""`precision` asks for at most so many runs of a case; more are made only if their number is given."""
+"""Most runs of a case for `precision`; more are made only if their number is given."""
 GROWTH = 4
-"""A round has at most so many times the runs made before, as the first runs say little of how many are needed."""
+"""Largest factor from the runs of a round to those of the next, as the first runs tell little of the number needed."""
 SPARE = 1.05
-"""Somewhat more runs are made than the intervals so far ask for."""
+"""Factor on the number of runs that the intervals so far ask for, so that another round is seldom needed."""
 
 
 class Wanted(NamedTuple):
-    """runs: the runs of each case, or those of the first round. precision: half the interval by chance that is wanted,
-    as a share of the mean; None if the number of runs is fixed."""
+    """Number of runs. runs: of each case, or in the first round. precision: wanted half of the interval by chance, as a
+    share of the mean; None if the number of runs is fixed."""
 
     runs: int = USUAL
     precision: float | None = None
@@ -47,25 +47,26 @@ class Wanted(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """outcomes: [cases][runs]. needed: runs of each case that the precision would take; 0 if it is reached."""
+    """Outcomes [cases][runs]. needed: number of runs of each case that the precision would take; 0 if it is reached."""
 
     outcomes: list[list[RunOutcome]]
     needed: int = 0
 
     @property
     def runs(self) -> int:
-        """Runs of each case."""
+        """Number of runs of each case."""
         return len(self.outcomes[0])
 
     def values(self, case: int, metric: str) -> np.ndarray:
-        """[runs], the metric in all runs of one case."""
+        """[runs] values of a metric in all runs of one case."""
         return np.array([of(outcome.measures, metric) for outcome in self.outcomes[case]])
 
 
 def replicate(
     bench: Bench, cases: Sequence[Scenario], metrics: Sequence[str], wanted: Wanted, seed: int, audience: Audience
 ) -> Samples:
-    """Runs of all cases; the first case is what the others are compared with. Raises BadInput as `Wanted.check`."""
+    """Runs all cases until the precision is reached; others are compared with the first case. Raises BadInput as
+    `Wanted.check`."""
     wanted.check()
     count = wanted.runs
     while True:
@@ -77,7 +78,7 @@ def replicate(
 
 
 def runs_needed(samples: Samples, metrics: Sequence[str], precision: float | None) -> int:
-    """How many runs of each case the precision takes, judged by the samples; as many as there are if these are enough.
+    """Number of runs of each case that the precision takes, judged by the samples; at least as many as there are.
 
     An interval that has no width, or whose values are not all finite, asks for no more runs.
     """
@@ -88,7 +89,7 @@ def runs_needed(samples: Samples, metrics: Sequence[str], precision: float | Non
 
 
 def _worst(samples: Samples, metric: str) -> float:
-    """The widest interval by chance, of a mean or of a difference from the first case, as a share of the mean."""
+    """Widest interval by chance, of a mean or of a difference from the first case, as a share of the mean."""
     first = samples.values(0, metric)
     shares = [0.0]
     for case in range(len(samples.outcomes)):

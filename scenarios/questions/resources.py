@@ -1,4 +1,4 @@
-"""How full each resource of a job is: which ones bind, and how much head room the others have."""
+"""Utilisation of each resource of a job: the resources that bind, and the head room of the others."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from twin.keys import group_count
 from twin.scenario import Scenario
 
 FULL = 0.9
-"""A resource used to this share or more is said to bind; with little more, queues grow without limit."""
+"""Utilisation from which on a resource is said to bind; with little more load, queues grow without limit."""
 UNEVEN = 1.1
-"""A busiest subtask that is so many times as busy as all together is named."""
+"""Ratio of the busiest subtask's utilisation to the mean beyond which the busiest is named."""
 
 
 class Resource(NamedTuple):
-    """kind: operator, calls, CPU, memory, network card or link. used: the share in use, as the mean over runs; for an
-    operator, the busy share of its busiest subtask, which is full first; for its calls to a system outside, of what
-    that bears (`Calls.used`). even: the mean over all its subtasks."""
+    """Utilisation of one resource. kind: operator, calls, CPU, memory, network card or link. used: the share in use,
+    mean over runs; for an operator, the busy share of its busiest subtask, which is full first; for calls to a system
+    outside, the share of its capacity (`Calls.used`). even: the mean over all of an operator's subtasks."""
 
     kind: str
     name: str
@@ -32,23 +32,23 @@ class Resource(NamedTuple):
 
     @property
     def uneven(self) -> bool:
-        """Whether one subtask is so much busier than the others that more of them would not help alike."""
+        """Whether one subtask is so much busier than the others that more subtasks would help less."""
         return self.used > UNEVEN * self.even
 
     @property
     def head_room(self) -> float | None:
-        """How many times as much it could bear; None if it is idle."""
+        """Factor by which the load of the resource may grow; None if it is idle."""
         return 1.0 / self.used if self.used > 0.0 else None
 
 
 def without_spare(scenario: Scenario, outcomes: Sequence[RunOutcome]) -> list[str]:
-    """The operators and hosts that are full (`twin.steadiness.full`) in half of the runs or more."""
+    """Names of the operators and hosts that are full (`twin.steadiness.full`) in half of the runs or more."""
     names = [each.name for each in (*scenario.query.operators, *scenario.cluster.hosts)]
     return [name for name in names if _mean(outcomes, f"full.{name}") >= 0.5]
 
 
 def resources(scenario: Deployment, outcomes: Sequence[RunOutcome]) -> list[Resource]:
-    """All resources that are used at all, the fullest first."""
+    """Resources that are used at all, the fullest first."""
     shares = []
     for host in scenario.cluster.hosts:
         shares.append(("CPU", host.name, _mean(outcomes, f"hosts.{host.name}.cpu")))
@@ -70,7 +70,7 @@ def resources(scenario: Deployment, outcomes: Sequence[RunOutcome]) -> list[Reso
 
 
 def holding(listed: Sequence[Resource], scenario: Deployment) -> list[Resource]:
-    """Those that may bind: operators behind streams that drop hold up nothing, nor does the CPU of a host of those."""
+    """Resources that may bind: operators behind streams that drop hold up nothing, nor do their hosts' CPUs."""
     names = scenario.query.holding_up
     hosts = scenario.plan.hosts(*names)
     by_kind = {"operator": names, "calls": names, "CPU": hosts}
@@ -78,7 +78,7 @@ def holding(listed: Sequence[Resource], scenario: Deployment) -> list[Resource]:
 
 
 def binding(listed: Sequence[Resource], scenario: Scenario) -> str:
-    """The resources that bind, in words; empty if none does."""
+    """Resources that bind, in words; empty if none does."""
     full = [resource for resource in holding(listed, scenario) if resource.used >= FULL]
     if not full:
         return ""
@@ -96,8 +96,8 @@ def binding(listed: Sequence[Resource], scenario: Scenario) -> str:
 
 
 def most_subtasks(name: str, job: Deployment) -> str:
-    """Why an operator gains nothing from more subtasks, in words: it has, or one that must have as many, one for each
-    partition or key group; empty if it may gain."""
+    """Reason, in words, why an operator gains nothing from more subtasks: it, or an operator that must have as many,
+    has one for each partition or key group. Empty if it may gain."""
     most = {}
     for each in job.query.operators:
         count = job.plan.replicas(each.name)
@@ -106,7 +106,7 @@ def most_subtasks(name: str, job: Deployment) -> str:
                 most[each.name] = f"as many subtasks as {'it' if each.name == name else each.name} has {what} ({parts})"
     if not most:
         return ""
-    from optimizers.space import tied  # most runs are told of without
+    from optimizers.space import tied  # here, because most runs need no optimizers
 
     names = [operator.name for operator in job.query.topological]
     alike = next(group for group in tied(job) if names.index(name) in group)
@@ -114,7 +114,7 @@ def most_subtasks(name: str, job: Deployment) -> str:
 
 
 def others_words(resource: Resource, scenario: Deployment) -> str:
-    """That other processes use a part of a CPU, if they do: what is in use is in use of the rest."""
+    """Words that say of which cores of a CPU a share is, if other processes use a part; else empty."""
     if resource.kind != "CPU" or not (host := scenario.cluster.host(resource.name)).others_percent:
         return ""
     cores, others = host.cpu_percent / 100, host.others_percent / 100
@@ -122,14 +122,15 @@ def others_words(resource: Resource, scenario: Deployment) -> str:
 
 
 def busy_words(operator: Resource) -> str:
-    """How busy an operator is; where its subtasks differ, the busiest beside all of them."""
+    """Utilisation of an operator in words; if its subtasks differ, of the busiest and the mean."""
     if not operator.uneven:
         return f"{operator.used:.0%} busy"
     return f"its busiest subtask is {operator.used:.0%} busy, the mean is {operator.even:.0%}"
 
 
 def _words(operator: Resource, scenario: Scenario) -> str:
-    """How busy it is, and the key group, if any, that alone has more records than an even share of a subtask."""
+    """Utilisation of an operator in words, and the key group, if any, that alone has more records than an even share of
+    a subtask."""
     words, skew = busy_words(operator), scenario.workload.keys.get(operator.name)
     replicas = scenario.plan.replicas(operator.name)
     groups = group_count(scenario.query, operator.name, replicas)

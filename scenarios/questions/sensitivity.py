@@ -1,10 +1,10 @@
-"""Which inputs matter: screening after Morris, then first-order indices after Sobol for those that do.
+"""Finds the inputs that matter: screening after Morris, then indices after Sobol for those that do.
 
 Every point of the input space is simulated on the same random numbers, so that all differences are due to the inputs.
 Morris (Technometrics 33, 1991, with mu* of Campolongo et al., Environmental Modelling & Software 22, 2007): mean size
-of the effect of a step of one input, for any others. Sobol (Mathematics and Computers in Simulation 55, 2001; Saltelli
-et al., Computer Physics Communications 181, 2010): share of the variance of the result that an input explains alone
-(first order), and with all others together (total).
+of the effect of a step of one input, over all values of the others. Sobol (Mathematics and Computers in Simulation 55,
+2001; Saltelli et al., Computer Physics Communications 181, 2010): share of the variance of the result that an input
+explains alone (first order), and with all others together (total).
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from twin.scenario import Scenario
 
 FLAG = "--input"
 MATTERS = 0.1
-"""An input whose mu* is below that share of the largest is screened out."""
+"""Share of the largest mu* below which an input is screened out."""
 LEVELS = 4
 ENOUGH = 64
-"""Samples from which on intervals of Sobol's indices hold as often as they say: on Ishigami's function, of 95 % ones
-90 % do with 16, 92 % with 32, 96 % with 64 and 97 % with 128 (60 to 150 draws)."""
+"""Number of samples from which on intervals of Sobol's indices have their nominal coverage: on Ishigami's function,
+95 % intervals cover 90 % with 16, 92 % with 32, 96 % with 64 and 97 % with 128 samples (60 to 150 draws)."""
 FEWEST_INPUTS = 2
 Measured = dict[str, float]
-"""What a method says of an input, by fields of `InputEffect`."""
+"""Results of a method for an input, by fields of `InputEffect`."""
 UNEXPLAINED = dict.fromkeys(("first", "first95", "total", "total95"))
-"""Of an input that is screened out."""
+"""Indices of an input that is screened out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputEffect:
-    """What an input does to the metric, in the unit of the metric. low, high: the interval of the input.
+    """Effect of an input on the metric, in the unit of the metric. low, high: the interval of the input.
 
     mu, mu_star, sigma: mean, mean size and standard deviation of the effect of a step over it (Morris). first, total:
     shares of the variance (Sobol), if it matters. given, at_low, at_high: the metric with all inputs as given, and with
@@ -85,7 +85,7 @@ class SensitivityAnswer:
 
 
 class Input(NamedTuple):
-    """A knob, and the interval that it is varied over. whole: it takes whole numbers only. log: shares of the interval
+    """Knob with the interval over which it is varied. whole: it takes whole numbers only. log: shares of the interval
     are even in its logarithm."""
 
     knob: Knob
@@ -95,14 +95,14 @@ class Input(NamedTuple):
     log: bool = False
 
     def value(self, share: float) -> float | int:
-        """The value at a share in [0, 1] of the interval."""
+        """Value at a share in [0, 1] of the interval."""
         value = self.low * (self.high / self.low) ** share if self.log else self.low + (self.high - self.low) * share
         return round(value) if self.whole else float(value)
 
 
 class SampleBudget(NamedTuple):
-    """trajectories: for Morris; each has (inputs + 1) points. samples: for Sobol, a power of 2; each has (inputs + 2)
-    points. replications: the runs of each point; their mean is taken.
+    """Numbers of points and runs. trajectories: for Morris; each has (inputs + 1) points. samples: for Sobol, a power
+    of 2; each has (inputs + 2) points. replications: runs of each point, of which the mean counts.
     """
 
     trajectories: int = 10
@@ -120,7 +120,7 @@ class SampleBudget(NamedTuple):
 
 
 def inputs(texts: Sequence[str], scenario: Scenario) -> list[Input]:
-    """Inputs from PATH=LOW..HIGH, or PATH=LOW..HIGH:log. Raises BadInput if one is invalid or double, or too few."""
+    """Inputs from PATH=LOW..HIGH, or PATH=LOW..HIGH:log. Raises BadInput for invalid, repeated or too few inputs."""
     listed = [_input(text, scenario) for text in texts]
     names = [item.knob.name for item in listed]
     if len(names) < FEWEST_INPUTS:
@@ -150,7 +150,7 @@ def _input(text: str, scenario: Scenario) -> Input:
 
 
 class Model(NamedTuple):
-    """The simulator as a function of points: for each input, a share in [0, 1] of its interval."""
+    """Simulator as a function of points: for each input, a share in [0, 1] of its interval."""
 
     scenario: Scenario
     inputs: Sequence[Input]
@@ -159,7 +159,7 @@ class Model(NamedTuple):
     seed: int
 
     def jobs(self, points: np.ndarray) -> list[Job]:
-        """The runs of all points, point by point. points: [N, inputs]. Raises BadInput if one is no valid scenario."""
+        """Runs of all points, point by point. points: [N, inputs]. Raises BadInput if a point is no valid scenario."""
         seeds = [child_seed(self.seed, index) for index in range(self.replications)]
         turned: dict[tuple[float, ...], Scenario] = {}
         for point in points:
@@ -167,7 +167,7 @@ class Model(NamedTuple):
         return [(turned[tuple(point)], seed) for point in points for seed in seeds]
 
     def results(self, bench: Bench, points: np.ndarray, audience: Audience) -> np.ndarray:
-        """[N], the means over replications. Raises BadInput where nothing reached a sink."""
+        """[N] means of the metric over replications. Raises BadInput if a run has no results."""
         jobs = self.jobs(points)
         missing_s = bench.missing_s(jobs)
         audience.stage(f"{len(points)} points, {self.replications} runs of each: about {missing_s:.2g} CPU seconds")
@@ -180,7 +180,7 @@ class Model(NamedTuple):
         return values.mean(axis=1)
 
     def told(self, point: np.ndarray) -> str:
-        """The values of the inputs at a point, in words."""
+        """Values of the inputs at a point, in words."""
         named = zip(self.inputs, point, strict=True)
         return ", ".join(f"{item.knob.name} = {item.value(share):.4g}" for item, share in named)
 
@@ -228,7 +228,7 @@ def _problem(model: Model) -> dict[str, Any]:
 
 
 def _seed(model: Model) -> int:
-    """A seed for SALib, which takes 0 for no seed."""
+    """Seed for SALib, never 0, which SALib takes for no seed."""
     return 1 + model.seed % (2**32 - 1)
 
 
@@ -253,7 +253,7 @@ def _sobol(model: Model, budget: SampleBudget, bench: Bench, audience: Audience)
     problem, seed = _problem(model), _seed(model)
     points = sampling.sample(problem, budget.samples, calc_second_order=False, seed=seed)
     results = model.results(bench, points, audience)
-    # of few samples: a bootstrap's variance is (n - 1) / n too small, and Student's t is wider than the normal law
+    # for few samples: a bootstrap's variance is too small by (n - 1) / n, and Student's t is wider than the normal law
     errors = stdtrit(budget.samples - 1, 0.975) * math.sqrt(budget.samples / (budget.samples - 1))
     level = float(2.0 * ndtr(errors) - 1.0)
     with warnings.catch_warnings():
@@ -263,13 +263,13 @@ def _sobol(model: Model, budget: SampleBudget, bench: Bench, audience: Audience)
 
 
 def _rows(analysed: Mapping[str, Any], **columns: str) -> list[Measured]:
-    """What SALib says of each input, under our names."""
+    """Results of SALib for each input, under the names of `InputEffect`."""
     table = [np.asarray(analysed[column], float).tolist() for column in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*table, strict=True)]
 
 
 def _ends(model: Model, bench: Bench, audience: Audience) -> list[Measured]:
-    """The metric at both ends of each input, with all others as given."""
+    """Metric at both ends of each input, with all others as given."""
     audience.stage("each input at its ends, the others as given")
     seeds = [child_seed(model.seed, index) for index in range(model.replications)]
     cases = [model.scenario]

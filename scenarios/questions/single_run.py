@@ -1,4 +1,4 @@
-"""One run of one scenario. This is the only file of this folder that simulates."""
+"""Makes one run of one scenario. This is the only file of this folder that simulates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run(scenario: Scenario, seed: int) -> Run:
 
 
 def key(scenario: Scenario) -> str:
-    """16 hex digits of a hash of all that decides a run except its seed, including the recordings that are replayed."""
+    """Hash (16 hex digits) of all that decides a run except its seed, including the recordings that are replayed."""
     laws = scenario.workload.arrivals.items()
     recorded = {name: _digest(Path(law.path)) for name, law in laws if isinstance(law, Replay)}
     return hashlib.sha256(json.dumps([VERSION, config_hash(scenario), recorded]).encode()).hexdigest()[:16]

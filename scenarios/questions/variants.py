@@ -1,7 +1,7 @@
-"""The variants that are compared: the scenario as given, and all variants that a question makes of it.
+"""Variants of a scenario that are compared: the scenario as given, and all that a question makes of it.
 
 Every option is a dimension: plans, policies, events and knobs. The variants are all their combinations. For plans,
-policies and events the first choice is what the scenario says; a knob takes the values that are listed for it.
+policies and events the first choice is the scenario's own; a knob takes the values that are listed for it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ EVENT = "event"
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """settings: what was changed in the scenario, by dimension. The scenario as given, which the others are compared
-    with, has settings only if the values that it has already are among those listed."""
+    """Variant of a scenario. settings: changed values, by dimension. The scenario as given, with which the others are
+    compared, has settings only if its own values are among those listed."""
 
     label: str
     scenario: Scenario
@@ -39,7 +39,7 @@ class Variant:
 
 
 class VariantsQuestion(NamedTuple):
-    """The texts of the options: knobs as PATH=VALUES, files of plans, names of policies, events in YAML."""
+    """Texts of the options: knobs as PATH=VALUES, files of plans, names of policies, events in YAML."""
 
     vary: Sequence[str] = ()
     plans: Sequence[str] = ()
@@ -48,7 +48,7 @@ class VariantsQuestion(NamedTuple):
 
 
 class VariantStep(NamedTuple):
-    """One value of a dimension."""
+    """Choice of one value of a dimension."""
 
     dimension: str
     value: Any
@@ -57,7 +57,7 @@ class VariantStep(NamedTuple):
 
 
 def variants(given: Scenario, question: VariantsQuestion) -> list[Variant]:
-    """The scenario as given, then all variants that the question makes of it, each once.
+    """Variants without repetitions: the scenario as given, then all that the question makes of it.
 
     Raises BadInput if there are none or too many, or if one is no valid scenario.
     """
@@ -82,16 +82,16 @@ def variants(given: Scenario, question: VariantsQuestion) -> list[Variant]:
 
 
 def scenarios_compared(names: Sequence[str], assignments: Sequence[str], events: Sequence[str] = ()) -> list[Variant]:
-    """One variant for each scenario, under its name on the command line; all get the assignments and the events.
+    """Variants, one for each scenario, under its name on the command line; all get the assignments and the events.
 
-    Raises BadInput as `as_variants`, or if one cannot be read.
+    Raises BadInput as `as_variants`, or if a scenario cannot be read.
     """
     loaded = {name: set_values(scenario_file.load(name), assignments) for name in names}
     return as_variants([Variant(name, with_all_events(loaded[name], events)) for name in names])
 
 
 def as_variants(listed: Sequence[Variant]) -> list[Variant]:
-    """The same variants. Raises BadInput if there are fewer than two, or if two are the same."""
+    """Returns the variants. Raises BadInput if there are fewer than two, or if two are the same."""
     if len(listed) < 2:
         named = f"one scenario, {listed[0].label}," if listed else "no scenario"
         raise BadInput(f"{named} and nothing to compare it with; name two or more")
@@ -104,7 +104,7 @@ def as_variants(listed: Sequence[Variant]) -> list[Variant]:
 
 
 def label(settings: Mapping[str, Any]) -> str:
-    """A few words for what was changed."""
+    """Label of a variant: its changes in a few words."""
     return (
         ", ".join(described(value) if name == EVENT else _text(name, value) for name, value in settings.items())
         or GIVEN
@@ -112,12 +112,12 @@ def label(settings: Mapping[str, Any]) -> str:
 
 
 def short(name: str) -> str:
-    """The last two parts of a path, which say what it is."""
+    """Short name of a path: its last two parts, which tell most."""
     return ".".join(name.split(".")[-2:])
 
 
 def _choices(question: VariantsQuestion) -> list[list[VariantStep]]:
-    """A dimension each for plans, policies and events, if any are given; the first choice is the scenario as given."""
+    """Dimensions of plans, policies and events, if any are given; the first choice of each is the scenario as given."""
     policies = [name.strip() for text in question.policies for name in text.split(",") if name.strip()]
     for name in policies:
         if name != NO_POLICY and name not in POLICIES:

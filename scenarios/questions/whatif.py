@@ -1,6 +1,6 @@
 """Compares variants of a scenario with the scenario itself: means, differences, and whether these are significant.
 
-Differences are paired over common random numbers. Of many comparisons some look like differences by chance alone, so a
+Differences are paired over common random numbers. Among many comparisons some look different by chance alone, so a
 change is called *significant* only if the chance of even one wrong such claim in the whole table is at most 5 % (Holm,
 Scandinavian Journal of Statistics 6, 1979). An interval, in contrast, has 95 % by itself.
 """
@@ -24,15 +24,15 @@ from twin.errors import BadInput
 
 LEVEL = 0.05
 LEAST_SHARE = 0.0005
-"""A smaller change is 0.0 % in all tables, so it is not called significant, however well it is known."""
+"""Least share of a significant change: a smaller one is 0.0 % in all tables, however well it is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """How a metric differs from the first case: the paired difference and half its 95 % interval, in the metric's unit.
+    """Change of a metric from the first case: the paired difference and half its 95 % interval, in the metric's unit.
 
-    share, share95: the same as shares of the first case's mean. p_value: of this comparison alone (Student's t), if
-    there were no difference; p_adjusted: adjusted for all comparisons (Holm). All are None where a run had no results.
+    share, share95: both as shares of the first case's mean. p_value: of this comparison alone (Student's t), if there
+    were no difference; p_adjusted: adjusted for all comparisons (Holm). All are None where a run had no results.
     """
 
     difference: Number = None
@@ -43,14 +43,14 @@ class Change:
     p_adjusted: Number = None
 
     def certain(self) -> bool:
-        """Whether it is significant, adjusted for all comparisons, and not too small to be shown."""
+        """Whether the change is significant, adjusted for all comparisons, and not too small to be shown."""
         return self.p_adjusted is not None and self.p_adjusted < LEVEL and not self._tiny()
 
     def _tiny(self) -> bool:
         return self.share is not None and abs(self.share) < LEAST_SHARE
 
     def in_words(self, comparisons: int) -> str:
-        """The change as a part of a sentence."""
+        """Change as a part of a sentence."""
         if self.difference is None or self.difference95 is None or self.p_value is None:
             return "not comparable: runs without results"
         if self.difference == 0.0 and self.p_value == 1.0:
@@ -65,7 +65,7 @@ class Change:
 
 
 def changed(values: np.ndarray, first: np.ndarray, metric: str) -> Change:
-    """The change from `first` to `values`, both [R] over the same runs; not adjusted yet."""
+    """Change from `first` to `values`, both [R] over the same runs; not adjusted yet."""
     if not (np.all(np.isfinite(values)) and np.all(np.isfinite(first))):
         return Change()
     apart, scale = of_difference(values, first, metric), abs(float(np.mean(first)))
@@ -80,14 +80,14 @@ def changed(values: np.ndarray, first: np.ndarray, metric: str) -> Change:
 
 
 def adjusted(changes: Sequence[Change]) -> list[Change]:
-    """The same changes with `p_adjusted`, for all of them together (Holm)."""
+    """Changes with `p_adjusted` filled in, for all of them together (Holm)."""
     p_values = [change.p_value for change in changes if change.p_value is not None]
     remaining = iter(holm(p_values))
     return [change if change.p_value is None else replace(change, p_adjusted=next(remaining)) for change in changes]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values, in order. Who rejects those below a level is wrong even once with at most that chance."""
+    """Adjusted p-values, in order. Rejecting all below a level is wrong, even once, with at most that probability."""
     order = np.argsort(p_values, kind="stable")
     steps = [min(1.0, (len(p_values) - rank) * p_values[index]) for rank, index in enumerate(order)]
     adjusted_p = np.empty(len(p_values))
@@ -97,7 +97,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedMetric(Change):
-    """A metric of a variant, in its own unit: the mean, half its 95 % interval, and the values of the runs; and its
+    """Metric of a variant, in its own unit: the mean, half its 95 % interval, and the values of the runs; and its
     change from the first variant, which itself has no change. words: the change as a part of a sentence."""
 
     mean: Number
@@ -109,8 +109,8 @@ class ComparedMetric(Change):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedVariant:
-    """settings: what was changed in the scenario. full: operators and hosts with nothing to spare. course: columns by
-    period, of policies only."""
+    """Results of a variant. settings: changed values of the scenario. full: operators and hosts at their limit. course:
+    columns by period, of policies only."""
 
     variant: str
     settings: Mapping[str, Any]
@@ -126,7 +126,8 @@ class ComparedVariant:
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantsCompared:
-    """The answer of `twin whatif` and `twin compare`. needed: runs of each for the precision; null if it is reached."""
+    """The answer of `twin whatif` and `twin compare`. needed: number of runs of each variant that the precision takes;
+    null if it is reached."""
 
     scenario: str
     compared_with: str
@@ -159,7 +160,7 @@ def compared(
 def answer(
     variants: Sequence[Variant], metrics: Sequence[str], wanted: Wanted, seed: int, samples: Samples
 ) -> VariantsCompared:
-    """The answer that the runs of all variants give."""
+    """Answer from the runs of all variants."""
     cells = [(case, metric) for case in range(1, len(variants)) for metric in metrics]
     changes_alone = [changed(samples.values(case, metric), samples.values(0, metric), metric) for case, metric in cells]
     changes = dict(zip(cells, adjusted(changes_alone), strict=True))

@@ -1,1 +1,1 @@
-"""What random scenarios are drawn from."""
+"""Spaces from which random scenarios are drawn."""

@@ -1,9 +1,9 @@
-"""Random scenarios with what people run and steady rates do not tell, so that models can learn it.
+"""Random scenarios with features of real jobs that steady rates do not show, so that models can learn these.
 
 Queries and hosts are those of `wide`, made harder: arrivals come in bursts, spikes and waves; keys are skewed and
-drift; hosts are few, far apart behind links, and mostly used to 70 to 105 %; calls wait for systems outside; operators
-have up to eight replicas. A third of the scenarios run on Flink, a third on Storm, the others on a random engine. Times
-of bursts, windows and drifts are shares of the run, whose length is set by how many records it takes.
+drift; hosts are few, far apart behind links, and mostly at a utilisation of 70 to 105 %; calls wait for systems
+outside; operators have up to eight replicas. A third of the scenarios run on Flink, a third on Storm, the others on a
+random engine. Times of bursts, windows and drifts are shares of the run, whose length follows from its records.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from twin.scenario import RunSettings, Scenario
 from twin.workload import Arrivals, Workload
 
 RECORDS = (2e4, 2e5)
-"""Least and most records that all operators of a run take, log-uniform: it is simulated in some tenths of a second."""
+"""Least and most records into all operators of a run, log-uniform, so that it is simulated in tenths of a second."""
 LENGTHS_S = (2.0, 240.0)
 """Shortest and longest run, whatever number of records was drawn."""
 CALLS, SKEWS, DRIFTS, LINKED, CROWDED, STEADY = 0.25, 0.6, 0.35, 0.3, 0.5, 0.25
-"""Shares of the scenarios with a call, of operators by key whose keys are skewed, of these that drift, of clusters of
-three hosts or more with links, of clusters cut to at most three hosts, and of sources whose rate is steady."""
+"""Shares of scenarios with a call, of keyed operators whose keys are skewed, of these that drift, of clusters of three
+hosts or more with links, of clusters cut to at most three hosts, and of sources whose rate is steady."""
 REPLICAS = (1, 1, 1, 2, 2, 3, 4, 6, 8)
 OWN_WORK = (1.0, 100.0)
-"""By how much users' functions make a record dearer than Flink alone: least and most factor, log-uniform."""
+"""Least and most factor, log-uniform, of a record's cost with users' functions over that of Flink alone."""
 MOST_KEY_GROUPS = 128
 
 
 def demanding_scenario(seed: int, horizon_s: float | None = None) -> Scenario:
-    """One draw; the run uses `seed` as well. horizon_s: of the run; None: by the number of its records (RECORDS)."""
+    """Draws a scenario; the run uses `seed` as well. horizon_s: of the run; None: by the number of its records."""
     rng = random_stream(seed, "demanding")
     drawn, rates = random_query(SPACE, rng)
     length_s = log_uniform(rng, 10.0, 100.0) if horizon_s is None else horizon_s
@@ -67,7 +67,8 @@ def demanding_scenario(seed: int, horizon_s: float | None = None) -> Scenario:
 
 
 def _harder(query: Query, rng: np.random.Generator, length_s: float) -> Query:
-    """Maps, measured joins and windows as in `wide`; a filter or map may become a call, and keys may be grouped."""
+    """Query with maps, measured joins and windows as in `wide`; a filter or map may become a call, and keys may be
+    grouped."""
     operators = [changed(each, rng, length_s) for each in query.operators]
     replaceable = [number for number, each in enumerate(query.operators) if each.thins]
     if replaceable and rng.random() < CALLS:
@@ -87,7 +88,8 @@ def _call(name: str, rng: np.random.Generator, length_s: float) -> AsyncIO:
 
 
 def _keyed(operator: AnyOperator, rng: np.random.Generator) -> AnyOperator:
-    """Joins, and aggregates of as many groups as there may be replicas, may take their records by key group."""
+    """Operator with key groups, if it is drawn so: a join, or an aggregate with at least as many groups as replicas may
+    be."""
     groups = MOST_KEY_GROUPS if operator.joins else getattr(operator, "groups", 1)
     if groups < max(REPLICAS) or rng.random() >= SKEWS:
         return operator
@@ -95,7 +97,7 @@ def _keyed(operator: AnyOperator, rng: np.random.Generator) -> AnyOperator:
 
 
 def _cluster(rng: np.random.Generator) -> Cluster:
-    """As of `wide`, maybe cut to few hosts. Links, if any, join each host to the one before it or to an earlier one."""
+    """Cluster as in `wide`, maybe cut to few hosts. Links, if any, join each host to the one before or to another."""
     cluster = drawn_cluster(rng)
     hosts = cluster.hosts[: int(rng.integers(1, 4))] if rng.random() < CROWDED else cluster.hosts
     if len(hosts) < 3 or rng.random() >= LINKED:
@@ -113,7 +115,7 @@ def _cluster(rng: np.random.Generator) -> Cluster:
 
 
 def _replicated(query: Query, cluster: Cluster, rng: np.random.Generator) -> ExecutionPlan:
-    """Says how many replicas each operator has; all are on the first host, as they are placed later."""
+    """Plan with a number of replicas for each operator; all are on the first host, as they are placed later."""
     replicas = {each.name: int(rng.choice(REPLICAS)) for each in query.operators}
     return ExecutionPlan(placement={name: (cluster.hosts[0].name,) * count for name, count in replicas.items()})
 
@@ -130,13 +132,13 @@ def _engine(rng: np.random.Generator) -> EngineProfile:
 
 
 def _utilisation(rng: np.random.Generator) -> float:
-    """Of the most loaded resource at mean rates: of seven in ten near what it bears, of the others with room."""
+    """Utilisation of the most loaded resource at mean rates: in seven of ten scenarios near 1, in the others lower."""
     return float(rng.uniform(0.7, 1.05)) if rng.random() < 0.7 else log_uniform(rng, 0.15, 0.7)
 
 
 def _taking(scenario: Scenario, records: float, wanted: float) -> Scenario:
-    """The same in a run that takes about so many records; windows and waits are as large shares of it as before.
-    wanted: utilisation, which is set anew, as windows cost by their length."""
+    """Scenario whose run takes about so many records; windows and waits are as large shares of it as before. wanted:
+    utilisation, which is set anew, as windows cost by their length."""
     per_s = float(RateModel().answer(scenario, [scenario.plan]).in_per_s.sum())
     length_s = float(np.clip(records / per_s, *LENGTHS_S))
     factor = length_s / scenario.run.horizon_s
@@ -147,7 +149,7 @@ def _taking(scenario: Scenario, records: float, wanted: float) -> Scenario:
 
 
 def _stretched(operator: AnyOperator, factor: float) -> AnyOperator:
-    """With its window over time, and its wait for answers, so many times as long."""
+    """Operator with its time window and its wait for answers `factor` times as long."""
     update: dict[str, Any] = {}
     if (window := getattr(operator, "window", None)) is not None and window.policy == "time":
         slide_s = None if window.slide_s is None else window.slide_s * factor
@@ -158,7 +160,7 @@ def _stretched(operator: AnyOperator, factor: float) -> AnyOperator:
 
 
 def _varying(scenario: Scenario, rng: np.random.Generator) -> Scenario:
-    """The same with arrivals that vary around the same means, and with keys that are not equally frequent."""
+    """Scenario with arrivals that vary around the same means, and with keys that are not equally frequent."""
     length_s = scenario.run.horizon_s
     arrivals = {name: _arrivals(law.mean_rate_per_s, length_s, rng) for name, law in scenario.workload.arrivals.items()}
     keyed = [each.name for each in scenario.query.operators if getattr(each, "key_groups", None)]
@@ -172,8 +174,8 @@ def _skew(length_s: float, rng: np.random.Generator) -> KeySkew:
 
 
 def _arrivals(rate_per_s: float, length_s: float, rng: np.random.Generator) -> Arrivals:
-    """A steady law, a wave, or peaks: of 1.2 to 8 times the mean, which take 5 to 50 % of the time, and last up to 5 %
-    of the run each. rate_per_s: mean of the law."""
+    """Arrival law with a mean of `rate_per_s`: steady, a wave, or peaks of 1.2 to 8 times the mean, which take 5 to 50
+    % of the time and last up to 5 % of the run each."""
     kind = rng.random()
     if kind < STEADY:
         return Poisson(rate_per_s=rate_per_s)

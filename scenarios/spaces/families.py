@@ -1,4 +1,4 @@
-"""What a corpus simulates: functions from a run's index to its scenario that can be pickled, as objects or partial."""
+"""Scenarios of a corpus: functions from a run's index to its scenario that can be pickled, as objects or partial."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from twin.spec import parse
 
 RATE_FACTOR = 2.0
 HARDWARE_FACTOR = 1.5
-"""A family varies each source's rate, and each host's features, by up to this factor up and down (log-uniformly)."""
+"""Largest factors, up and down, by which a family varies each source's rate and host's features (log-uniformly)."""
 
 Make = Callable[[int], Scenario]
 OTHERS_EVERY = 10
@@ -38,19 +38,19 @@ class RandomScenarios:
         _check_space(self.space)
 
     def __call__(self, index: int) -> Scenario:
-        """Scenario `index`; the same for the same space, seed and index."""
+        """Scenario of a run, determined by space, seed and index."""
         return random_scenario(SPACES[self.space], child_seed(self.seed, index), self.settings)
 
 
 def drawn(space: str, seed: int, index: int, horizon_s: float | None = None) -> Scenario:
-    """Scenario `index` of a space that draws engines, too; the same for the same space, seed and index. horizon_s: of
-    every run; None: as the space draws it."""
+    """Scenario of a run in a space that draws engines, too, determined by space, seed and index. horizon_s: of every
+    run; None: as the space draws it."""
     return DRAWN[space].scenario(child_seed(seed, index), horizon_s)
 
 
 @dataclass(frozen=True, slots=True)
 class OneQuery:
-    """The query of one scenario; rates, hosts and placement drawn from a space (Costream, Exp. 6)."""
+    """Scenarios of one query, with rates, hosts and placement drawn from a space (Costream, Exp. 6)."""
 
     scenario: Scenario
     space: str
@@ -73,16 +73,16 @@ class OneQuery:
         self(0)  # a space may lack rates for so many sources
 
     def __call__(self, index: int) -> Scenario:
-        """Scenario `index`; the same for the same scenario, space, seed and index."""
+        """Scenario of a run, determined by scenario, space, seed and index."""
         base = self.scenario.model_copy(update={"name": f"{self.scenario.name}-{index}", "description": ""})
         return on_random_hardware(base, SPACES[self.space], child_seed(self.seed, index))
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioFamily:
-    """One scenario with its placement drawn anew (uniformly, by Costream's rules), rates and hosts varied; links,
-    switches, the skew of keys and the assignment of key groups stay, and pinned operators where they are, whatever the
-    rules say of their hosts.
+    """Variations of one scenario: its placement is drawn anew (uniformly, by Costream's rules), rates and hosts vary.
+    Links, switches, the skew of keys and the assignment of key groups stay; so do pinned operators, even against the
+    rules.
     """
 
     scenario: Scenario
@@ -93,7 +93,7 @@ class ScenarioFamily:
         self(0)  # links may leave no placement
 
     def __call__(self, index: int) -> Scenario:
-        """Member `index`; the same for the same scenario, seed and index."""
+        """Variation of a run, determined by scenario, seed and index."""
         base = self.scenario
         rng = random_stream(child_seed(self.seed, index), "family")
         hosts = tuple(_varied(host, rng) for host in base.cluster.hosts)
@@ -113,18 +113,18 @@ class ScenarioFamily:
             fields["plan"] = base.plan.with_placement({**drawn, **pinned})
             try:
                 return Scenario(**fields)
-            except ValueError:  # placed on hosts that no route connects
+            except ValueError:  # no route connects the hosts
                 continue
         return parse(Scenario, fields, f"{base.name}: none of {MOST_DRAWS} random placements fits it, such as")
 
 
 def among_others(family: ScenarioFamily, others: RandomScenarios, index: int) -> Scenario:
-    """Of a family, with every tenth run from `others`: a model must also see jobs that fail, or it cannot tell them."""
+    """Scenario of a family, or in every tenth run of `others`: a model must see jobs that fail to recognise them."""
     return others(index) if index % OTHERS_EVERY == OTHERS_EVERY - 1 else family(index)
 
 
 def replicated(make: Make, distinct: int, index: int) -> Scenario:
-    """The first `distinct` scenarios of a maker, and from there on the same ones again.
+    """Scenario of a run where the first `distinct` scenarios of a maker are repeated after them.
 
     A corpus gives every run a seed of its own, so the second run of a scenario differs in nothing but the seed.
     """
@@ -136,8 +136,8 @@ def _pinned(scenario: Scenario) -> list[str]:
 
 
 def _refuse_unseen(scenario: Scenario) -> None:
-    """Raises BadInput for what happens while a scenario runs: training rows do not hold it, and labels would hang on
-    it."""
+    """Raises BadInput for events, policies and checkpoints: labels would depend on them, but training rows do not hold
+    them."""
     for key, given, none in (
         ("events", scenario.events, "[]"),
         ("policy", scenario.policy, "null"),

@@ -1,7 +1,7 @@
 """Random scenarios over a parameter space; `costream` is the training space of Costream (Table II, Section VI).
 
-What Table II leaves open is settled like this. Filters fall on the branches (one a source, and one after the joins)
-at random, so that several may follow one another; joins are left-deep; the aggregation, if any, comes last. A source's
+Choices that Table II leaves open: filters fall on the branches (one a source, and one after the joins) at random, so
+that several may follow one another; joins are left-deep; the aggregation, if any, comes last. A source's
 tuple has 3 to 10 values, each of a random type (the authors' public generator reads the table as 3 to 10 of each type).
 Filter selectivities are uniform on (0.1, 1), the number of distinct groups is log-uniform on (2, 1000), and a join's
 selectivity is log-uniform on (1.5e-6, 0.2), lowered where a join would otherwise emit more than twice what it takes in.
@@ -53,7 +53,7 @@ STRING_FUNCTIONS = ("startswith", "endswith")
 
 
 def random_scenario(space: ParameterSpace, seed: int, settings: RunSettings) -> Scenario:
-    """One draw from the space. The same space and seed give the same scenario; the run uses `seed` as well.
+    """Draws a scenario from the space. The same space and seed give the same scenario; the run uses `seed` as well.
 
     Raises ValueError if seed is negative.
     """
@@ -72,7 +72,7 @@ def random_scenario(space: ParameterSpace, seed: int, settings: RunSettings) -> 
 
 
 def on_random_hardware(base: Scenario, space: ParameterSpace, seed: int) -> Scenario:
-    """The scenario's query with rates, hosts and placement drawn from the space; all else stays. Same seed, same draw.
+    """Scenario with rates, hosts and placement drawn from the space; all else stays. The same seed gives the same draw.
 
     Raises BadInput if the space has no rates for so many sources.
     """
@@ -90,14 +90,14 @@ def on_random_hardware(base: Scenario, space: ParameterSpace, seed: int) -> Scen
 
 
 def random_query(space: ParameterSpace, rng: np.random.Generator) -> tuple[Query, dict[str, float]]:
-    """A query, and the rate of each of its sources in tuples/s."""
+    """Draws a query, and the rate of each of its sources in tuples/s."""
     shape = _Shape.draw(space, rng)
     rates = _rates(space, rng, shape.source_names)
     return _bounded(_query(space, rng, shape), rates, space.join_amplification_max), rates
 
 
 def random_cluster(space: ParameterSpace, rng: np.random.Generator) -> Cluster:
-    """Hosts drawn feature by feature."""
+    """Draws a cluster of hosts, feature by feature."""
     low, high = space.hosts_range
     return Cluster(
         hosts=tuple(
@@ -123,7 +123,7 @@ def _poisson(rates: Mapping[str, float]) -> Workload:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """How many filters sit on each branch: one branch a source, the last one after all joins."""
+    """Shape of a query: number of filters on each branch (one a source, and a last one after all joins)."""
 
     sources: int
     filters: tuple[int, ...]
@@ -214,8 +214,8 @@ def _window(space: ParameterSpace, rng: np.random.Generator) -> Window:
 
 
 def _bounded(query: Query, rates: Mapping[str, float], amplification_max: float) -> Query:
-    """Lowers join selectivities, in data-flow order, until no join emits more than that many tuples an input tuple."""
-    for name in [operator.name for operator in query.operators if operator.joins]:  # listed in that order
+    """Query with lowered selectivities of joins, which emit at most `amplification_max` tuples an input tuple."""
+    for name in [operator.name for operator in query.operators if operator.joins]:  # in data-flow order
         flow = steady_rates(query, rates)[name]
         if flow.out_per_s > amplification_max * flow.in_per_s:
             lower = amplification_max * flow.in_per_s / flow.out_per_s

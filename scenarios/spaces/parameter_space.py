@@ -1,7 +1,7 @@
-"""What random scenarios are drawn from; another space is one more `ParameterSpace`.
+"""Parameter spaces from which random scenarios are drawn; another space is one more `ParameterSpace`.
 
-Besides Costream's training space there is hardware that it does not have: between its values (Exp. 3), and beyond its
-ranges (Exp. 4).
+Besides Costream's training space there are spaces with hardware between its values (Exp. 3), and beyond its ranges
+(Exp. 4).
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from twin.query import AggregateFunction, DataType, FilterFunction
 
 Weights = Mapping[int, float]
-"""Outcome and its relative frequency."""
+"""Outcomes with their relative frequencies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterSpace:
-    """What is drawn from where. Tuples are equally likely values; pairs named `..._range` are ends, both included."""
+    """Distribution of random scenarios. Tuples are equally likely values; pairs named `..._range` are ends, both
+    included."""
 
     sources: Weights
     filters: Weights
@@ -77,7 +78,8 @@ COSTREAM = ParameterSpace(
 
 
 def chains(*lengths: int) -> ParameterSpace:
-    """One source, so many filters in a row (each length alike often), a sink; no window, as in Costream's Exp. 5."""
+    """Space of chains: a source, filters in a row (each of `lengths` equally often), a sink; no window, as in
+    Costream's Exp. 5."""
     return replace(COSTREAM, sources={1: 1}, filters=dict.fromkeys(lengths, 1), aggregated_share=0)
 
 
@@ -91,12 +93,13 @@ INTERPOLATION = replace(
     bandwidth_mbps=(35, 75, 150, 250, 550, 1200, 1900, 4800, 8000),
     latency_ms=(3, 7, 15, 30, 60, 120),
 )
-"""Table IV A: no value of hardware is one of Table II."""
+"""Space of Costream's Table IV A: no value of hardware is one of Table II."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extrapolation:
-    """One column of Table V: trained where `feature` is in `trained` (both ends included), asked about `asked`."""
+    """Extrapolation, a column of Costream's Table V: trained where `feature` is in `trained` (both ends included), and
+    evaluated at `asked`."""
 
     towards: Literal["stronger", "weaker"]
     feature: Feature
@@ -105,12 +108,12 @@ class Extrapolation:
 
     @property
     def name(self) -> str:
-        """The name of the space, such as `stronger-ram`."""
+        """Name of the space, such as `stronger-ram`."""
         return f"{self.towards}-{self.feature.partition('_')[0]}"
 
     @property
     def space(self) -> ParameterSpace:
-        """Costream's, but for the feature, which no training run had."""
+        """Costream's space with values of the feature that no training run had."""
         values: Any = {self.feature: self.asked}
         return replace(COSTREAM, **values)
 
@@ -125,10 +128,10 @@ EXTRAPOLATIONS: tuple[Extrapolation, ...] = (
     Extrapolation("weaker", "bandwidth_mbps", (100, 10000), (25, 50)),
     Extrapolation("weaker", "latency_ms", (1, 40), (80, 160)),
 )
-"""Table V. It prints "64k, 10k" Mbit/s where Table II has 6400 and 10000, which is what is meant here."""
+"""Columns of Costream's Table V. It prints "64k, 10k" Mbit/s where Table II has 6400 and 10000, which are meant."""
 
 UNSEEN_HARDWARE: Mapping[str, ParameterSpace] = {
     "costream-between": INTERPOLATION,
     **{f"costream-{each.name}": each.space for each in EXTRAPOLATIONS},
 }
-"""Spaces by the name that `twin corpus --space` takes."""
+"""Spaces of unseen hardware by the name that `twin corpus --space` takes."""

@@ -1,8 +1,8 @@
-"""Engine profiles drawn at random, for models that are to answer for engines whose constants nobody has measured yet.
+"""Engine profiles drawn at random, for models of engines whose constants nobody has measured yet.
 
-Costs per tuple lie log-uniformly within three decades below the `storm` profile's, each constant off the common factor
-by a log-normal one of its own; `flink` and `brisk` lie inside. Credits, batches, variability and the memory law are
-drawn beside them.
+A common factor on costs per tuple is log-uniform in the three decades below the `storm` profile, and each constant has
+a log-normal factor of its own; `flink` and `brisk` lie inside. Channels, batches, variability and the memory law are
+drawn as well.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from twin.profiles import STORM, EngineProfile, Memory, PerKind, PerType
 
 DECADES = 3.0
 OWN = 0.5
-"""Standard deviation of the log of what is a constant's own."""
+"""Standard deviation of the log of each constant's own factor."""
 SERIALISATION = 0.6
-"""Power of the common factor by which (de)serialisation is cheaper: bytes are moved at much the same speed."""
+"""Power of the common factor that applies to (de)serialisation: all engines move bytes at much the same speed."""
 
 
 def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
-    """One draw, low and high > 0."""
+    """Draws a number, log-uniform between low and high > 0."""
     return float(np.exp(rng.uniform(np.log(low), np.log(high))))
 
 
 def random_engine(rng: np.random.Generator) -> EngineProfile:
-    """One draw; all of its numbers come from `rng`."""
+    """Draws an engine profile; all of its numbers come from `rng`."""
     factor = 10.0 ** (-DECADES * float(rng.random()))
 
     def cost(value: float, power: float = 1.0) -> float:
@@ -63,7 +63,8 @@ def _memory(rng: np.random.Generator) -> Memory:
 
 
 def _batches(rng: np.random.Generator) -> dict[str, Any]:
-    """Every other engine sends each tuple at once; of the others half fill buffers of bytes."""
+    """Batches of an engine: half of the engines send each tuple at once, a quarter send batches of tuples, a quarter
+    fill buffers of bytes."""
     kind, flush_s = float(rng.random()), log_uniform(rng, 0.002, 0.2)
     if kind < 0.5:
         return {}

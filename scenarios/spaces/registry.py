@@ -1,4 +1,4 @@
-"""All spaces of random scenarios by name: parameter spaces, and those that draw engines, too."""
+"""All spaces of random scenarios by name: parameter spaces, and spaces that draw engines, too."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SPACES: Mapping[str, ParameterSpace] = {
 
 @dataclass(frozen=True, slots=True)
 class DrawnSpace:
-    """A space that draws engines, too. draws: `module:function`, from a seed and the length of the run in seconds (or
+    """Space that draws engines, too. draws: `module:function`, from a seed and the length of the run in seconds (or
     None) to a scenario; it is imported only when it is used, as it imports optimizers."""
 
     summary: str
     draws: str
 
     def scenario(self, seed: int, horizon_s: float | None) -> Scenario:
-        """One draw. horizon_s: length of the run in seconds; None: as the space draws it."""
+        """Draws a scenario. horizon_s: length of the run in seconds; None: as the space draws it."""
         drawn: Scenario = resolve_name(self.draws)(seed, horizon_s)
         return drawn
 

@@ -1,9 +1,9 @@
 """Random scenarios over a wide space: any engine, with maps, keyed windows, measured joins, replicas and sockets.
 
-What a model must have seen to be used without being trained again. Queries are those of Costream's space, changed;
+A model that has seen these can be used without being trained again. Queries are those of Costream's space, changed;
 engines are drawn (`random_engine`); rates are set so that the plan's highest utilisation is spread over both sides of
-saturation; horizons and time windows are log-uniform. Every other plan is the best of a few by the rate model, since
-such are what optimizers ask about.
+saturation; horizons and time windows are log-uniform. Every other plan is the best of a few by the rate model, as
+optimizers ask about such plans.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ SPACE = replace(
 )
 LONGEST_S, SHORTEST_S = 240.0, 0.3
 MAPS, MEASURED, SPREAD, SOCKETS = 0.4, 0.3, 0.5, 0.25
-"""Shares of the filters that become maps, of joins with a measured amplification, of scenarios whose operators may have
+"""Shares of filters that become maps, of joins with a measured amplification, of scenarios whose operators may have
 replicas, and of clusters whose hosts have sockets."""
 CANDIDATES = 8
 PERIODS = 10
 ROUNDS = 4
-"""Rounds of scaling rates to a utilisation, as joins make it grow faster than rates."""
+"""Number of rounds that scale rates to a utilisation, as joins make it grow faster than rates."""
 
 
 def wide_scenario(seed: int, horizon_s: float | None = None) -> Scenario:
-    """One draw; the run uses `seed` as well. horizon_s: of the run; None: log-uniform."""
+    """Draws a scenario; the run uses `seed` as well. horizon_s: of the run; None: log-uniform."""
     rng = random_stream(seed, "wide")
     length_s = log_uniform(rng, SHORTEST_S, LONGEST_S) if horizon_s is None else horizon_s
     query, rates = random_query(SPACE, rng)
@@ -65,8 +65,8 @@ def wide_scenario(seed: int, horizon_s: float | None = None) -> Scenario:
 
 
 def changed(operator: AnyOperator, rng: np.random.Generator, length_s: float) -> AnyOperator:
-    """A filter may become a map, a join one that is measured; time windows are as long a share of the run as those of
-    Costream are of LONGEST_S. length_s: of the run."""
+    """Operator, maybe changed: a filter may become a map, and a join a measured one; a time window is as large a share
+    of the run as Costream's is of LONGEST_S. length_s: of the run."""
     if operator.thins and rng.random() < MAPS:
         return Map(name=operator.name, selectivity=log_uniform(rng, 0.2, 3.0))
     if not isinstance(operator, Windowed):
@@ -86,7 +86,7 @@ def _window(window: Window, length_s: float) -> Window:
 
 
 def drawn_cluster(rng: np.random.Generator) -> Cluster:
-    """Hosts without links; of some clusters all have sockets."""
+    """Draws a cluster without links; in some clusters all hosts have sockets."""
     cluster = random_cluster(SPACE, rng)
     if rng.random() >= SOCKETS:
         return cluster
@@ -95,21 +95,21 @@ def drawn_cluster(rng: np.random.Generator) -> Cluster:
 
 
 def _parted(host: Host, count: int, latency_ns: float) -> Host:
-    """A host as so many equal sockets, all equally far from each other."""
+    """Host of `count` equal sockets, all equally far from each other."""
     socket = Socket(cores=max(1, round(host.cpu_percent / 100 / count)))
     far = tuple(tuple(0.0 if i == j else latency_ns for j in range(count)) for i in range(count))
     return host.model_copy(update={"sockets": (socket,) * count, "numa": Numa(latency_ns=far)})
 
 
 def _replicated(query: Query, cluster: Cluster, rng: np.random.Generator) -> ExecutionPlan:
-    """Says how many replicas each operator has; all are on the first host, as they are placed later."""
+    """Plan with a number of replicas for each operator; all are on the first host, as they are placed later."""
     spread = rng.random() < SPREAD
     replicas = {each.name: 1 + int(rng.integers(4)) * int(spread and rng.random() < 0.5) for each in query.operators}
     return ExecutionPlan(placement={name: (cluster.hosts[0].name,) * count for name, count in replicas.items()})
 
 
 def chosen_plan(base: Scenario, rng: np.random.Generator) -> ExecutionPlan:
-    """A random one, or the best of a few by the rate model at an ordinary load; its replicas are the scenario's."""
+    """Random plan, or the best of a few by the rate model at a utilisation of 0.5; numbers of replicas stay."""
     drawn = SpacePlans(base, Space(spread=bool(rng.random() < 0.5))).sample(rng, CANDIDATES)
     plans: Sequence[ExecutionPlan] = as_plans(base, drawn)
     if rng.random() < 0.5:
@@ -120,12 +120,12 @@ def chosen_plan(base: Scenario, rng: np.random.Generator) -> ExecutionPlan:
 
 
 def _utilisation(rng: np.random.Generator) -> float:
-    """Of the most loaded resource: three in five below 0.8, the others around and above 1."""
+    """Utilisation of the most loaded resource: in three of five scenarios below 0.8, in others around and above 1."""
     return log_uniform(rng, 0.02, 0.8) if rng.random() < 0.6 else log_uniform(rng, 0.8, 3.0)
 
 
 def at_utilisation(scenario: Scenario, wanted: float) -> Scenario:
-    """The same at rates that bring its most loaded resource to about this utilisation, by the rate model."""
+    """Scenario at rates that bring its most loaded resource to about this utilisation, by the rate model."""
     for _ in range(ROUNDS):
         found = float(RateModel().answer(scenario, [scenario.plan]).offered_pressure.max())
         scenario = at_rate(scenario, (wanted / max(found, 1e-9)) ** 0.8)

@@ -1,8 +1,8 @@
-"""The families of the suite: from a seed to a scenario. To change what one gives is a new version of the suite.
+"""Families of the suite: functions from a seed to a scenario. A change of the scenarios is a new version of the suite.
 
-Costream's queries by their number of sources; the same jobs behind links, with sources pinned to gateways; replicas
-that may part; hosts with sockets; one host of many sockets; arrivals in bursts. Rates are set so that the best
-placement by linear loads has a utilisation of LOAD: there placement decides, but a good plan keeps up.
+Costream's queries by their number of sources; such queries behind links, with sources pinned to gateways; replicas that
+may run on different hosts; hosts with sockets; one host of many sockets; arrivals in bursts. Rates are set so that the
+best placement by linear loads has a utilisation of LOAD: there placement decides, but a good plan keeps up.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ TOGETHER = Space(spread=False)
 LOAD = 0.7
 RUN = RunSettings(horizon_s=40.0, warmup_s=10.0, period_s=10.0)
 NODES = 200
-"""Most nodes of the program for a job's highest rate; a limit on nodes does not depend on the machine."""
+"""Most nodes of the search for a job's highest rate; a limit on nodes, unlike one on time, is the same on all machines.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """make: from a seed. space: of the plans that may be chosen. seeds: its members. objective: by which these are
-    judged; of bursts the end-to-end latency, as records wait before they are ingested."""
+    """Family of problems. make: a scenario from a seed. space: of the plans that may be chosen. seeds: of its members.
+    objective: by which plans are judged; with bursts the end-to-end latency, as records wait before they are ingested.
+    """
 
     name: str
     make: Callable[[int], Scenario]
@@ -48,22 +50,22 @@ class Family:
     objective: str = USUAL
 
     def scenarios(self, most: int | None = None) -> list[Scenario]:
-        """Its members, or the first `most` of them, in order, named after the family."""
+        """Members of the family, or the first `most` of them, in order, named after the family."""
         return [self.member(number) for number in range(len(self.seeds[:most]))]
 
     def member(self, number: int) -> Scenario:
-        """One of them, counted from 0."""
+        """Member of the family, counted from 0."""
         return self.make(self.seeds[number]).model_copy(update={"name": f"{self.name}-{number + 1}"})
 
 
 def edge(sources: int) -> Callable[[int], Scenario]:
-    """Costream's space with so many sources."""
+    """Function that makes members from Costream's space with so many sources."""
     space = replace(COSTREAM, sources={sources: 1.0}, window_sizes_s=(0.25, 0.5, 1, 2, 4))
     return lambda seed: loaded(_drawn(space, seed))
 
 
 def behind_links(seed: int) -> Scenario:
-    """Two gateways, on which the sources stay, two fog nodes and a cloud; a tree of links."""
+    """Job on a tree of links: two gateways, on which the sources stay, two fog nodes and a cloud."""
     base = _drawn(replace(COSTREAM, sources={1: 1.0, 2: 1.0}, window_sizes_s=(0.25, 0.5, 1)), seed)
     hosts = (
         *(_host(f"gateway-{n}", 100, 2000, 100) for n in (1, 2)),
@@ -85,7 +87,7 @@ def behind_links(seed: int) -> Scenario:
 
 
 def replicated(seed: int) -> Scenario:
-    """Two replicas of every operator but sources and sinks, which may part; three or four equal hosts of two cores."""
+    """Job on three or four equal hosts, with two replicas, maybe apart, of every operator but sources and sinks."""
     base = _drawn(replace(COSTREAM, sources={1: 1.0}), seed)
     count = int(random_stream(seed, "suite").integers(3, 5))
     hosts = tuple(_host(f"host-{n}", 200, 16_000, 1000, latency_ms=1) for n in range(1, count + 1))
@@ -94,7 +96,7 @@ def replicated(seed: int) -> Scenario:
 
 
 def rented(seed: int) -> Scenario:
-    """Six hosts of one or four cores to choose from, large ones at three times the price; four replicas an operator."""
+    """Job of four replicas an operator, and six hosts to rent: of one core, or of four at three times the price."""
     base = _drawn(replace(COSTREAM, sources={1: 1.0, 2: 1.0}, window_sizes_s=(0.25, 0.5, 1)), seed)
     hosts = tuple(
         _host(f"{size}-{n}", percent, 16_000, 1000).model_copy(update={"price_per_hour": price})
@@ -108,7 +110,7 @@ def rented(seed: int) -> Scenario:
 
 
 def sockets(hosts: int, count: int) -> Callable[[int], Scenario]:
-    """`hosts` hosts of `count` sockets with two cores each; remote cache lines cost a good part of a tuple's work."""
+    """Function that makes jobs on `hosts` hosts of `count` sockets with two cores each; remote cache lines are slow."""
 
     def make(seed: int) -> Scenario:
         base = _drawn(replace(COSTREAM, sources={1: 1.0, 2: 1.0}, window_sizes_s=(0.25, 0.5, 1)), seed)
@@ -126,8 +128,8 @@ def sockets(hosts: int, count: int) -> Callable[[int], Scenario]:
 
 
 def demanding(seed: int) -> Scenario:
-    """Three or four hosts of a core each. One of them bears all operators at the mean rates, at 50 to 90 % of its core,
-    and mostly not in bursts of 1.5 to 4 times that."""
+    """Job on three or four hosts of a core each. One host bears all operators at the mean rates, at a utilisation of 50
+    to 90 %, but mostly not in bursts of 1.5 to 4 times these."""
     base = _drawn(replace(COSTREAM, sources={1: 2.0, 2: 1.0}, window_sizes_s=(0.25, 0.5, 1, 2, 4)), seed)
     rng = random_stream(seed, "suite")
     count, latency_ms = int(rng.integers(3, 5)), float(rng.choice([1.0, 5.0, 20.0]))
@@ -142,7 +144,7 @@ def demanding(seed: int) -> Scenario:
 
 
 def _bursts(mean_per_s: float, rng: np.random.Generator) -> Bursty:
-    """Of 0.5 to 3 s on average, in 10 to 35 % of the time; they leave the mean as it is."""
+    """Bursts of 0.5 to 3 s on average, in 10 to 35 % of the time, with the mean rate unchanged."""
     share, burst_s = float(rng.uniform(0.1, 0.35)), float(rng.uniform(0.5, 3.0))
     peak = float(rng.uniform(1.5, min(4.0, 0.9 / share)))
     low = (1.0 - share * peak) / (1.0 - share)
@@ -151,7 +153,7 @@ def _bursts(mean_per_s: float, rng: np.random.Generator) -> Bursty:
 
 
 def loaded(scenario: Scenario, space: Space = TOGETHER) -> Scenario:
-    """At LOAD of the highest rate that a placement bears."""
+    """Scenario at LOAD times the highest rate that a placement bears."""
     found = highest_rate(scenario.deployment, space, ProgramLimits(nodes=NODES)).factor
     return at_rate(scenario, LOAD * found) if found else scenario
 
@@ -181,12 +183,12 @@ FAMILIES: Mapping[str, Family] = {
         ("cheapest-hosts", rented, ALL_PLANS),
     )
 } | {"demanding": Family("demanding", demanding, TOGETHER, MEMBERS["demanding"].seeds, "e2e_latency_s")}
-"""Those that ask for a plan of a scenario. A new one is a line here and in `members`, and raises the version; of one
-that asks for something else, the line in `members` says what, and `scenarios/benchmarking` judges."""
+"""Families that ask for a plan of a scenario. A new one is a line here and in `members`, and raises the version. Of a
+family that asks for something else, `members` names the kind of answer, and `scenarios/benchmarking` judges it."""
 
 
 def families(names: str | None) -> Sequence[str]:
-    """The families of a comma-separated list without duplicates, or all. Raises BadInput for none or unknown ones."""
+    """Families of a comma-separated list without duplicates, or all. Raises BadInput for none or unknown ones."""
     if names is None:
         return tuple(MEMBERS)
     wanted = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))

@@ -1,9 +1,9 @@
-"""What the suite holds, by family: a line about it, and the seeds of its members. It says so without making any.
+"""Contents of the suite by family: a line about it, and the seeds of its members, without making any.
 
-Members of families that ask for a placement are those of the first seeds that have fifty plans or more, one of which
-keeps up by the rate model, and in a run brings twenty results or more; of `demanding`, those also whose best plan by
-the rate model is overloaded in bursts; of those that ask for the cheapest hosts, the first that have a plan which bears
-them with head room by the rate model.
+Members of families that ask for a placement have the first seeds whose jobs have fifty plans or more, one of which
+keeps up by the rate model, and brings twenty results or more in a run. In `demanding`, the best plan by the rate model
+is also overloaded in bursts. Jobs that ask for the cheapest hosts have a plan that keeps up with head room by the rate
+model.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 VERSION = 3
-"""2: families that ask for something else than a placement. 3: `demanding`. Members of earlier versions are as they
-were."""
+"""Version of the suite. 2 added families that ask for something else than a placement, 3 added `demanding`. Members of
+earlier versions are unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Of one family. asks: what is chosen, by which its answers are judged (`scenarios/benchmarking`)."""
+    """Members of one family. asks: the kind of answer, which chooses the judge (`scenarios/benchmarking`)."""
 
     summary: str
     seeds: tuple[int, ...]
@@ -70,4 +70,4 @@ JUDGED: Mapping[str, str] = {
     "balance": "what is left of the imbalance that can be removed, computed",
     "policy": "end-to-end latency over the best, in the simulator",
 }
-"""The meaning of regret, by what a family asks for."""
+"""Meaning of regret, by the kind of answer that a family asks for."""

@@ -1,5 +1,5 @@
 """Problems of the suite that ask for no placement, from a seed each: jobs whose load changes while they run, and key
-groups on nodes some of which have too much or too little.
+groups on nodes that are loaded unevenly.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from twin.spec import parse
 
 RUN = RunSettings(horizon_s=240.0, warmup_s=20.0, period_s=10.0)
 LOW = 0.5
-"""Utilisation of the most costly operator at first."""
+"""Utilisation of the most costly operator at the start."""
 WORKERS = 4
 MEAN = 60.0
-"""Percent of a node."""
+"""Mean load of a node, in percent."""
 SKEWS = (0.2, 0.5, 1.0)
 """Standard deviations of the log of a group's load."""
 SHARES = (0.01, 0.05, 0.2)
-"""Shares of the key groups that may migrate."""
+"""Shares of key groups that may migrate."""
 
 
 def changing(seed: int) -> Scenario:
-    """A source, a costly map, a keyed window, a sink; the rate rises once, rises and falls, or climbs in steps.
+    """Job of a source, a costly map, a keyed window, a sink; its rate rises once, rises and falls, or climbs in steps.
 
     At first one replica of each operator is enough by far; at the peak the most costly one needs two to four.
     """
@@ -73,7 +73,8 @@ def _host(name: str) -> dict[str, Any]:
 
 
 def unbalanced(seed: int) -> Balance:
-    """5 to 40 nodes of one or two capacities, 10 to 40 groups on each; lognormal loads, and nodes differ."""
+    """Balancing problem: 5 to 40 nodes of one or two capacities, unevenly loaded by 10 to 40 groups of lognormal load
+    each."""
     rng = random_stream(seed, "suite")
     nodes, each = int(rng.integers(5, 41)), int(rng.integers(10, 41))
     load = np.exp(rng.choice(SKEWS) * rng.standard_normal((nodes, each)))
