@@ -1,1 +1,1 @@
-"""The analytic model: rates, loads, latencies of many plans at once, from formulas."""
+"""Analytic model: rates, loads and latencies of many plans at once, from formulas."""

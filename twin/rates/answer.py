@@ -1,4 +1,4 @@
-"""What the analytic cost model says of plans: their costs, how it came to them, and ages of latency markers."""
+"""Answer of the analytic cost model about plans: their costs, how it came to them, and ages of latency markers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twin.query import Query
 
 @dataclass(frozen=True, slots=True)
 class RateAnswer:
-    """P plans of one job. Arrays are [P], [P, O] by operator, [P, S] by source, or [P, H] by host.
+    """Answer about P plans of one job. Arrays are [P], [P, O] by operator, [P, S] by source, or [P, H] by host.
 
     *Offered* is the state if every source kept up; *reached* the state after sources have been slowed until nothing is
     overloaded. Rates are of all replicas together, in tuples a second.
@@ -27,7 +27,7 @@ class RateAnswer:
     hosts: tuple[str, ...]
     """Names of the hosts in the cluster's order: the columns H."""
     costs: Estimates
-    """What `predict` returns."""
+    """Costs that `predict` returns."""
 
     offered_in_per_s: np.ndarray
     """[P, O] Tuples in (a source: what arrives at its broker), offered."""
@@ -61,24 +61,24 @@ class RateAnswer:
     age_s: np.ndarray
     """[P, O] Mean age of what the operator emits, since the ingestion of the oldest tuple involved."""
     e2e_age_s: np.ndarray
-    """[P, O] The same since that tuple's generation at the broker."""
+    """[P, O] Mean age of what the operator emits, since that tuple's generation at the broker."""
     channel_s: np.ndarray
-    """[P, O] Of `age_s`, the mean over its inputs that the way here took: network and full channel; 0 of sources."""
+    """[P, O] Part of `age_s`: mean over its inputs of the time on the network and in full channels; 0 of sources."""
     queue_s: np.ndarray
-    """[P, O] Of `age_s`, service and the wait for it."""
+    """[P, O] Part of `age_s`: service and the wait for it."""
     line_s: np.ndarray
-    """[P, O] Of `queue_s`, the wait for service."""
+    """[P, O] Part of `queue_s`: the wait for service."""
     window_s: np.ndarray
-    """[P, O] Of `age_s`, what the window adds to the mean age of what comes in; 0 without one."""
+    """[P, O] Part of `age_s`: what the window adds to the mean age of the input; 0 without one."""
 
     offered_cpu: np.ndarray
     """[P, H] Demand over capacity of a host's cores, offered; 0 where the host carries nothing."""
     cpu: np.ndarray
-    """[P, H] The same, reached."""
+    """[P, H] Demand over capacity of a host's cores, reached."""
     offered_nic: np.ndarray
     """[P, H] Bytes that leave over a host's bandwidth, offered."""
     nic: np.ndarray
-    """[P, H] The same, reached."""
+    """[P, H] Bytes that leave over a host's bandwidth, reached."""
     links: np.ndarray
     """[P, 2 L] Utilisation that is reached of the cluster's links, in their order: each first from its first end, then
     the other way."""
@@ -88,18 +88,18 @@ class RateAnswer:
     ingested: np.ndarray
     """[P, S] Share of a source's offered rate that it ingests, in (0, 1]."""
     delivered: np.ndarray
-    """[P, S] The same over the measured part of a run, in which the channels before a bottleneck may still fill."""
+    """[P, S] Share ingested over the measured part of a run, in which channels before a bottleneck may still fill."""
     lag_s: np.ndarray
-    """[P] By how many seconds of steady output a run that starts empty falls short of its length."""
+    """[P] Lag of a run that starts empty: the seconds of steady output by which it falls short of its length."""
     results: np.ndarray
-    """[P] Expected results at the sinks in a run of what is reached; 0 if a host's memory overflows."""
+    """[P] Expected results at the sinks in a run, reached; 0 if a host's memory overflows."""
     chances: np.ndarray
     """[P] Expected independent chances of a result: results, but no more than evaluations of any window, at most 1,000.
     """
 
 
 def together(parts: Sequence[RateAnswer]) -> RateAnswer:
-    """Answers for the same job as one, in order. At least one."""
+    """Joins answers for the same job, at least one, in order."""
     first = parts[0]
     columns = {
         field.name: np.concatenate([getattr(part, field.name) for part in parts])
@@ -116,6 +116,6 @@ def together(parts: Sequence[RateAnswer]) -> RateAnswer:
 
 
 def markers_of(answer: RateAnswer, query: Query, plan: int = 0) -> tuple[MarkerAge, ...]:
-    """The marker ages under one of the plans, by operator and source."""
+    """Marker ages under one of the plans, by operator and source."""
     way_s = dict(zip(answer.operators, (answer.channel_s + answer.line_s)[plan].tolist(), strict=True))
     return marker_ages(query, {(each.producer, each.consumer): way_s[each.consumer] for each in query.streams})

@@ -1,4 +1,4 @@
-"""A job as arrays: what the loads and ages of all of its plans are made of.
+"""Arrays of a job, from which the loads and ages of all of its plans are computed.
 
 Letters at the end of a name are its axes, as in `twin.rates.layout`: o components, s edges, l sockets, h hosts; k is a
 socket of the host in question, counted from 0.
@@ -27,10 +27,10 @@ from twin.rates.sockets import Places
 
 
 class Inputs(NamedTuple):
-    """A number of every input tuple: seconds, bytes.
+    """Amount that belongs to every input tuple, such as seconds or bytes.
 
-    mean_o: by operator, if each of its streams brings as many. beyond_s: what a tuple of a stream has beyond that of
-    its consumer, 0 of an only input. ends: (stream, consumer) where it is not.
+    mean_o: by operator, if its streams have equal rates. beyond_s: amount of a tuple of a stream beyond this mean of
+    its consumer; 0 of an only input. ends: (stream, consumer) of streams where that is not 0.
     """
 
     mean_o: np.ndarray
@@ -39,21 +39,22 @@ class Inputs(NamedTuple):
 
     @classmethod
     def of(cls, job: Job, each: Callable[[Edge], float], mean: Callable[[Component], float]) -> Self:
-        """each: of a tuple of a stream. mean: of one that comes if all streams bring as many."""
+        """Makes the amounts of a job. each: of a tuple of a stream. mean: of an input tuple, if all streams have equal
+        rates."""
         mean_o = np.array([mean(component) for component in job.components])
         beyond_s = np.array([each(edge) - mean_o[edge.consumer] for edge in job.edges])
         ends = ((s, job.edges[s].consumer) for s in np.flatnonzero(beyond_s).tolist())
         return cls(mean_o, beyond_s, tuple(ends))
 
     def total(self, in_on: np.ndarray, sent_sn: np.ndarray) -> np.ndarray:
-        """The sum over all tuples of a second, at these rates of inputs and streams, with all copies. [O, N]"""
+        """Sum over all tuples of a second, at these rates of inputs and streams, with all copies. [O, N]"""
         total_on = np.asarray(in_on * self.mean_o[:, None])
         for s, consumer in self.ends:
             total_on[consumer] += sent_sn[s] * self.beyond_s[s]
         return total_on
 
     def mean(self, in_on: np.ndarray, sent_sn: np.ndarray) -> np.ndarray:
-        """The mean over the tuples that come, or would come; see `total`. [O, N]"""
+        """Mean over the input tuples, also at rates of 0; see `total`. [O, N]"""
         mean_on = np.broadcast_to(self.mean_o[:, None], in_on.shape).copy()
         for s, consumer in self.ends:
             mean_on[consumer] += self._share(in_on, sent_sn, s, consumer) * self.beyond_s[s]
@@ -64,7 +65,7 @@ class Inputs(NamedTuple):
 
 
 def disorder_of(deployment: Deployment, name: str) -> Disorder:
-    """The disorder that a first window over event time waits for; later windows need not wait for it again."""
+    """Disorder that a first window over event time waits for; later windows need not wait for it again."""
     query = deployment.query
     operator = query.operator(name)
     if not operator.needs_event_time or operator.hands_over not in ("windows", "pairs"):
@@ -78,22 +79,22 @@ def disorder_of(deployment: Deployment, name: str) -> Disorder:
 
 
 def _behind_s(deployment: Deployment, source: AnyOperator) -> float:
-    """By how much the newest event time that a replica of a source has read is behind: with disorder D at rate r, the
-    least of all t + D U since, which is above x with a chance of exp(-r x^2 / 2D)."""
+    """Mean time by which the newest event time that a replica of a source has read is behind, in seconds: with disorder
+    D at rate r, it is the least t + D U over tuples read t ago, which is above x with probability exp(-r x^2 / 2D)."""
     law = deployment.workload.arrivals[source.name]
     per_s = law.mean_rate_per_s / deployment.plan.replicas(source.name)
     return float(np.sqrt(np.pi * getattr(source, "disorder_s", 0.0) / 2.0 / max(per_s, 1e-12)))
 
 
 MANY = 10**9
-"""Replicas, more than any plan has."""
+"""Number of replicas that is higher than that of any plan."""
 
 
 class Costs(NamedTuple):
-    """Of an input tuple: service: CPU seconds; held_bytes: in a window; memory: bytes of local traffic. scv_o: squared
-    variation of services. scan_o, result_o: CPU seconds for each tuple of a window that is evaluated, and each result.
-    Of a tuple of a stream: bytes_s: bytes; lines_s: cache lines; buffer_s: how many of it a buffer holds;
-    spans_s: buffers that one takes up."""
+    """Costs of an input tuple, by operator: service: CPU seconds; held_bytes: in a window; memory: bytes of local
+    traffic. scv_o: squared coefficient of variation of services. scan_o, result_o: CPU seconds for each tuple that an
+    evaluation looks at, and for each result. Sizes of a tuple, by stream: bytes_s: bytes; lines_s: cache lines;
+    buffer_s: tuples that fit into a buffer; spans_s: buffers that a tuple takes up."""
 
     service: Inputs
     held_bytes: Inputs
@@ -108,7 +109,7 @@ class Costs(NamedTuple):
 
     @classmethod
     def of(cls, job: Job) -> Self:
-        """The values of a job."""
+        """Makes the costs of a job."""
         components, edges = job.components, job.edges
         return cls(
             service=Inputs.of(
@@ -129,13 +130,13 @@ class Costs(NamedTuple):
 
 
 class Dealing(NamedTuple):
-    """How streams reach replicas.
+    """Dealing of streams to replicas.
 
-    Of a stream: broadcast_s: all replicas get all; forward_s: each from its partner; in_turn_s: one after the other;
-    drops_s: what finds no room is lost; to_one_s: all that a producer replica sends comes to each place that gets any
-    of it; batch_s: tuples that leave together at most. Of an operator: shared_o: its replicas take from one queue;
-    akin_o: some of its streams stem from the same tuples; fed_o: the most replicas that get any tuples: of keys with
-    few values, as many as values.
+    By stream: broadcast_s: all replicas get all tuples; forward_s: each replica gets those of its partner; in_turn_s:
+    one replica after the other; drops_s: tuples that find no room are lost; to_one_s: all that a producer replica sends
+    comes to each place that gets any of it; batch_s: most tuples that leave together. By operator: shared_o: its
+    replicas take from one queue; akin_o: some of its streams stem from the same tuples; fed_o: most replicas that get
+    any tuples: of keys with few values, as many as values.
     """
 
     broadcast_s: list[bool]
@@ -150,7 +151,7 @@ class Dealing(NamedTuple):
 
     @classmethod
     def of(cls, job: Job) -> Self:
-        """The dealing of a job's streams."""
+        """Makes the dealing of a job's streams."""
         edges, streams_o = job.edges, [list(each.inputs) for each in job.components]
         names = [each.name for each in job.components]
         shared_o = [job.one_queue(name) for name in names]
@@ -190,9 +191,9 @@ def _akin(job: Job, producers: list[str]) -> bool:
 
 
 class Windows(NamedTuple):
-    """Of operators with a window: all: their numbers; slides: by number, of count windows; by_time_o: whether it has
-    one over time. spreads: how keys are spread, by name. piece_o: seconds of the partial results that come, 0 for none;
-    disorder_o: what windows over event time wait for."""
+    """Windows of a job. all: numbers of the operators with one; slides: of count windows, by number; by_time_o: whether
+    an operator has one over time. spreads: frequencies of keys, by name. piece_o: length in seconds of the partial
+    results that come, 0 for none; disorder_o: disorder that windows over event time wait for."""
 
     all: list[int]
     slides: dict[int, float]
@@ -203,7 +204,7 @@ class Windows(NamedTuple):
 
     @classmethod
     def of(cls, job: Job) -> Self:
-        """The values of a job."""
+        """Makes the windows of a job."""
         components, edges = job.components, job.edges
         windows = {o: each.operator.window for o, each in enumerate(components) if isinstance(each.operator, Windowed)}
         pieces = [[components[edges[s].producer].operator.piece_s for s in each.inputs] for each in components]
@@ -219,7 +220,7 @@ class Windows(NamedTuple):
 
 
 class JobArrays:
-    """What all plans of a job have in common: its graph, and places, costs, dealing and windows as arrays."""
+    """Arrays that all plans of a job have in common: its graph, and places, costs, dealing and windows."""
 
     def __init__(self, job: Job, horizon_s: float = np.inf) -> None:
         job = job.apart
@@ -251,7 +252,7 @@ class JobArrays:
         self.arrival_scv_o = np.ones(len(components))
         for o in self.sources:
             self.arrival_scv_o[o] = float(workload.arrivals[self.names[o]].law != "constant")
-        """Squared variation of the gaps between arrivals; all but constant laws count as Poisson. [O]"""
+        """Squared coefficient of variation of gaps between arrivals; all but constant laws count as Poisson. [O]"""
 
     @cached_property
     def offered_sent_s(self) -> np.ndarray:
@@ -262,7 +263,8 @@ class JobArrays:
 
     @cached_property
     def replicas_count(self) -> list[int]:
-        """Operators through which more or less flows where replicas are several: count windows of their own, copies."""
+        """Operators whose flow depends on their number of replicas: by count windows of their own, copies, or spread
+        groups."""
         spread = {name for name, each in self.windows.spreads.items() if each.places > 1.0}
         copied = {consumer for s, consumer in enumerate(self.consumer_s) if self.dealing.broadcast_s[s]}
         return sorted({*self.windows.slides, *copied, *(o for o, name in enumerate(self.names) if name in spread)})
@@ -273,5 +275,5 @@ class JobArrays:
         return None if (parts == 1.0).all() else parts
 
     def sent_sn(self, out_on: np.ndarray) -> np.ndarray:
-        """What goes on every stream, of what operators pass on: the copies of a broadcast count once. [S, N]"""
+        """Tuples a second on every stream, from what operators emit; the copies of a broadcast count once. [S, N]"""
         return np.asarray(out_on[self.producer_s] * self.share_s[:, None])

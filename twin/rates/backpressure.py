@@ -1,4 +1,4 @@
-"""Which share of its offered rate every source ingests once nothing is overloaded.
+"""Throttling of sources: the share of its offered rate that each ingests once nothing is overloaded.
 
 Pressure travels upstream: an operator has to be slowed down by the worst of its own pressure and that of its output
 streams and consumers. Where several streams meet, only those above the fair level are slowed (`twin.rates.channels`).
@@ -16,21 +16,21 @@ from twin.rates.load import Load, flow_at, load
 
 ROUNDS = 40
 CLOSE = 1e-7
-"""A source's pressure is this close to 1, in its log, when its rate is found."""
+"""Distance of a source's pressure from 1, in its log, at which its rate counts as found."""
 RESTART = 10
-"""After so many rounds without success, what was learnt of the Jacobian is forgotten."""
+"""Rounds without success after which what was learnt of the Jacobian is forgotten."""
 RELAXED, SLACK = 60, 1e-3
-"""Rounds of a slower way for plans whose root was not found by then; the pressure, in its log, that may be left."""
+"""Rounds of a slower search for plans whose root was not found by then; the pressure, in its log, that may be left."""
 FARTHEST, LEAST = 2.0, -30.0
 """Longest step, and lowest share, in logs."""
 
 
 def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The ingested share of each source's offered rate. [sources, N]
+    """Share of its offered rate that each source ingests. [sources, N]
 
     A source either ingests all it is offered and feels a pressure of at most 1, or feels exactly 1. Both are the root
-    of max(log share, log pressure), one equation a source, found by Broyden's method for all plans together: joins
-    make loads grow faster than the rates, and what one source feels depends on the others.
+    of max(log share, log pressure), one equation a source, found by Broyden's method for all plans together: joins make
+    loads grow faster than the rates, and what one source feels depends on the others.
     """
     job = layout.job
     names = [job.names[o] for o in job.sources]
@@ -41,7 +41,7 @@ def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: M
     part, slow_on, where = layout.select(active), slowdown_on[:, active], np.flatnonzero(active)
     rates = np.array([job.offered_per_s[name] for name in names])[:, None]
     stalled = {name: each[active] for name, each in stalls_s.items()}
-    share = np.zeros((len(names), part.size))  # in logs
+    share = np.zeros((len(names), part.size))  # logs of shares
     inverse = np.tile(np.eye(len(names))[:, :, None], part.size)  # of the Jacobian
     moved = off = np.zeros_like(share)
     worst = felt(layout, offered)[0][job.sources][:, active]
@@ -69,7 +69,7 @@ def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: M
             done = done[keep]
             share, off, inverse = share[:, keep], off[:, keep], inverse[:, :, keep]
         ahead = np.clip(share - np.clip(np.einsum("rsn,sn->rn", inverse, off), -FARTHEST, FARTHEST), LEAST, 0.0)
-        ahead = np.where(done, share, ahead)  # what else is estimated together must make no difference
+        ahead = np.where(done, share, ahead)  # other plans of the same call must make no difference
         moved, share = ahead - share, ahead
     return found
 
@@ -97,7 +97,7 @@ def _relaxed(part: Layout, slow_on: np.ndarray, stalled: Mapping[str, np.ndarray
 
 
 def _broyden(inverse: np.ndarray, moved: np.ndarray, changed: np.ndarray) -> np.ndarray:
-    """The inverse Jacobian [S, S, N] after a step `moved` changed the residual by `changed` [S, N]."""
+    """Inverse Jacobian [S, S, N] after a step `moved` changed the residual by `changed` [S, N]."""
     expected = np.einsum("rsn,sn->rn", inverse, changed)
     along = np.einsum("rn,rsn->sn", moved, inverse)
     scale = np.einsum("rn,rn->n", moved, expected)

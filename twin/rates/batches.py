@@ -1,15 +1,15 @@
-"""How long tuples wait because they come together: for their batch, for their turn in it, in a window's results.
+"""Waits of tuples that come together: for their batch, for their turn in it, in a window's results.
 
 A producer's tuples wait until a batch is full, or until the next flush, which comes periodically and knows nothing of
-them: where a batch does not fill in a period they wait half of one, as those of a real Flink do. What leaves together
-arrives together, so at the consumer a tuple has on average half the batch before it; and what the consumer makes of a
-batch comes to the next operator at the consumer's pace.
+them: where a batch does not fill in a period they wait half of one, as those of a real Flink do. A batch that leaves
+together arrives together, so at the consumer a tuple has on average half the batch before it; and what the consumer
+makes of a batch comes to the next operator at the consumer's pace.
 
 Replicas of a time window are evaluated at the same moments, so a consumer gets its share of all their results at once;
-of count windows, that of one replica's. What one tuple of a flat map makes comes at one moment, too; where b - 1 others
-come with a tuple on average, it waits (b - 1) / 2 services for those of them that are before it, and for what is
-already there as if gaps varied b times as much (GI^[b]/G/1, `twin.rates.waiting`). Letters at the end of a name are the
-axes of `twin.rates.layout`.
+of count windows, that of one replica's. The tuples that a flat map makes of one come at one moment, too; where b - 1
+others come with a tuple on average, it waits (b - 1) / 2 services for those of them that are before it, and for tuples
+that are already there as if gaps varied b times as much (GI^[b]/G/1, `twin.rates.waiting`). Letters at the end of a
+name are the axes of `twin.rates.layout`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from twin.rates.load import Load
 
 
 def made_on(layout: Layout) -> np.ndarray:
-    """Tuples that one of those which come to a task makes at one moment, up to an operator of it. [O, N]"""
+    """Tuples that a task makes at one moment of each input tuple, up to an operator of it. [O, N]"""
     job = layout.job
     made = np.ones((len(job.names), layout.size)) * job.gain_o[:, None]
     if layout.fusing is not None:
@@ -36,9 +36,9 @@ def made_on(layout: Layout) -> np.ndarray:
 
 
 def beside_on(layout: Layout, found: Load) -> np.ndarray | None:
-    """Others that come to a replica with a tuple, a mean over all that come [O, N]; None if no operator makes several.
+    """Mean number of others that come to a replica together with a tuple [O, N]; None if no operator makes several.
 
-    What leaves in batches is counted where batches are.
+    Tuples that leave in batches are counted where batches are.
     """
     job = layout.job
     if not job.multiplies:
@@ -63,8 +63,8 @@ def _beside(layout: Layout, s: int, made: np.ndarray) -> np.ndarray:
 
 
 class Burst(NamedTuple):
-    """So many tuples come to each replica, one every `gap_s`; `lump` of them at the very moment, as one tuple of the
-    producer made these, which wait for each other as `twin.rates.batches` has it. [N] each"""
+    """Burst of tuples to each replica: `size` of them come, one every `gap_s` seconds, and `lump` of these at the same
+    moment, as they were made of one tuple; these wait for each other as in GI^[b]/G/1 (see above). [N] each"""
 
     size: np.ndarray
     gap_s: np.ndarray
@@ -72,16 +72,18 @@ class Burst(NamedTuple):
 
     @classmethod
     def at_once(cls, size: np.ndarray) -> Self:
-        """What leaves together."""
+        """Burst of tuples that leave together, without gaps."""
         return cls(size, np.zeros_like(size), np.ones_like(size))
 
 
 def batch_waits_s(
     layout: Layout, found: Load, results_on: np.ndarray, each_on: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means of what a stream's tuples wait for their batch [S, N], and an operator's for those they came with [O, N].
+    """Mean waits in seconds of a stream's tuples for their batch [S, N], and of an operator's for those they came with
+    [O, N].
 
-    results_on: what an evaluation of a window emits. each_on: the time that an operator takes for a tuple. [O, N] each
+    results_on: tuples that an evaluation of a window emits. each_on: seconds that an operator takes for a tuple. [O, N]
+    each
     """
     job = layout.job
     before_sn = np.zeros((len(job.streams), layout.size))
@@ -106,7 +108,7 @@ def batch_waits_s(
             if job.dealing.batch_s[s] > 1:
                 per_s = found.out_on[o] / layout.replicas_on[o] * _share(layout, s) * job.share_s[s]
                 before_sn[s], bursts[s] = _batched(job, s, per_s, mine, theirs, windowed=o in job.windows.all)
-            if layout.fusing is not None:  # nothing lies in between
+            if layout.fusing is not None:  # chained operators have no channel in between
                 inner = layout.fusing.inner_sn[s]
                 pairs = zip(theirs, bursts[s], strict=True)
                 before_sn[s] = np.where(inner, 0.0, before_sn[s])
@@ -117,9 +119,9 @@ def batch_waits_s(
 
 
 def _longest(job: JobArrays, o: int, bursts: list[Burst], each: np.ndarray) -> tuple[Burst, np.ndarray]:
-    """Of what comes together to an operator on its streams, that which waits longest for its turn, and how long. [N]
+    """Burst among those to an operator whose tuples wait longest for their turn, and their mean wait in seconds. [N]
 
-    each: the time that it takes for a tuple.
+    each: seconds that the operator takes for a tuple.
     """
     sizes, gaps_s, lumps = (np.stack([bursts[s][i] for s in job.inputs[o]]) for i in (0, 1, 2))
     turns_s = np.maximum(sizes - lumps, 0.0) / 2.0 * np.maximum(each - gaps_s, 0.0)
@@ -149,9 +151,10 @@ def _results(layout: Layout, o: int, s: int, results: np.ndarray) -> tuple[Burst
 def _batched(
     job: JobArrays, s: int, per_s: np.ndarray, mine: Burst, theirs: Burst, *, windowed: bool
 ) -> tuple[np.ndarray, Burst]:
-    """The mean wait of a tuple for its batch [N], and what a consumer's replica then gets at once.
+    """Mean wait of a tuple for its batch in seconds [N], and the burst that a replica of the consumer then gets.
 
-    per_s: tuples a second into one batch. mine: how many of them are made together.
+    per_s: tuples a second into one batch. mine: the burst that one producer replica sends to one place. theirs: the
+    burst that a consumer replica would get without batches.
     """
     batch, flush_s = job.dealing.batch_s[s], job.deployment.engine.flush_s
     assert flush_s is not None

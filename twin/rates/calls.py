@@ -1,4 +1,4 @@
-"""How long tuples wait for a call to an external system and for its answer."""
+"""Waits of tuples for a call to an external system and for its answer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which streams lie within one task under N plans at once, and what that does to loads and waits.
+"""Chains under N plans at once: the streams that lie within one task, and their effect on loads and waits.
 
-Fused operators are a path; sums over it are taken from its end to its beginning, stream by stream, and what the task
-feels goes back the same way. Letters at the end of a name are the axes of `twin.rates.layout`.
+Chained operators are a path; sums over it are taken from its end to its beginning, stream by stream, and values of the
+whole task are spread from its beginning to its end. Letters at the end of a name are the axes of `twin.rates.layout`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Fusing:
-    """inner_sn: whether a stream is within a task. [S, N]"""
+    """Chains under N plans. inner_sn: whether a stream is within a task. [S, N]"""
 
     def __init__(self, job: JobArrays, inner_sn: np.ndarray) -> None:
         self.job = job
@@ -31,11 +31,11 @@ class Fusing:
             self.behind_on[job.consumer_s[s]] |= inner_sn[s]
 
     def select(self, rows: np.ndarray) -> Fusing:
-        """For some of the plans (a boolean mask [N])."""
+        """Chains under some of the plans (a boolean mask [N])."""
         return Fusing(self.job, self.inner_sn[:, rows])
 
     def gathered(self, each_on: np.ndarray) -> np.ndarray:
-        """At the first of fused operators, the sum over all of them; at the others 0. [O, N]"""
+        """Sum over chained operators, at the first of each chain; 0 at the others. [O, N]"""
         total = each_on.copy()
         for s in reversed(self.downward):
             producer, consumer = self.job.producer_s[s], self.job.consumer_s[s]
@@ -45,7 +45,7 @@ class Fusing:
         return total
 
     def spread(self, each_on: np.ndarray) -> np.ndarray:
-        """What is true of the first of fused operators, for all of them. [O, N]"""
+        """Value of the first of chained operators, at each of them. [O, N]"""
         found = each_on.copy()
         for s in self.downward:
             producer, consumer = self.job.producer_s[s], self.job.consumer_s[s]
@@ -55,9 +55,10 @@ class Fusing:
     def served(
         self, service_on: np.ndarray, scv_on: np.ndarray, in_on: np.ndarray, out_on: np.ndarray, fires_on: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """CPU time that a tuple takes from an operator to the end of its task, and its squared variation. [O, N] each
+        """CPU time of a tuple from an operator to the end of its task, and its squared coefficient of variation. [O, N]
+        each
 
-        What a window over time evaluates is no part of any tuple's service.
+        The results of an evaluation of a window over time are no part of any tuple's service.
         """
         mean_on, variance_on = service_on.copy(), scv_on * service_on**2
         for s in reversed(self.downward):
@@ -77,7 +78,7 @@ class Fusing:
 
 
 def of_plans(job: JobArrays, plans: Sequence[ExecutionPlan]) -> Fusing | None:
-    """The chains of plans; None if no plan has any."""
+    """Chains under plans; None if no plan has any."""
     query, engine = job.deployment.query, job.deployment.engine
     if not engine.chaining and not any(plan.fused for plan in plans):
         return None
@@ -91,7 +92,8 @@ def of_plans(job: JobArrays, plans: Sequence[ExecutionPlan]) -> Fusing | None:
 
 
 def of_counts(job: JobArrays, counts_nol: np.ndarray) -> Fusing | None:
-    """Chains of plans given by replicas by plan, operator and socket: operators that sit alike stay chained."""
+    """Chains under plans given by replicas by plan, operator and socket [N, O, L]: operators that sit alike stay
+    chained."""
     query, plan = job.deployment.query, job.deployment.plan
     chaining = job.deployment.engine.chaining
     links = [(each.producer, each.consumer) for each in job.streams if chaining and may_chain(query, each)]
