@@ -1,10 +1,10 @@
-"""How long results wait for the checkpoint that has them, where sinks are exactly-once.
+"""Wait of results for the checkpoint that has them, if sinks are exactly-once.
 
-A checkpoint takes from its beginning until barriers have reached all tasks, and each has done its work and uploaded
-what it holds. Aligned barriers stay between the same tuples all the way. So from the source on a tuple takes half a
-period on average and all of the next checkpoint, however long it is on its way; what a window adds comes on top.
-Unaligned ones are soon at the sink, and results wait from there. What checkpoints cost tasks is not in it. Letters at
-the end of a name are the axes of `twin.rates.layout`; k is hops, as in `twin.rates.network`.
+A checkpoint takes from its beginning until barriers have reached all tasks, and each has done its work and uploaded its
+state. Aligned barriers stay between the same tuples all the way. So from the source on a tuple takes half a period on
+average and all of the next checkpoint, however long it is on its way; the time that a window adds comes on top.
+Unaligned ones are soon at the sink, and results wait from there. The load of checkpoints on tasks is not included.
+Letters at the end of a name are the axes of `twin.rates.layout`; k is hops, as in `twin.rates.network`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from twin.rates.skew import key_shares
 
 
 class Uploads(NamedTuple):
-    """bytes_on: of an operator's replicas. sent_on: for how long they are on their way, from the slowest host. [O, N]
-    stored_n: for how long the storage takes up those of all. [N]"""
+    """Uploads of a checkpoint. bytes_on: of all replicas of an operator [O, N]. sent_on: seconds that they are on their
+    way, from the slowest host [O, N]. stored_n: seconds in which the storage takes those of all operators [N]."""
 
     bytes_on: np.ndarray
     sent_on: np.ndarray
@@ -39,7 +39,7 @@ class Uploads(NamedTuple):
 
 
 def uploads(layout: Layout, found: Load, spec: Checkpoints, period_s: np.ndarray) -> Uploads:
-    """period_s: in which what increments have has changed. [N]"""
+    """Uploads of a checkpoint. period_s: the time whose changes an increment holds, in seconds [N]."""
     bytes_on = _windows_on(layout, found, period_s if spec.state == "incremental" else None)
     for o in range(len(bytes_on)):
         bytes_on[o] += key_state_n(layout.job, o, found.in_on[o] * period_s if spec.state == "incremental" else None)
@@ -49,7 +49,7 @@ def uploads(layout: Layout, found: Load, spec: Checkpoints, period_s: np.ndarray
 
 
 def _windows_on(layout: Layout, found: Load, period_s: np.ndarray | None) -> np.ndarray:
-    """Bytes in windows: a checkpoint finds half of what a window slides by. [O, N]"""
+    """Bytes in windows at a checkpoint: on average, half a slide less than at an evaluation. [O, N]"""
     job = layout.job
     held_on = windows_on(layout, found.window_on) + np.zeros((len(job.names), layout.size))
     for o, operator in enumerate(job.operators):
@@ -62,7 +62,7 @@ def _windows_on(layout: Layout, found: Load, period_s: np.ndarray | None) -> np.
 
 
 def key_state_n(job: JobArrays, o: int, came_n: np.ndarray | None) -> float | np.ndarray:
-    """Bytes of an operator's key groups: all, or those of keys that are among so many tuples. [N]"""
+    """Bytes of an operator's key groups: of all of them, or of the part whose keys are among `came_n` tuples. [N]"""
     operator, name = job.operators[o], job.names[o]
     groups, each = key_groups_of(operator), getattr(operator, "state_bytes_per_group", 0.0)
     if groups is None or came_n is None:
@@ -73,7 +73,8 @@ def key_state_n(job: JobArrays, o: int, came_n: np.ndarray | None) -> float | np
 
 
 def _sent_on(layout: Layout, found: Load, storage: str, bytes_on: np.ndarray) -> np.ndarray:
-    """All are sent at once, beside the tuples, over the same cards and links. [O, N]"""
+    """Seconds to the storage of uploads that are all sent at once, beside the tuples, over the same cards and links.
+    [O, N]"""
     cluster = layout.job.deployment.cluster
     hops = Hops(cluster)
     end = [host.name for host in cluster.hosts].index(storage)
@@ -88,7 +89,8 @@ def _sent_on(layout: Layout, found: Load, storage: str, bytes_on: np.ndarray) ->
 
 @dataclass(frozen=True, slots=True)
 class Commits:
-    """period_s: from one checkpoint to the next; duration_s: of one; wait_s: of a result. [N] each"""
+    """Commits of exactly-once sinks, in seconds. period_s: from one checkpoint to the next; duration_s: of one; wait_s:
+    of a result. [N] each"""
 
     spec: Checkpoints
     period_s: np.ndarray
@@ -96,22 +98,23 @@ class Commits:
     wait_s: np.ndarray
 
     def seen(self, found: Results, measured: MeasuredSpan) -> Results:
-        """Of what reaches the sinks, what is committed in that part of a run, and how old it is then.
+        """Results that are committed in the measured part of a run, out of those that reach the sinks.
 
-        Where that has more than its share of commits, results of before make no more of it than lasts.
+        If that part has more than its share of commits, earlier results among them do not raise the rate above the
+        lasting one.
         """
         share = (self._before(measured.end_s) - self._before(measured.start_s)) * self.period_s / measured.length_s
         return Results(found.per_s * np.minimum(share, 1.0), np.minimum(found.ages_s + self.wait_s, measured.end_s))
 
     def _before(self, at_s: float) -> np.ndarray:
-        """Checkpoints that are complete by then. [N]"""
+        """Number of checkpoints that are complete by `at_s`. [N]"""
         first_s = self.spec.interval_s + self.duration_s
         complete = np.maximum(np.ceil((at_s - first_s) / self.period_s), 0.0)
         return np.where(self.duration_s <= self.spec.timeout_s, complete, 0.0)
 
 
 def commits(state: Reached, ages: Ages, spec: Checkpoints) -> Commits:
-    """The commits of checkpoints at the rates that are reached."""
+    """Commits at the rates that are reached."""
     layout, found = state.layout, state.reached
     last_on, passed_on = _overtaking(layout, ages) if spec.mode == "unaligned" else _in_order(layout, found, ages)
     each_s = np.full(layout.size, spec.interval_s)
@@ -127,8 +130,8 @@ def commits(state: Reached, ages: Ages, spec: Checkpoints) -> Commits:
 
 
 def _in_order(layout: Layout, found: Load, ages: Ages) -> tuple[np.ndarray, np.ndarray]:
-    """When an operator has the barriers of all its inputs; for how long tuples are on their way through it, windows
-    apart. [O, N] each"""
+    """Seconds from a checkpoint's beginning until an operator has the barriers of all its inputs, and seconds that
+    tuples take to it and through it, without windows. [O, N] each"""
     job, sent_sn = layout.job, layout.carried_sn(found.out_on)
     last_on, passed_on = np.zeros((2, len(job.names), layout.size))
     for o, streams in enumerate(job.inputs):
@@ -142,7 +145,8 @@ def _in_order(layout: Layout, found: Load, ages: Ages) -> tuple[np.ndarray, np.n
 
 
 def _overtaking(layout: Layout, ages: Ages) -> tuple[np.ndarray, np.ndarray]:
-    """When an operator has the last and the first of its barriers, which it passes on. [O, N] each"""
+    """Seconds from a checkpoint's beginning until an operator has the last and the first of its barriers; it passes the
+    first on. [O, N] each"""
     job = layout.job
     last_on, first_on = np.zeros((2, len(job.names), layout.size))
     for o, streams in enumerate(job.inputs):

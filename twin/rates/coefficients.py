@@ -1,15 +1,15 @@
-"""Placement coefficients: what the rate model says of a job as numbers that are linear in where operators run.
+"""Placement coefficients: numbers of the rate model for sums that are linear in where a job's operators run.
 
 At the offered rates nothing of a job's flow depends on its placement, so the demand on every core, network card, link
-and memory is a sum over operators and streams: what an operator takes where it runs, and what a stream takes where it
+and memory is a sum over operators and streams: the demand of an operator where it runs, and that of a stream where it
 leaves one host and arrives on another. `PlacementCoefficients.loads` adds that up, and equals the rate model's offered
 loads for every plan whose memory is below the onset of garbage collection, on sockets that are equally near, where an
 operator's subtasks are alike and all get tuples.
 
 Where one operator is on one host these sums are linear in "operator o is on socket l" and "stream s leaves host h",
-which is what a mixed-integer program needs; of operators that are spread over hosts, the share of a stream that
-leaves is a product. Letters at the end of a name are axes, as in `twin.rates.layout`: o operators in data-flow order,
-s streams by the names of their ends, l sockets of all hosts in a row, h hosts, n plans.
+which is what a mixed-integer program needs; of operators that are spread over hosts, the share of a stream that leaves
+is a product. Letters at the end of a name are axes, as in `twin.rates.layout`: o operators in data-flow order, s
+streams by the names of their ends, l sockets of all hosts in a row, h hosts, n plans.
 """
 
 from __future__ import annotations
@@ -33,14 +33,13 @@ from twin.rates.sockets import MEGA, Places
 
 
 class OperatorCoefficients(NamedTuple):
-    """By operator, [O].
+    """Coefficients of operators, [O] each.
 
-    work: cores that all replicas need together when everything is near; service_s: of that, by input tuple and without
-    window evaluations; scv: of the service, gap_scv: of the gaps between tuples. replicas: how many share the work.
-    skew: work of the busiest replica over the mean. held_mb: of memory, all replicas together. in_per_s: tuples taken.
-    batch: tuples that come at once.
-    shared: whether its replicas take from one queue. window_s: age that its window adds; of a join, its length.
-    evaluated_s: core seconds that an evaluation of it takes a replica.
+    work: cores that all replicas need together when everything is near. service_s: part of that for an input tuple,
+    without window evaluations. scv: of the service, gap_scv: of the gaps between tuples. replicas: number that share
+    the work. skew: work of the busiest replica over the mean. held_mb: of memory, all replicas together. in_per_s:
+    tuples taken. batch: tuples that come at once. shared: whether its replicas take from one queue. window_s: age that
+    its window adds; of a join, its length. evaluated_s: core seconds that an evaluation of it takes a replica.
     """
 
     work: np.ndarray
@@ -58,7 +57,7 @@ class OperatorCoefficients(NamedTuple):
 
 
 class StreamCoefficients(NamedTuple):
-    """By stream, [S], if all of it leaves a host.
+    """Coefficients of streams, if all of a stream leaves a host, [S] each.
 
     send, receive: cores for (de)serialising, of the producer and of the consumer; bytes_per_s: on the way; tuple_bytes:
     of each; rate_per_s: tuples from the producer; credits_per_s: share of a channel's credits that is under way for
@@ -89,14 +88,14 @@ class LinearLoads(NamedTuple):
 
     @property
     def highest_n(self) -> np.ndarray:
-        """The highest utilisation but that of memory; above 1, a plan is overloaded. [N]"""
+        """Highest utilisation, without that of memory; above 1, a plan is overloaded. [N]"""
         each = (self.cpu_nl, self.card_nh, self.core_no, self.credits_ns)
         return np.max([used.max(axis=1) for used in each], axis=0)
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementCoefficients:
-    """The coefficients of a job at `factor` times its offered rates, with the numbers of replicas of its plan."""
+    """Placement coefficients of a job at `factor` times its offered rates, with the numbers of replicas of its plan."""
 
     deployment: Deployment
     names: tuple[str, ...]
@@ -112,7 +111,7 @@ class PlacementCoefficients:
 
     @classmethod
     def of(cls, deployment: Deployment, factor: float = 1.0) -> Self:
-        """factor: on the rates of all sources, > 0."""
+        """Makes the coefficients of a deployment. factor: on the rates of all sources, > 0."""
         job = JobArrays(compile(deployment))
         rates = {name: np.array([rate * factor]) for name, rate in job.offered_per_s.items()}
         replicas_o = np.minimum([float(deployment.plan.replicas(name)) for name in job.names], job.dealing.fed_o)
@@ -132,7 +131,7 @@ class PlacementCoefficients:
 
     @property
     def inputs(self) -> list[list[int]]:
-        """The input streams of each operator."""
+        """Input streams of each operator."""
         return [[s for s, end in enumerate(self.consumer_s) if end == o] for o in range(len(self.names))]
 
     def at_hosts(self, each_nol: np.ndarray) -> np.ndarray:
@@ -141,7 +140,7 @@ class PlacementCoefficients:
         return each_nol @ (self.places.host_l[:, None] == np.arange(hosts))
 
     def loads(self, share_nol: np.ndarray) -> LinearLoads:
-        """share_nol: of an operator's replicas on a socket; each row of sockets adds up to 1."""
+        """Utilisations of plans. share_nol: of an operator's replicas on a socket; each row of sockets adds up to 1."""
         work, stream, place = self.operators, self.streams, self.places
         host_noh = self.at_hosts(share_nol)
         need_no = np.tile(work.work, (len(share_nol), 1))
@@ -167,10 +166,7 @@ class PlacementCoefficients:
         )
 
     def delays_s(self, more_o: np.ndarray, speed_ol: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Time in service and in a window's burst, and mean wait in the queue, of a tuple. [O, L] each
-
-        more_o: cores that all replicas need beyond `work`; speed_ol: cores that a replica can get on a socket.
-        """
+        """Seconds of a tuple in service and in a window's burst, and its mean wait in the queue. [O, L] each"""
         each = self.operators
         in_o = np.maximum(each.in_per_s, 1e-12)
         service_ol = (each.service_s + more_o / in_o)[:, None] / speed_ol
@@ -184,9 +180,9 @@ class PlacementCoefficients:
 
 
 def _least_gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
-    """The least squared variation of the gaps between arrivals at a replica, wherever operators are and however busy:
-    what leaves is taken to be as regular as what comes or as the services, whichever is more (`twin.rates.waiting`).
-    [O]"""
+    """Least squared coefficient of variation of the gaps between arrivals at a replica, wherever operators are and
+    however busy: the output is taken to be as regular as the input or as the services, whichever is more
+    (`twin.rates.waiting`). [O]"""
     coming, leaving, together = np.ones((3, len(job.names)))
     fuses = job.deployment.engine.chaining or bool(job.deployment.plan.fused)
     for o, streams in enumerate(job.inputs):
@@ -204,7 +200,8 @@ def _least_gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
 
 
 def _least_dealt(job: JobArrays, s: int, whole: float, leaving: np.ndarray, replicas_o: np.ndarray) -> float:
-    """The same of what one replica of the consumer gets of a stream, in all of which it is at least `whole`."""
+    """Least squared coefficient of variation of gaps in one consumer replica's part of a stream. whole: the least in
+    all of it."""
     producer, consumer = job.producer_s[s], job.consumer_s[s]
     if job.dealing.forward_s[s]:
         return 1.0 + float(job.share_s[s]) * (float(leaving[producer]) - 1.0)

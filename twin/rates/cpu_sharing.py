@@ -1,9 +1,9 @@
-"""How the cores of a socket are shared among the replicas on it, under N plans at once: max-min fairly.
+"""Sharing of a socket's cores among the replicas on it, under N plans at once: max-min fair.
 
-A replica can get what the demands of its neighbours leave, at most a core. While few replicas are busy, some of several
-cores are idle, so that a replica which needs much gets less than that (`twin.rates.queueing.cores_beside`). Besides,
-tuples in service on a socket share its cores, so that each takes longer than on a core of its own (`shared`). Letters
-at the end of a name are the axes of `twin.rates.layout`.
+A replica can get the cores that the demands of its neighbours leave, at most one. While few replicas are busy, some of
+several cores are idle, so that a replica which needs much gets less than that (`twin.rates.queueing.cores_beside`).
+Besides, tuples in service on a socket share its cores, so that each takes longer than on a core of its own (`shared`).
+Letters at the end of a name are the axes of `twin.rates.layout`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 FULL = 0.995
 """Utilisation from which a socket counts as full."""
 BLOCK = 512
-"""Plans whose tasks are compared pair by pair at a time, so few that all pairs stay in a processor's cache."""
+"""Most plans whose tasks are compared pair by pair at a time: so few that all pairs stay in a processor's cache."""
 
 
 def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Pressure of the CPU on a replica, and the cores that it can get. [C, N] each
 
-    own_cn: cores that a replica needs. Sockets are shared max-min fairly, at most one core a task: on a full
-    socket only the tasks above the fair level feel it, and what they feel is the demand on the whole socket. A task can
-    get that level there; on other sockets, what the demands of its neighbours leave, less what is idle of it.
+    own_cn: cores that a replica needs. Sockets are shared max-min fairly, at most one core a task: on a full socket
+    only the tasks above the fair level feel pressure, which is the demand on the whole socket. A task can get that
+    level there; on other sockets, the cores that the demands of its neighbours leave, without idle parts of these.
     """
     capacity_cn = layout.capacity_cn
     core = np.broadcast_to(1.0 if layout.sockets is None else layout.sockets.speed_cn, own_cn.shape)
@@ -43,7 +43,7 @@ def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndar
     above_cn = own_cn >= level_cn * 0.999  # those below get all that they need
     felt_cn = np.where(above_cn, full_cn, np.minimum(full_cn, own_cn / level_cn))
     left_cn = np.clip(np.where(full_cn > FULL, level_cn, capacity_cn - others_cn), 1e-6, core)
-    # an equal part of several cores is a task's at any time; of more, some may be idle while few tasks are busy
+    # a task has its equal part of several cores at any time; a larger part may be idle while few tasks are busy
     more_cn = (core < capacity_cn) & (own_cn * layout.on_sockets(layout.count_cn) > capacity_cn) & layout.here_cn
     if more_cn.any():
         asked_cn = np.minimum(own_cn, left_cn)
@@ -58,9 +58,9 @@ def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def fair_level(own_cn: np.ndarray, neighbours: np.ndarray, capacity_cn: np.ndarray) -> np.ndarray:
-    """Cores that a task gets at most, so that a full socket is just used up (water filling). [C, N]
+    """Most cores that a task gets, so that a full socket is just used up (water filling). [C, N]
 
-    With demands ascending, it is the maximum over tasks of what those below leave, divided among the others.
+    With demands ascending, it is the maximum over tasks of the cores that those below leave, divided among the others.
     neighbours: replicas of cell d if it is on the socket of cell c, else 0 [C, D, N].
     """
     blocks = [slice(start, start + BLOCK) for start in range(0, max(1, own_cn.shape[1]), BLOCK)]
@@ -88,10 +88,10 @@ def beside_others(layout: Layout, own_cn: np.ndarray, cores_cn: np.ndarray, mask
 
 
 class SharedCores(NamedTuple):
-    """core_cn: cores that a replica gets while no other on its socket needs them. longer_cn: extra time of a tuple at a
-    replica because of the others, in services on these cores, if tuples come to the socket as in a Poisson process; 0
-    on a full socket, where max-min shares hold. variability_cn: which part is left of all that the others add, by how
-    gaps and works vary. [C, N] each"""
+    """Effect of tasks on a socket on each other. core_cn: cores that a replica gets while no other on its socket needs
+    them. longer_cn: extra time of a tuple at a replica because of the others, in services on these cores, if tuples
+    come to the socket as in a Poisson process; 0 on a full socket, where max-min shares hold. variability_cn: factor on
+    all that the others add, by how gaps and works vary. [C, N] each"""
 
     core_cn: np.ndarray
     longer_cn: np.ndarray
@@ -99,22 +99,23 @@ class SharedCores(NamedTuple):
 
 
 def shared(layout: Layout, found: Load, busy_cn: np.ndarray, entry_scv_on: np.ndarray) -> SharedCores:
-    """What replicas do to each other. busy_cn: cores that a replica needs. entry_scv_on: squared variation of the gaps
-    between what comes to the sockets, where it came in; more than a Poisson process has counts as that.
+    """Effect of the replicas on a socket on each other. busy_cn: cores that a replica needs. entry_scv_on: squared
+    variation of the gaps between arrivals at the sockets, where they came in; one above that of a Poisson process
+    counts as that.
 
     A tuple that comes to a socket is a visit, with work for all the replicas that it goes through there. Under
     processor sharing, the time in M/G/c does not depend on how works vary (Cohen, "The multiple phase service network
-    with generalized processor sharing", 1979). One replica serves in turn, so what it does to itself is left out. Of m
+    with generalized processor sharing", 1979). One replica serves in turn, so its effect on itself is left out. Of m
     replicas on c cores, (m - c) / (m - 1) of that counts: an interpolation between c = m, where nobody disturbs
     anybody, and c = 1, where all do; for three tasks on two cores it is up to a fifth too little.
 
     For the rest, the work that is there grows with the squared variations (c_a^2 + c_s^2) / 2 of gaps and works
-    (Kingman 1961, for one server). How many visits it belongs to follows from what is left of each: (1 + c_s^2) / 2 of
-    its work where it is shared, and where replicas serve in turn, what it needs from there on, (1 + 1 / m) / 2 of it.
-    The larger counts. Unequal replicas count as so many equal ones as have the same sum of works and of their squares.
-    The rate of visits is the operators' mean rate by work, which is exact where all that comes goes all the way. With
-    exponential services on one core each takes s / (1 - rho), as at a node with processor sharing (Baskett, Chandy,
-    Muntz and Palacios, 1975).
+    (Kingman 1961, for one server). The number of visits to which it belongs follows from the work that is left of each:
+    (1 + c_s^2) / 2 of its work where it is shared, and where replicas serve in turn, its work from there on, (1 + 1 /
+    m) / 2 of it. The larger counts. Unequal replicas count as the number of equal ones that have the same sum of works
+    and of their squares. The rate of visits is the operators' mean rate by work, which is exact where all that comes
+    goes all the way. With exponential services on one core each takes s / (1 - rho), as at a node with processor
+    sharing (Baskett, Chandy, Muntz and Palacios, 1975).
     """
     capacity_cn, rows = layout.capacity_cn, layout.operator_c
     core_cn = np.minimum(1.0 if layout.sockets is None else layout.sockets.speed_cn, capacity_cn)
@@ -136,7 +137,7 @@ def shared(layout: Layout, found: Load, busy_cn: np.ndarray, entry_scv_on: np.nd
 
 
 def demands(layout: Layout, found: Load) -> tuple[np.ndarray, np.ndarray]:
-    """Cores that a replica needs, of those that run as one the first alone, and those that it can get. [C, N] each"""
+    """Cores that a replica needs, for a chain at its first operator alone, and cores that it can get. [C, N] each"""
     if found.cells is not None:
         return found.cells.busy_cn, found.cells.speed_cn
     busy_on = found.used_on * found.speed_on

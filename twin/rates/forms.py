@@ -1,4 +1,4 @@
-"""What compute and consolidate cost as one component or as two, with panes or a state for each window.
+"""Costs of compute and consolidate as one component or as two, with panes or with a state for each window.
 
 Enorm, Section 5.1.1, compares two forms: split with panes, and combined with a state for each window. But its own job
 of Section 7 is combined with panes. Split or combined, and panes or states, are two questions, so there are four forms.
@@ -26,7 +26,8 @@ Amount = Annotated[float, Field(ge=0, le=10**18)]
 
 
 class WindowForm(StrEnum):
-    """combined: one component. split: the consolidate is in another. panes: one state a pane. windows: one a window."""
+    """Form of a compute and its consolidate. combined: one component. split: the consolidate is another. panes: one
+    state a pane. windows: one a window."""
 
     COMBINED_PANES = "combined, panes"
     SPLIT_PANES = "split, panes"
@@ -40,7 +41,7 @@ class WindowForm(StrEnum):
 
 
 class Period(Spec):
-    """What happens in a period, such as the longest window, to a compute and its consolidate, all instances together.
+    """Work of a compute and its consolidate in a period, such as the longest window, all instances together.
 
     tuples: n. overlap: windows that a tuple is in, W. panes: P. pane_keys: keys in a pane, k. window_keys: keys in the
     state of one window. merged_keys: M, merged to complete windows from panes. result_keys: R, in all complete windows.
@@ -65,8 +66,9 @@ class Period(Spec):
 
 
 class UnitCosts(Spec):
-    """execute_s: CPU of the user's logic a tuple, E. ship_s: to serialise, send and deserialise a key of a result.
-    merge_s: to merge one. pause_s: L, for which the tuples of a key group wait while its state moves."""
+    """Unit costs in CPU seconds. execute_s: of the user's logic for a tuple, E. ship_s: to serialise, send and
+    deserialise a key of a result. merge_s: to merge one. pause_s: L, for which the tuples of a key group wait while its
+    state moves."""
 
     execute_s: Amount
     ship_s: Amount
@@ -75,15 +77,15 @@ class UnitCosts(Spec):
 
 
 class Cost(NamedTuple):
-    """Total CPU seconds in a period, and total seconds for which migrations hold tuples up."""
+    """Cost of a form: CPU seconds in a period, and seconds for which migrations make tuples wait."""
 
     cpu_s: float
     paused_s: float
 
 
 def cost(form: WindowForm, period: Period, costs: UnitCosts) -> Cost:
-    """Combined, the state of a key group moves with it, while its tuples wait. Split, it stays, and there is one more
-    partial result to send and merge."""
+    """Cost of a form. Combined, the state of a key group moves with it, while its tuples wait. Split, it stays, and
+    there is one more partial result to send and merge."""
     match form:
         case WindowForm.COMBINED_PANES | WindowForm.SPLIT_PANES:
             once_s = period.tuples * costs.execute_s + period.merged_keys * costs.merge_s
@@ -105,7 +107,7 @@ def cost(form: WindowForm, period: Period, costs: UnitCosts) -> Cost:
 def period_of(
     windows: Sequence[EventWindow], panes: Panes, tuples_per_s: float, keys: float, groups: int, migrations: float = 0.0
 ) -> Period:
-    """What happens in as long as the longest window, if keys come at random. windows: at least one.
+    """Period as long as the longest window, if keys come at random. windows: at least one.
 
     migrations: of key groups, in that time. Merged keys are those of the cheapest formations (Section 6.1).
     """
@@ -130,12 +132,12 @@ def period_of(
 
 
 def panes_long(window: EventWindow, panes: Panes) -> Span:
-    """The span of an instance of a window in panes."""
+    """Span of an instance of a window in panes."""
     return Span(0, window.length_us // panes.length_us)
 
 
 def period_of_job(job: Job, name: str, tuples_per_s: float, migrations: float = 0.0) -> Period:
-    """What happens at a compute in as long as the longest window, at that rate. migrations: of key groups in it."""
+    """Period of a compute as long as its longest window, at that rate. migrations: of key groups in it."""
     operator = job.query.operator(name)
     windows, panes = merged_windows(job.query, name), partial_panes(job.query, name)
     keys, groups = getattr(operator, "keys", 1), getattr(operator, "key_groups", 1)
@@ -151,13 +153,13 @@ def executed_s(job: Job, operator: AnyOperator) -> float:
 
 
 def overlap(windows: Sequence[EventWindow]) -> float:
-    """How many of the windows a tuple belongs to, on average."""
+    """Mean number of instances of the windows that a tuple belongs to."""
     return sum(window.length_us / window.every_us for window in windows)
 
 
 def unit_costs(job: Job, name: str, period: Period) -> UnitCosts:
-    """Of a compute's logic; of sending a result to another host and merging it there; and how long a key group of one
-    component would pause, for its state to cross the slowest network card."""
+    """Unit costs of a compute's logic; of sending a result to another host and merging it there; and of the pause of a
+    key group of one component, in which its state crosses the slowest network card."""
     engine, operator = job.engine, job.query.operator(name)
     byte_s = (engine.serialise_ns_per_byte + engine.deserialise_ns_per_byte) * 1e-9
     behind = [job.component(stream.consumer) for stream in job.query.outputs(name)]

@@ -1,7 +1,7 @@
-"""Where the replicas of every operator sit under N plans at once, as arrays.
+"""Layout: the places of the replicas of every operator under N plans at once, as arrays.
 
-The last axis of every array is the plan, so that a row is contiguous. Letters at the end of a name are its axes:
-o operators in data-flow order, s streams by the names of their ends, h hosts, l sockets (all hosts' in a row), n plans,
+The last axis of every array is the plan, so that a row is contiguous. Letters at the end of a name are its axes: o
+operators in data-flow order, s streams by the names of their ends, h hosts, l sockets (all hosts' in a row), n plans,
 and c *cells*: replicas of an operator on one socket that get the same. An operator has as many cells as it uses sockets
 under any of the plans, one after the other, or twice as many (see `Layout`); cells that a plan does not need hold no
 replicas.
@@ -25,18 +25,18 @@ from twin.rates.sockets import SocketLayout
 
 
 class Layout:
-    """The cells of N plans and what follows from them alone. Build it by `of_plans` or `of_counts`.
+    """Cells of N plans and what follows from them alone. Build it by `of_plans` or `of_counts`.
 
     An operator whose subtasks get unequal shares of its input has two cells on each socket, one after the other: of the
-    busiest subtasks there, and of the others, which are taken as alike. Where only a run's seed knows which subtasks
-    are the busiest, they are anywhere with a chance: of one that is, each socket's first cell holds a part.
+    busiest subtasks there, and of the others, which are taken as alike. If only a run's seed decides which subtasks are
+    the busiest, these are on any socket with some probability, and each socket's first cell holds its part of them.
     """
 
     def __init__(
         self, job: JobArrays, seats: Sequence[Seats], owners_n: Mapping[int, Mapping[str, tuple[int, ...]]]
     ) -> None:
-        """seats: by operator. owners_n: by plan and operator, the subtask of each key group, unless they are in
-        contiguous ranges."""
+        """Makes the cells. seats: by operator. owners_n: by plan and operator, the subtask of each key group, unless
+        they are in contiguous ranges."""
         self.job = job
         self.size = len(seats[0].code_n)
         uneven = uneven_shares(job, seats, owners_n)
@@ -51,14 +51,14 @@ class Layout:
             np.ascontiguousarray(np.concatenate(each)) for each in zip(*groups, strict=True)
         )
         self.pair_c = _pair_indices(sizes, uneven) if uneven else None
-        """Of every cell, that of the busiest subtask on its socket and that of the others there: itself, of operators
-        all of whose subtasks are alike; None if all operators are so. [C] each"""
+        """Cell of the busiest subtasks on each cell's socket, and cell of the others there: the cell itself for
+        operators whose subtasks are alike; None if those of all operators are. [C] each"""
         self.fusing: Fusing | None = None
         self._place()
 
     @classmethod
     def of_plans(cls, job: JobArrays, plans: Sequence[ExecutionPlan]) -> Layout:
-        """Raises KeyError if a plan does not fit the deployment."""
+        """Layout of plans. Raises KeyError if a plan does not fit the deployment."""
         owners_n = {number: plan.key_groups for number, plan in enumerate(plans) if plan.key_groups}
         layout = cls(job, [Seats.of_plans(job, o, plans) for o in range(len(job.names))], owners_n)
         layout.fusing = chaining.of_plans(job, plans)
@@ -66,14 +66,14 @@ class Layout:
 
     @classmethod
     def of_counts(cls, job: JobArrays, counts_pol: np.ndarray) -> Layout:
-        """The layout of plans from numbers of replicas by plan, operator in data-flow order, and socket [P, O, L];
-        an operator's subtasks are in the order of sockets."""
+        """Layout of plans from numbers of replicas by plan, operator in data-flow order, and socket [P, O, L]; an
+        operator's subtasks are in the order of sockets."""
         layout = cls(job, [Seats.of_counts(job, o, counts_pol[:, o]) for o in range(len(job.names))], {})
         layout.fusing = chaining.of_counts(job, counts_pol)
         return layout
 
     def select(self, rows: np.ndarray) -> Layout:
-        """The same for some of the plans (a boolean mask [N])."""
+        """Layout of some of the plans (a boolean mask [N])."""
         part = object.__new__(Layout)
         part.job, part.single, part.first_c, part.operator_c = self.job, self.single, self.first_c, self.operator_c
         part.pair_c, part.size = self.pair_c, int(rows.sum())
@@ -94,40 +94,41 @@ class Layout:
 
     @cached_property
     def skew_cn(self) -> np.ndarray | float:
-        """What comes to a subtask of a cell, over the mean of all subtasks of its operator. [C, N]"""
+        """Input of a subtask of a cell, over the mean of all subtasks of its operator. [C, N]"""
         if self.pair_c is None:
             return 1.0
         return np.where(self.here_cn, self.share_cn / np.maximum(self.evenly_cn, 1e-300), 1.0)
 
     @cached_property
     def evenly_cn(self) -> np.ndarray:
-        """A cell's share of its operator's subtasks, and of its state: key groups are dealt by number. [C, N]"""
+        """Share of a cell in its operator's subtasks, and in its state, as key groups are dealt by number. [C, N]"""
         return np.asarray(self.count_cn / self.replicas_on[self.operator_c])
 
     @cached_property
     def busiest_on(self) -> np.ndarray:
-        """What comes to an operator's busiest subtask, over the mean of all. [O, N]"""
+        """Input of an operator's busiest subtask, over the mean of all. [O, N]"""
         if self.pair_c is None:
             return np.ones_like(self.replicas_on)
         return self.worst(np.asarray(self.skew_cn))
 
     @cached_property
     def self_parts(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Where a subtask of a cell is in the sums over its socket, as cells [C] and the part of it that is in each
-        [C, N]: in its own, but for subtasks that are the busiest with a chance."""
+        """Parts of a subtask of a cell in the sums over its socket, as cells [C] and its part in each [C, N]: all in
+        its own cell, but for subtasks that are the busiest with some probability."""
         if self.pair_c is None:
             return [(np.arange(len(self.count_cn)), np.ones(self.count_cn.shape))]
         return list(zip(self.pair_c, (self.busiest_cn, 1.0 - self.busiest_cn), strict=True))
 
     def of_operators(self, each_cn: np.ndarray) -> np.ndarray:
-        """For every cell, the sum over its operator's cells on its socket. [C, N]"""
+        """Sum over the cells of the same operator on the same socket, for every cell. [C, N]"""
         if self.pair_c is None:
             return each_cn
         busiest_c, others_c = self.pair_c
         return np.asarray(each_cn[busiest_c] + each_cn[others_c] * (busiest_c < others_c)[:, None])
 
     def own_part(self, each_cn: np.ndarray) -> np.ndarray:
-        """What a subtask of a cell adds to the sum over all subtasks on its socket, each of which has `each_cn`."""
+        """Part of one subtask of a cell in the sum over all subtasks on its socket, each of which has `each_cn`. [C,
+        N]"""
         if self.pair_c is None:
             return each_cn
         return np.asarray(sum(part_cn * each_cn[cell_c] for cell_c, part_cn in self.self_parts))
@@ -143,11 +144,11 @@ class Layout:
         return each_cn if self.single else np.maximum.reduceat(each_cn, self.first_c, axis=0)
 
     def mean(self, each_cn: np.ndarray) -> np.ndarray:
-        """Mean over what comes to an operator, of what is the same in a cell. [O, N]"""
+        """Mean of a value by cell over an operator's input. [O, N]"""
         return self.over_cells(each_cn * self.share_cn)
 
     def on_sockets(self, each_cn: np.ndarray) -> np.ndarray:
-        """For every cell, the sum over all cells on its socket. [C, N]"""
+        """Sum over all cells on the same socket, for every cell. [C, N]"""
         total = np.bincount(self._at_socket, each_cn.ravel(), len(self.job.places.capacity_l) * self.size)
         return total[self._at_socket].reshape(self.socket_cn.shape)
 
@@ -157,19 +158,19 @@ class Layout:
         return np.bincount(self._at_host, each_cn.ravel(), hosts * self.size).reshape(hosts, self.size)
 
     def of_hosts(self, each_hn: np.ndarray) -> np.ndarray:
-        """For every cell, what is true of its host. [C, N]"""
+        """Value of its host, for every cell. [C, N]"""
         return each_hn.ravel()[self._at_host].reshape(self.host_cn.shape)
 
     # streams ---------------------------------------------------------------------------------------------------------
 
     def cells(self, operator: int) -> slice:
-        """The cells of an operator."""
+        """Cells of an operator."""
         last = operator + 1 == len(self.first_c)
         return slice(self.first_c[operator], len(self.operator_c) if last else self.first_c[operator + 1])
 
     @cached_property
     def leaving(self) -> list[np.ndarray]:
-        """The share of a stream's tuples that leave the host, by stream and cell of its producer."""
+        """Share of a stream's tuples that leave the host, by stream and cell of its producer. [S] of [cells, N]"""
         found = []
         for start, end, how in zip(self.job.producer_s, self.job.consumer_s, self.job.hows, strict=True):
             out, into = self.cells(start), self.cells(end)
@@ -188,8 +189,8 @@ class Layout:
 
     @cached_property
     def counted(self) -> dict[str, np.ndarray]:
-        """Replicas of operators through which more or less flows where they are several (`JobArrays.replicas_count`),
-        if they are under any plan. By name, [N]"""
+        """Numbers of replicas of the operators whose flow depends on them (`JobArrays.replicas_count`), if there are
+        several under any plan. By name, [N]"""
         found = {self.job.names[o]: self.replicas_on[o] for o in self.job.replicas_count}
         return {name: replicas for name, replicas in found.items() if (replicas > 1.0).any()}
 
@@ -211,7 +212,8 @@ class Layout:
 
     @cached_property
     def copies_sn(self) -> np.ndarray:
-        """How many consumer replicas get each tuple of a stream: 1, or all of them for a broadcast. [S, 1 or N]"""
+        """Number of consumer replicas that get each tuple of a stream: 1, or all of them for a broadcast. [S, 1 or
+        N]"""
         if not any(self.job.dealing.broadcast_s):
             return np.ones((len(self.job.streams), 1))
         several = np.array(self.job.dealing.broadcast_s)[:, None]
@@ -219,8 +221,8 @@ class Layout:
 
     @cached_property
     def room_sn(self) -> np.ndarray:
-        """Tuples that the channels of a stream into one replica of its consumer hold if all channels are full, none
-        within a task. [S, N], or [S, 1] where the plan does not matter."""
+        """Tuples that the channels of a stream into one replica of its consumer hold if all channels are full; 0 within
+        a chain. [S, N], or [S, 1] where the plan does not matter."""
         job, engine = self.job, self.job.deployment.engine
         if engine.network_memory is None:
             found = np.full((len(job.streams), 1), float(engine.channel_tuples or 1))
@@ -232,7 +234,7 @@ class Layout:
 
     @cached_property
     def window_sn(self) -> np.ndarray:
-        """Tuples of a stream that may be on the network to one replica of its consumer."""
+        """Most tuples of a stream on the network to one replica of its consumer. [S, N], or [S, 1] as `room_sn`"""
         memory = self.job.deployment.engine.network_memory
         if memory is None:
             return self.room_sn
@@ -250,13 +252,13 @@ class Layout:
 
     @cached_property
     def _senders_sn(self) -> np.ndarray:
-        """Replicas that send to one of the consumer, or to the queue that its replicas share. [S, N]"""
+        """Replicas that send to one replica of the consumer, or to the queue that its replicas share. [S, N]"""
         receivers_sn = self.replicas_on[self.job.consumer_s].copy()
         receivers_sn[[self.job.dealing.shared_o[o] for o in self.job.consumer_s]] = 1.0
         return np.asarray(self.replicas_on[self.job.producer_s] * self._channels_sn / receivers_sn)
 
     def ways(self, s: int) -> np.ndarray | float:
-        """Replicas of its consumer among which what a producer replica sends on a stream is dealt. [N]"""
+        """Number of consumer replicas to which a producer replica's output on a stream is dealt. [N]"""
         producer, consumer = self.job.producer_s[s], self.job.consumer_s[s]
         if self.job.hows[s].near:
             near_hn = self.at_hosts(consumer)
@@ -265,7 +267,7 @@ class Layout:
         return 1.0 if self.job.dealing.to_one_s[s] else self.replicas_on[consumer]
 
     def carried_sn(self, out_on: np.ndarray) -> np.ndarray:
-        """What all streams carry, of what operators pass on, copies of broadcasts included. [S, 1 or N]"""
+        """Tuples a second on all streams, from what operators emit, with the copies of broadcasts. [S, 1 or N]"""
         sent_sn = self.job.sent_sn(out_on)
         return sent_sn * self.copies_sn if any(self.job.dealing.broadcast_s) else sent_sn
 
@@ -277,12 +279,12 @@ class Layout:
 
     @cached_property
     def links(self) -> LinkLayout | None:
-        """The network's links, if the cluster has any."""
+        """Links of the network; None if the cluster has none."""
         return LinkLayout(self) if self.job.deployment.cluster.links else None
 
     @cached_property
     def sockets(self) -> SocketLayout | None:
-        """Distances, bandwidths and clocks of sockets, if a host has any."""
+        """Distances, bandwidths and clocks of sockets; None if no host has any."""
         return None if self.job.places.alike else SocketLayout(self)
 
     def at_hosts(self, operator: int) -> np.ndarray:
@@ -305,7 +307,7 @@ class Layout:
 
 
 def _pair_indices(sizes: Sequence[int], uneven: Collection[int]) -> tuple[np.ndarray, np.ndarray]:
-    """`Layout.pair_c`. sizes: cells by operator."""
+    """Indices for `Layout.pair_c`. sizes: number of cells by operator."""
     place_c = np.concatenate([np.arange(size) for size in sizes])
     paired_c = np.repeat([o in uneven for o in range(len(sizes))], sizes)
     busiest_c = np.arange(len(place_c)) - np.where(paired_c, place_c % 2, 0)

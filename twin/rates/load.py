@@ -1,4 +1,4 @@
-"""How loaded every operator, socket, network card and channel is under N plans at once, at given source rates.
+"""Loads of every operator, socket, network card and channel under N plans at once, at given source rates.
 
 Demands are in reference cores (CPU seconds a second); a pressure above 1 means that the operator cannot keep up. The
 demands of replicas differ where their sockets or their shares of the input do; the most loaded one decides. Axes are
@@ -26,14 +26,14 @@ from twin.rates.sockets import MEGA, Cells
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """The state of N plans at some source rates. The first six are those of `twin.flow.Flow`, [O, N].
+    """State of N plans at some source rates. The first six are those of `twin.flow.Flow`, [O, N].
 
-    service_on: CPU time of an input tuple, window evaluations apart. line_s_on, line_scv_on: the same of all operators
-    that run as one, from this one on, and its squared coefficient of variation. busy_on: demand of one replica, in
-    cores. used_on: demand of the mean replica over the cores that the slowest gets. speed_on: cores that a replica can
-    get beside the others there. cpu_on: utilisation of what an operator computes on, or of what it asks outside;
-    nic_sn: of the network cards and links that a stream crosses; credits_sn: of a channel's credits by tuples in
-    flight. cpu_hn, nic_hn: utilisation of a host's cores and of its network card. cells: the same by cell, where these
+    service_on: CPU time of an input tuple, without window evaluations. line_s_on, line_scv_on: CPU time of all chained
+    operators from this one on, and its squared coefficient of variation. busy_on: demand of one replica, in cores.
+    used_on: demand of the mean replica over the cores that the slowest gets. speed_on: cores that a replica can get
+    beside the others there. cpu_on: utilisation of the cores that an operator uses, or of the system outside that it
+    calls; nic_sn: of the network cards and links that a stream crosses; credits_sn: of a channel's credits by tuples in
+    flight. cpu_hn, nic_hn: utilisation of a host's cores and of its network card. cells: loads by cell, where these
     differ.
     """
 
@@ -62,14 +62,14 @@ class Load:
         return np.maximum(self.nic_sn, self.credits_sn)
 
     def pressure(self, job: JobArrays) -> np.ndarray:
-        """The highest utilisation among what an operator depends on: its CPU and its output streams. [O, N]"""
+        """Highest utilisation among what an operator depends on: its CPU and its output streams. [O, N]"""
         worst_on, stream_sn = self.cpu_on.copy(), self.stream_sn
         for s, producer in enumerate(job.producer_s):
             np.maximum(worst_on[producer], stream_sn[s], out=worst_on[producer])
         return worst_on
 
     def with_part(self, rows: np.ndarray, part: Load) -> Load:
-        """The same with the plans in `rows` (a mask [N]) as in another one, which has these alone."""
+        """Load in which the plans in `rows` (a mask [N]) are replaced by those of `part`, which has these alone."""
         names = [field.name for field in fields(Load) if field.name != "cells"]
         columns: dict[str, Any] = {name: _with_part(getattr(self, name), rows, getattr(part, name)) for name in names}
         if self.cells is not None and part.cells is not None:
@@ -85,8 +85,8 @@ def _with_part(mine: np.ndarray, rows: np.ndarray, part: np.ndarray) -> np.ndarr
 
 
 def offered_flow(job: JobArrays, counted: Mapping[str, np.ndarray] | None = None) -> dict[str, Flow]:
-    """What flows if every source keeps up; arrays of one entry, as it is the same under all plans, but for `counted`:
-    see `Layout.counted`."""
+    """Flow if every source keeps up; arrays of one entry, as it is the same under all plans, unless `counted` (see
+    `Layout.counted`) makes it differ."""
     size = max((len(each) for each in (counted or {}).values()), default=1)
     return flow_at(job, {name: np.full(size, rate) for name, rate in job.offered_per_s.items()}, counted=counted)
 
@@ -97,14 +97,13 @@ def flow_at(
     stalls_s: Mapping[str, np.ndarray] | None = None,
     counted: Mapping[str, np.ndarray] | None = None,
 ) -> dict[str, Flow]:
-    """What flows at given rates of the sources. stalls_s, counted: see `twin.flow.Channels`, of which the last
-    are the replicas."""
+    """Flow at given rates of the sources. stalls_s: as in `twin.flow.Channels`; counted: its `replicas`."""
     channels = job.channels._replace(stalls_s=stalls_s or {}, replicas=counted or {})
     return flows(job.deployment.query, rates, True, channels)
 
 
 def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> Load:
-    """Adds up what a flow asks of every resource. flow: arrays of N entries, or of one for all plans.
+    """Adds up the demand of a flow on every resource. flow: arrays of N entries, or of one for all plans.
 
     slowdown_on: factor on an operator's CPU work by memory pressure. [O, N]
     """
@@ -184,7 +183,7 @@ def most_used(layout: Layout, found: Load) -> np.ndarray:
     if found.cells is None:
         return np.asarray(np.minimum(found.busy_on / found.speed_on, 1.0))
     most_on = layout.worst(np.where(layout.here_cn, found.cells.busy_cn / found.cells.speed_cn, 0.0))
-    if layout.fusing is not None:  # of what the task works, the part of each operator in it
+    if layout.fusing is not None:  # each operator's part in the work of its task
         task_on = layout.fusing.spread(layout.fusing.gathered(found.busy_on))
         most_on = layout.fusing.spread(most_on) * found.busy_on / np.maximum(task_on, 1e-300)
     return np.asarray(np.minimum(most_on, 1.0))
@@ -194,7 +193,7 @@ FLOW_FIELDS = ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "groups_
 
 
 def stacked(job: JobArrays, flow: Mapping[str, Flow]) -> list[np.ndarray]:
-    """What flows through operators, by FLOW_FIELDS. [O, 1 or N] each"""
+    """Flow through operators, by FLOW_FIELDS. [O, 1 or N] each"""
     return [np.stack([getattr(flow[name], field) for name in job.names]) for field in FLOW_FIELDS]
 
 
@@ -212,7 +211,7 @@ def held_bytes_on(job: JobArrays, in_on: np.ndarray, window_on: np.ndarray, sent
 
 
 def windows_on(layout: Layout, window_on: np.ndarray) -> np.ndarray:
-    """Tuples in the windows of all replicas, of those in one. [O, 1 or N]"""
+    """Tuples in the windows of all replicas, from those in one window. [O, 1 or N]"""
     slides = list(layout.job.windows.slides)
     if not any(layout.job.names[o] in layout.counted for o in slides):
         return window_on
@@ -222,7 +221,8 @@ def windows_on(layout: Layout, window_on: np.ndarray) -> np.ndarray:
 
 
 def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The slow-down by garbage collection [O, N]; used share of RAM [H, N], 0 of unused hosts; which plans crash [N].
+    """Slow-down by garbage collection [O, N]; used share of RAM [H, N], 0 of unused hosts; and whether a plan crashes
+    [N].
 
     A host holds the engine, the windows' contents and the state of key groups.
     """

@@ -1,7 +1,7 @@
-"""How loaded cards and links of the network are under N plans at once, and how long tuples take over them.
+"""Loads of the network's cards and links under N plans at once, and the time that tuples take over them.
 
 A route is a row of hops: the card of the host where it begins, then its links, if the cluster has any. Each is an M/G/1
-queue of deterministic services, of all that crosses it; waits in a row add up.
+queue with the tuples of all streams that cross it, whose services are their transmissions; waits in a row add up.
 
 Letters at the end of a name are its axes: s streams, n plans, p pairs of hosts, k hops.
 """
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from twin.rates.load import Load
 
 Of = Callable[[int, np.ndarray], np.ndarray]
-"""Sum over a stream's pairs of hosts, by their shares of its tuples, of what is true of each [P, X]: [N, X]."""
+"""Function that sums a value of pairs of hosts [P, X] over a stream's pairs, by their shares of its tuples: [N, X]."""
 
 
 class Hops:
-    """The cards of a cluster's hosts, and its links: the k axis. Where there are no links, a card leads to any host."""
+    """Hops of a cluster, the k axis: the cards of its hosts, and its links. Without links, a card leads to any host."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -36,10 +36,10 @@ class Hops:
         self._number = {ends: len(cards) + index for index, (ends, _) in enumerate(links)}
         each = np.array([*cards, *((link.bandwidth_mbps, link.latency_ms) for _, link in links)])
         self.slow_k, self.latency_k = 8.0 / MEGA / each[:, 0], each[:, 1] * 1e-3
-        """Seconds a byte, and seconds."""
+        """Transmission in seconds a byte, and latency in seconds, of each hop. [K] each"""
 
     def route(self, start: int, end: int) -> list[int]:
-        """The hops from one host to another, in order; empty if there is no route."""
+        """Hops from one host to another, in order; empty if there is no route."""
         if start == end:
             return []
         if not self.cluster.links:
@@ -49,7 +49,7 @@ class Hops:
 
 
 class LinkLayout:
-    """Which part of each stream crosses which hops."""
+    """Links of the network under N plans: the part of each stream that crosses each hop."""
 
     def __init__(self, layout: Layout) -> None:
         job = layout.job
@@ -69,15 +69,16 @@ class LinkLayout:
         """Mean time that a tuple of a stream takes on the card and all links of its route. [S, N]"""
 
     def used_nk(self, bytes_sn: np.ndarray) -> np.ndarray:
-        """Utilisation of all hops. bytes_sn: a second. [N, K]"""
+        """Utilisation of all hops. bytes_sn: bytes a second. [N, K]"""
         return np.einsum("sn,snk->nk", bytes_sn, self._slow_snk)
 
     def utilisation_sn(self, bytes_sn: np.ndarray) -> np.ndarray:
-        """The highest utilisation, by all streams, among the hops that a stream crosses. bytes_sn: a second. [S, N]"""
+        """Highest utilisation, by all streams, among the hops that a stream crosses. bytes_sn: bytes a second. [S,
+        N]"""
         return np.where(self._share_snk > 0, self.used_nk(bytes_sn), 0.0).max(axis=2, initial=0.0)
 
     def waits_sn(self, sent_sn: np.ndarray) -> np.ndarray:
-        """Mean time for which a stream's tuples wait at all hops. sent_sn: tuples a second. [S, N]"""
+        """Mean time for which a stream's tuples wait at all hops, in seconds. sent_sn: tuples a second. [S, N]"""
         used_nk, squares_nk = np.zeros((2, *self._slow_snk.shape[1:]))
         for s, sent_n in enumerate(sent_sn * self.bytes_s[:, None]):
             used_nk += sent_n[:, None] * self._slow_snk[s]
@@ -96,7 +97,8 @@ def _of_hosts(layout: Layout) -> tuple[list[tuple[int, int]], Of]:
 
 
 def _of_shares(layout: Layout) -> tuple[list[tuple[int, int]], Of]:
-    """The same where replicas of an operator may be on several hosts; what is fused leaves none."""
+    """Pairs of hosts that streams connect, where an operator's replicas may be on several hosts; chained streams
+    connect none."""
     job = layout.job
     shares_onh = [layout.taken_nh(o) for o in range(len(job.names))]
     used = np.flatnonzero(np.any([(share > 0).any(axis=0) for share in shares_onh], axis=0)).tolist()
@@ -115,7 +117,7 @@ def _of_shares(layout: Layout) -> tuple[list[tuple[int, int]], Of]:
 
 
 def used_cards(layout: Layout, sent_sn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The highest utilisation among the cards and links that a stream crosses [S, N]; of all cards [H, N]."""
+    """Highest utilisation among the cards and links that a stream crosses [S, N]; utilisation of all cards [H, N]."""
     job = layout.job
     bytes_sn = sent_sn * job.costs.bytes_s[:, None] + np.zeros(layout.size)
     leaving_cn = np.zeros(layout.count_cn.shape)
@@ -140,7 +142,7 @@ def used_hops(layout: Layout, found: Load) -> np.ndarray:
 
 
 def links_s(layout: Layout, found: Load) -> np.ndarray:
-    """Latency, transmission and the wait for the network card and the links. [S, N]"""
+    """Latency, transmission and wait for the network card and the links, in seconds. [S, N]"""
     sent_sn = layout.carried_sn(found.out_on)
     if layout.links is not None:
         send_sn, waits_sn = layout.links.send_sn, layout.links.waits_sn(sent_sn)

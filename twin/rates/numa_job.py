@@ -1,4 +1,4 @@
-"""What all plans of a job have in common for `twin.rates.numa_rates`: rates, times, sizes, distances, capacities.
+"""Values of a job that all its plans share in `twin.rates.numa_rates`: rates, times, sizes, distances, capacities.
 
 Letters at the end of a name are its axes: o operators in data-flow order, s streams by the names of their ends, l
 sockets of all hosts in a row (i of the producer, j of the consumer), h hosts.
@@ -19,17 +19,17 @@ from twin.rates.load import flow_at, offered_flow, scanned_on
 from twin.rates.placements import CountedPlans
 
 Fetch = Literal["relative", "never", "always"]
-"""What a tuple from another socket costs: by distance; nothing; or always the most, even from the same socket."""
+"""Cost of a tuple from another socket: by distance; nothing; or always the most, even from the same socket."""
 LESS = 0.4321
 """Factor on the offered rates at which flows are compared, to see whether they are linear."""
 
 
 class NumaJob:
-    """Times are in reference-core seconds, rates those of the offered load.
+    """Job for the model of sockets. Times are in reference-core seconds, rates those of the offered load.
 
-    fetch: see `Fetch`; other than "relative" it is BriskStream's RLAS_fix(U) or RLAS_fix(L). as_if_even: streams that
-    do not deal their tuples evenly count as if they did, for whoever judges plans by something else in the end. Raises
-    BadInput if there is one otherwise, or an operator costs nothing or waits for a system outside.
+    fetch: see `Fetch`; other than "relative" it is BriskStream's RLAS_fix(U) or RLAS_fix(L). as_if_even: whether
+    streams that are not dealt evenly count as if they were, for callers that judge plans by something else in the end.
+    Raises BadInput if there is one otherwise, or an operator costs nothing or waits for a system outside.
     """
 
     def __init__(self, what: Deployment | Job, fetch: Fetch = "relative", *, as_if_even: bool = False) -> None:
@@ -72,18 +72,18 @@ class NumaJob:
         rates = self.in_o[:, None], arrays.sent_sn(out_o[:, None])
         evaluated_o = scanned_on(arrays, *(each_o[:, None] for each_o in (fires_o, window_o, out_o)))[:, 0]
         self.time_o = arrays.costs.service.mean(*rates)[:, 0] + evaluated_o / known_o
-        """Te."""
+        """Execution of an input tuple, Te."""
         self.gain_o = out_o / known_o
-        """Results for an input tuple."""
+        """Results per input tuple."""
         self.rate_s = out_o[self.producer_s] * arrays.share_s
         self.share_s = self.rate_s / known_o[self.consumer_s]
-        """A stream's tuples among the input tuples of its consumer."""
+        """Share of a stream's tuples among the input tuples of its consumer."""
         self.sent_s = self.rate_s / known_o[self.producer_s]
         """Tuples of a stream for each input tuple of its producer."""
         self.bytes_s = arrays.costs.bytes_s
         self.memory_o = arrays.costs.memory.mean(*rates)[:, 0]
         self.results_per_s = float(self.in_o[self.sinks].sum())
-        """Into all sinks."""
+        """Tuples a second into all sinks."""
         for name, time_s in zip(self.operators, self.time_o, strict=True):
             if time_s <= 0.0:
                 raise BadInput(
@@ -95,7 +95,7 @@ class NumaJob:
         self._distances(arrays, fetch)
 
     def _by_source(self, arrays: JobArrays) -> None:
-        """What each source's tuples make flow, if the others send nothing."""
+        """Computes the flow and the work of each source's tuples, if the others send nothing."""
         offered_a = np.array([arrays.offered_per_s[self.operators[o]] for o in self.sources])
         in_oa, out_oa = self._flowing(arrays, np.diag(offered_a))
         less = self._flowing(arrays, (LESS * offered_a)[:, None])[0][:, 0]
@@ -104,11 +104,11 @@ class NumaJob:
         self.offered_a, self.results_a = offered_a, in_oa[self.sinks].sum(axis=0)
         self.rate_sa = arrays.sent_sn(out_oa)
         self.work_oa = arrays.costs.service.total(in_oa, self.rate_sa)
-        """Reference cores, with nothing fetched."""
+        """Reference cores for the tuples of each source, with nothing fetched."""
         self.memory_oa = arrays.costs.memory.total(in_oa, self.rate_sa)
 
     def _flowing(self, arrays: JobArrays, rates_an: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Into and out of operators at rates of the sources. [o, n] each"""
+        """Tuples a second into and out of operators, at rates of the sources. [o, n] each"""
         names = [self.operators[o] for o in self.sources]
         flow = flow_at(arrays, dict(zip(names, rates_an, strict=True)))
         shape = rates_an.shape[1:]
@@ -121,11 +121,11 @@ class NumaJob:
         self.host_l = arrays.places.host_l
         self.capacity_l = arrays.places.capacity_l
         self.speed_l = arrays.places.core_l
-        """Reference cores that one replica can use."""
+        """Reference cores that one replica can use on each socket."""
         self.cores_l = np.maximum(1, np.round(self.capacity_l / arrays.places.speed_l).astype(int))
         own_l = np.arange(len(self.locations))
         self.memory_l = arrays.places.limit_lk[own_l, own_l - arrays.places.first_l]
-        """Bytes a second of its own memory."""
+        """Bandwidth of each socket's own memory, in bytes a second."""
         self.card_h = arrays.places.bandwidth_h
         self.apart_ij = self.host_l[:, None] != self.host_l[None, :]
         self.between_hosts = bool(self.apart_ij.any())
@@ -141,9 +141,9 @@ class NumaJob:
         self.has_channels = bool(np.isfinite(self.channel_ij).any())
         away_sij = self.bytes_s[:, None, None] * self.apart_ij * 1e-9
         self.fetch_sij = arrays.costs.lines_s[:, None, None] * line_ij + engine.deserialise_ns_per_byte * away_sij
-        """What a tuple costs its consumer, by the sockets of both."""
+        """Time that a tuple costs its consumer, by the sockets of producer and consumer."""
         self.send_sij = engine.serialise_ns_per_byte * away_sij
-        """The same of its producer."""
+        """Time that a tuple costs its producer, by the sockets of producer and consumer."""
         if fetch == "never":
             self.fetch_sij, self.send_sij = np.zeros_like(self.fetch_sij), np.zeros_like(self.send_sij)
         elif fetch == "always":
@@ -160,5 +160,5 @@ class NumaJob:
         return counts_ol
 
     def plan_of(self, counts_ol: np.ndarray) -> ExecutionPlan:
-        """The job's plan with these replicas; those of an operator in the order of the sockets."""
+        """Plan of the job with these replicas; those of an operator are in the order of the sockets."""
         return CountedPlans(self.deployment, counts_ol[None])[0]

@@ -25,7 +25,8 @@ from twin.rates.numa_job import NumaJob
 
 @dataclass(frozen=True, slots=True)
 class Sustained:
-    """How much of the offered load N plans can bear, and what stops them. Above 1: all of it, with room to spare.
+    """Sustained load of N plans, as a multiple of the offered load, and its limits. Above 1: all of it, with room to
+    spare.
 
     load_n: the least of the limits, which are multiples of the offered load, inf where a resource is not used:
     replica_no of the slowest replica of an operator, cpu_nl and memory_nl of a socket, channel_nij from a socket's
@@ -46,10 +47,10 @@ class Sustained:
 
 @dataclass(frozen=True, slots=True)
 class FreeRunning:
-    """The paper's estimate for N plans: every producer runs as fast as it can. Tuples a second.
+    """Estimate of the paper for N plans: every producer runs as fast as it can. Tuples a second.
 
-    throughput_n: into all sinks. supplied_no: sent to an operator; taken_no: what its replicas can take of that.
-    Where that is less, the operator is over-supplied: a bottleneck (case 1); else it is under-supplied (case 2).
+    throughput_n: into all sinks. supplied_no: sent to an operator; taken_no: the part of that which its replicas can
+    take. Where that is less, the operator is over-supplied: a bottleneck (case 1); else it is under-supplied (case 2).
     """
 
     throughput_n: np.ndarray
@@ -58,10 +59,10 @@ class FreeRunning:
 
 
 def sustained(job: NumaJob, counts_nol: np.ndarray, unplaced_no: np.ndarray | None = None) -> Sustained:
-    """The sustained load of plans, or, with replicas unplaced, a bound on that of every way to place them.
+    """Sustained load of plans, or, with replicas unplaced, a bound on that of every way to place them.
 
-    What is not placed fetches and sends nothing, and itself takes the least time that any socket allows, given what
-    is placed; only the cores of all sockets together bound it. Placing a replica never raises that bound.
+    A replica that is not placed fetches and sends nothing, and takes the least time that any socket allows, given the
+    placed ones; only the cores of all sockets together bound it. Placing a replica never raises that bound.
     """
     replicas_no = counts_nol.sum(axis=2)
     all_no = np.maximum(replicas_no if unplaced_no is None else replicas_no + unplaced_no, 1)
@@ -85,7 +86,8 @@ def sustained(job: NumaJob, counts_nol: np.ndarray, unplaced_no: np.ndarray | No
 
 
 def times(job: NumaJob, share_nol: np.ndarray) -> np.ndarray:
-    """T of an input tuple [n, o, l]: execution, fetching, and sending to other hosts. share_nol: of the replicas."""
+    """Time T of an input tuple [n, o, l]: execution, fetching, and sending to other hosts. share_nol: of the
+    replicas."""
     time_nol = np.tile(job.time_o[:, None], (len(share_nol), 1, len(job.locations)))
     for s, (producer, consumer) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):
         time_nol[:, consumer] += job.share_s[s] * (share_nol[:, producer] @ job.fetch_sij[s])
@@ -95,7 +97,7 @@ def times(job: NumaJob, share_nol: np.ndarray) -> np.ndarray:
 
 
 def _traffic(job: NumaJob, share_nol: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The loads at which channels between sockets [n, i, j] and network cards [n, h] are full."""
+    """Loads at which channels between sockets [n, i, j] and network cards [n, h] are full."""
     plans, hosts = len(share_nol), len(job.card_h)
     if not (job.between_hosts or job.has_channels):
         return np.full((plans, 1, 1), np.inf), np.full((plans, hosts), np.inf)
@@ -107,7 +109,7 @@ def _traffic(job: NumaJob, share_nol: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def free_running(job: NumaJob, counts_nol: np.ndarray) -> FreeRunning:
-    """What flows if no producer waits for its consumers (Section 3.1, cases 1 and 2)."""
+    """Flow if no producer waits for its consumers (Section 3.1, cases 1 and 2)."""
     replicas_no = np.maximum(counts_nol.sum(axis=2), 1)
     with np.errstate(divide="ignore"):
         able_nol = job.speed_l / times(job, counts_nol / replicas_no[:, :, None])
@@ -122,7 +124,7 @@ def free_running(job: NumaJob, counts_nol: np.ndarray) -> FreeRunning:
 
 
 def binding(job: NumaJob, counts_ol: np.ndarray) -> str:
-    """What stops a plan from bearing more, in words."""
+    """Resource that stops a plan from bearing more, in words."""
     found = sustained(job, counts_ol[None])
     names = [str(location) for location in job.locations]
     limits = {f"a replica of {name}": found.replica_no[0, o] for o, name in enumerate(job.operators)}
@@ -144,7 +146,8 @@ def results_share(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
 
 
 def most_results_per_s(job: NumaJob) -> float:
-    """No plan gives more: all cores together, nothing fetched, and the sources that ask least for a result first."""
+    """Bound on the results a second of any plan: all cores together, nothing fetched, and the sources with the least
+    work for a result first."""
     work_a, left = job.work_oa.sum(axis=0), float(job.capacity_l.sum())
     found = 0.0
     for a in np.argsort(work_a / np.maximum(job.results_a, 1e-300)):
@@ -155,7 +158,7 @@ def most_results_per_s(job: NumaJob) -> float:
 
 
 def source_shares(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
-    """The share of its offered rate that a source keeps, at most 1. [n, a]"""
+    """Share of its offered rate that each source keeps, at most 1. [n, a]"""
     uses_nra = resource_uses(job, counts_nol)
     share_na = np.zeros((len(counts_nol), len(job.sources)))
     grows_na = np.ones(share_na.shape, bool)
@@ -167,7 +170,7 @@ def source_shares(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore"):
             room_nr = np.where(faster_nr > 0.0, np.maximum(left_nr, 0.0) / faster_nr, np.inf)
             most_na = np.where(grows_na, (1.0 - share_na) / pace_a, np.inf)
-        # one step a resource or a source that is done
+        # each step ends when a resource is full or a source has its offered rate
         step_n = np.minimum(room_nr.min(axis=1), most_na.min(axis=1))
         step_n = np.where(np.isfinite(step_n), step_n, 0.0)
         share_na = share_na + growing_na * step_n[:, None]

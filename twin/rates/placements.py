@@ -1,7 +1,7 @@
-"""Many plans of one job as one array: what optimizers enumerate and cost models estimate.
+"""Plans of one job as one array, which optimizers enumerate and cost models estimate.
 
-Building and checking a plan object takes a fifth of a millisecond, more than estimating it; here an object is made
-only of a plan that somebody asks for.
+Building and checking a plan object takes a fifth of a millisecond, more than estimating it; here an object is made only
+of a plan that somebody asks for.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ class Placements(Sequence[ExecutionPlan]):
         )
 
     def take(self, rows: np.ndarray) -> Placements:
-        """The plans of these rows (indices or a boolean mask)."""
+        """Plans of these rows (indices or a boolean mask)."""
         part = object.__new__(Placements)
         part.operators, part.hosts, part.replicas, part.given = self.operators, self.hosts, self.replicas, self.given
         part.hosts_po = self.hosts_po[rows]
         return part
 
     def replica_counts(self, operators: Sequence[str]) -> np.ndarray:
-        """Replicas [plans, operators, hosts], the operators in the order given."""
+        """Numbers of replicas [plans, operators, hosts], the operators in the order given."""
         columns = [self.operators.index(name) for name in operators]
         here_poh = self.hosts_po[:, columns, None] == np.arange(len(self.hosts))
         return here_poh * np.array(self.replicas, np.float32)[columns][:, None]
 
     def socket_counts(self, deployment: Deployment) -> np.ndarray:
-        """Replicas [plans, operators in data-flow order, sockets of all hosts in a row]."""
+        """Numbers of replicas [plans, operators in data-flow order, sockets of all hosts in a row]."""
         sockets = [host.socket_count for host in deployment.cluster.hosts]
         counts = self.replica_counts([operator.name for operator in deployment.query.topological])
         columns = np.cumsum([0, *sockets[:-1]])
@@ -104,12 +104,12 @@ class CountedPlans(Sequence[ExecutionPlan]):
         return still_fused(self._deployment.query, self.given.with_placement(placement))
 
     def socket_counts(self, deployment: Deployment) -> np.ndarray:
-        """Replicas [plans, operators in data-flow order, sockets of all hosts in a row]."""
+        """Numbers of replicas [plans, operators in data-flow order, sockets of all hosts in a row]."""
         return self.counts_pol
 
 
 def distinct_rows(values_nc: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows of small whole numbers >= 0 are different: the first row of each kind, and each row's kind.
+    """Finds the different rows of small whole numbers >= 0: the first row of each kind, and each row's kind.
 
     Returns (first_u, kind_n) with values_nc[first_u][kind_n] == values_nc. Rows are packed into single numbers, which
     sort many times faster than rows.

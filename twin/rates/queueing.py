@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 RHO_MAX = 0.98
-"""Mean waits at higher loads are taken as at this one."""
+"""Highest load of a queue in formulas: mean waits at higher ones are taken as at this one."""
 LEAST = 1e-3
-"""Fewer cores in use than these count as these: powers of less are so small that processors are slow with them."""
+"""Fewest cores in use in formulas: powers of lower numbers are so small that processors are slow with them."""
 USUAL_LOAD = 0.9
-"""At which waits matter."""
+"""Load of a queue at which waits matter."""
 
 
 def erlang_c(servers: int, load: float) -> float:
@@ -42,11 +42,11 @@ def ggc_wait_s(servers: int, load: float, gap_scv: float, service_scv: float, se
 
 
 def shared_wait_s(cores: np.ndarray, busy: np.ndarray) -> np.ndarray:
-    """Time beyond the service on a core, over that service, in M/M/c, and in M/G/c under processor sharing whatever
-    services are like. cores: from 1, whole or not. busy: how many of them are in use on average.
+    """Time beyond the service on a core, over that service, in M/M/c, and in M/G/c under processor sharing for any
+    services. cores: from 1, whole or not. busy: mean number in use.
 
-    By Little's law, the mean of a birth-death chain with births at rate `busy` and deaths at rate min(k, cores), over
-    `busy`, less the service itself.
+    By Little's law, it is the mean of a birth-death chain with births at rate `busy` and deaths at rate min(k, cores),
+    over `busy`, less the service itself.
     """
     cores, busy = np.broadcast_arrays(cores, busy)
     found = np.empty(busy.shape)
@@ -66,24 +66,24 @@ def shared_wait_s(cores: np.ndarray, busy: np.ndarray) -> np.ndarray:
 
 
 ROUNDS, CLOSE = 8, 1e-4
-"""Of finding how often tasks are busy (`cores_beside`), at most: more of them change no answer by a percent; and by how
-much the speed of a busy one may still change."""
+"""Most rounds of finding how often tasks are busy (`cores_beside`), as more change no answer by a percent; and the
+change of a busy task's speed below which they end."""
 NONE = 1e-9
-"""Busy tasks, of which fewer are rounding."""
+"""Number of busy tasks below which it is a rounding error."""
 
 
 def cores_beside(cores: np.ndarray, others: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Cores, at most one, that a task gets on average if it is always busy, beside others with demands of theirs. [K]
+    """Mean cores, at most one, that a task gets if it is always busy, beside others with demands of theirs. [K]
 
-    cores: of the processor [K]. others: cores that each of some tasks alike needs; counts: how many of these there are,
-    with a part of one that is there with a chance [C, K]. At any time J of the others are busy, and each busy task gets
-    min(1, cores / (1 + J)). Others are busy independently of each other, each as often as it needs to be at the mean
-    speed that a busy one has (a mean field), at most always.
+    cores: of the processor [K]. others: cores that each of some equal tasks needs; counts: number of these tasks, with
+    a fraction for one that is there with that probability [C, K]. At any time J of the others are busy, and each busy
+    task gets min(1, cores / (1 + J)). Others are busy independently of each other, each as often as it needs to be at
+    the mean speed that a busy one has (a mean field), at most always.
     """
     whole, part = np.floor(counts), counts % 1.0
     busy = np.arange(np.ceil(counts).sum(axis=0).max(initial=0.0) + 1.0)[:, None]
     speed = np.minimum(1.0, cores / (1.0 + busy))
-    turn = np.exp(2j * np.pi * busy / len(busy))  # at which the characteristic function of J is taken
+    turn = np.exp(2j * np.pi * busy / len(busy))  # points at which the characteristic function of J is taken
     got = np.ones(cores.shape)
     for _ in range(ROUNDS):
         transform = np.ones(speed.shape, complex)
@@ -95,17 +95,17 @@ def cores_beside(cores: np.ndarray, others: np.ndarray, counts: np.ndarray) -> n
         chances = np.maximum(np.fft.fft(transform, axis=0).real / len(busy), 0.0)
         mean, before = (chances * busy).sum(axis=0), got
         got = np.where(mean > NONE, (chances * busy * speed).sum(axis=0) / np.maximum(mean, NONE), 1.0)
-        got = np.where(np.abs(got - before) < CLOSE, before, got)  # each by itself, whatever it is asked together with
+        got = np.where(np.abs(got - before) < CLOSE, before, got)  # other entries of the arrays must make no difference
         if (got == before).all():
             break
     return np.asarray((chances * speed).sum(axis=0))
 
 
 def superposed(scv: np.ndarray, streams: np.ndarray) -> np.ndarray:
-    """Squared variation of the gaps in so many streams together, of each of which it is `scv`.
+    """Squared coefficient of variation of the gaps in several streams together, each of which has `scv`.
 
-    What is superposed becomes Poisson again, the slower the higher the load: Whitt's mean of both (QNA, 1983, eq. 29)
-    at a load of USUAL_LOAD.
+    Superposed streams become Poisson again, the slower the higher the load: Whitt's mean of both (QNA, 1983, eq. 29) at
+    a load of USUAL_LOAD.
     """
     regular = 1.0 / (1.0 + 4.0 * (1.0 - USUAL_LOAD) ** 2 * (streams - 1.0))
     return np.asarray(1.0 - regular * (1.0 - scv))

@@ -1,4 +1,4 @@
-"""On which sockets the subtasks of an operator sit under N plans at once, in cells of subtasks with equal loads.
+"""Seats: the sockets of an operator's subtasks under N plans at once, in cells of subtasks with equal loads.
 
 Letters at the end of a name are its axes, as in `twin.rates.layout`; v is one of the different ways in which an
 operator's subtasks sit, k a cell of the operator.
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from twin.rates.skew import SubtaskShares
 
 EVEN = 1.0 + 1e-9
-"""Times as much, up to which two subtasks count as equally busy: they differ by rounding."""
+"""Factor up to which two subtasks count as equally busy: they differ by rounding."""
 
 
 class Seats(NamedTuple):
-    """The subtasks of an operator that get any tuples. count_vl: how many are on each socket; code_n: which way each
-    plan has; sockets_v: their sockets in the order of subtasks, None if that is the order of sockets."""
+    """Sockets of the subtasks of an operator that get any tuples. count_vl: number on each socket; code_n: the way v of
+    each plan; sockets_v: their sockets in the order of subtasks, None if that is the order of sockets."""
 
     count_vl: np.ndarray
     code_n: np.ndarray
@@ -32,7 +32,7 @@ class Seats(NamedTuple):
 
     @classmethod
     def of_plans(cls, job: JobArrays, o: int, plans: Sequence[ExecutionPlan]) -> Self:
-        """Raises KeyError if a plan does not fit the deployment."""
+        """Seats of an operator under plans. Raises KeyError if a plan does not fit the deployment."""
         placements = [plan.placement[job.names[o]] for plan in plans]
         ways = {placement: v for v, placement in enumerate(dict.fromkeys(placements))}
         column, fed = job.places.column, job.dealing.fed_o[o]
@@ -47,24 +47,24 @@ class Seats(NamedTuple):
 
     @classmethod
     def of_counts(cls, job: JobArrays, o: int, count_nl: np.ndarray) -> Self:
-        """count_nl: subtasks by plan and socket."""
+        """Seats of an operator from numbers of subtasks. count_nl: by plan and socket."""
         count_nl, fed = np.asarray(count_nl, dtype=float), job.dealing.fed_o[o]
-        if np.isfinite(fed):  # the first of them
+        if np.isfinite(fed):  # only the first subtasks get tuples
             count_nl = np.clip(fed - (np.cumsum(count_nl, axis=1) - count_nl), 0.0, count_nl)
         return cls(count_nl, np.arange(len(count_nl)), None)
 
     @property
     def replicas_n(self) -> np.ndarray:
-        """How many there are. [N]"""
+        """Number of these subtasks. [N]"""
         return np.asarray(self.count_vl.sum(axis=1)[self.code_n])
 
     @property
     def way_n(self) -> np.ndarray:
-        """The same number where subtasks sit in the same way. [N]"""
+        """Number of the way in which the subtasks sit, equal for plans with the same way. [N]"""
         return self.code_n if self.sockets_v is not None else distinct_rows(self.count_vl.astype(int))[1]
 
     def sockets(self, n: int) -> np.ndarray:
-        """The socket of each subtask under a plan. [R]"""
+        """Socket of each subtask under a plan. [R]"""
         v = int(self.code_n[n])
         if self.sockets_v is not None:
             return self.sockets_v[v]
@@ -72,11 +72,11 @@ class Seats(NamedTuple):
 
 
 class Group(NamedTuple):
-    """The cells of an operator. [K, N] each
+    """Cells of an operator. [K, N] each
 
-    taken_kn, emitted_kn: their shares of its input and output. busiest_kn: how many fewer of the busiest subtasks are
-    expected on the socket if one subtask of the cell is left out; of the others, one less that many. 1 and 0 where it
-    is known which subtasks these are.
+    taken_kn, emitted_kn: their shares of its input and output. busiest_kn: expected decrease of the number of busiest
+    subtasks on the socket if one subtask of the cell is left out; that of the others is one less this. 1 and 0 if it is
+    known which subtasks these are.
     """
 
     socket_kn: np.ndarray
@@ -87,7 +87,8 @@ class Group(NamedTuple):
 
 
 def alike_cells(seats: Seats) -> Group:
-    """Of an operator all of whose subtasks get the same: a cell a socket; those that a plan does not need are empty."""
+    """Cells of an operator all of whose subtasks get the same: one a socket; those that a plan does not need are
+    empty."""
     most = max(1, int((seats.count_vl > 0).sum(axis=1).max(initial=1)))
     chosen_vk = np.argsort(-seats.count_vl, axis=1, kind="stable")[:, :most]
     socket_kn = chosen_vk.T[:, seats.code_n]
@@ -97,7 +98,7 @@ def alike_cells(seats: Seats) -> Group:
 
 
 def uneven_cells(seats: Seats, shares: Sequence[SubtaskShares], kind_n: np.ndarray) -> Group:
-    """Of an operator with uneven subtasks: two cells a socket, of the busiest there, and of the others.
+    """Cells of an operator with uneven subtasks: two a socket, of the busiest there, and of the others.
 
     kind_n: which of the shares the subtasks have under each plan.
     """
@@ -132,5 +133,5 @@ def _cells_of(sockets: np.ndarray, shares: SubtaskShares) -> np.ndarray:
 
 
 def _busiest(taken: np.ndarray) -> np.ndarray:
-    """Which get as much as the busiest."""
+    """Subtasks that get as much as the busiest."""
     return np.flatnonzero(taken * EVEN >= taken.max())

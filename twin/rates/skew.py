@@ -1,5 +1,7 @@
-"""What the rate model knows of key groups, and of partitions of sources: how much more than its share the busiest
-replica gets. Where it can't keep up it holds sources back for all of them. Letters at the end of a name are the axes of
+"""Skew in the rate model: how much more than its share the busiest replica gets, by key groups and by partitions of
+sources.
+
+If that replica cannot keep up, it holds sources back for all of them. Letters at the end of a name are the axes of
 `twin.rates.layout`.
 """
 
@@ -25,12 +27,12 @@ if TYPE_CHECKING:
     from twin.rates.arrays import JobArrays
 
 ORDERS = 16
-"""Random orders of frequency averaged over: which key groups are frequent is known to a run's seed alone."""
+"""Number of random orders of frequency to average over, as only a run's seed decides which key groups are frequent."""
 
 
 class SubtaskShares(NamedTuple):
-    """Each subtask's share of the operator's input and output [R]; known: whether that is in the order of subtasks, or
-    in any other, since only a run's seed knows which subtask gets which."""
+    """Shares of each subtask in the operator's input and output [R]; known: whether they are in the order of subtasks,
+    or in any other, as only a run's seed decides which subtask gets which."""
 
     taken: np.ndarray
     emitted: np.ndarray
@@ -40,14 +42,15 @@ class SubtaskShares(NamedTuple):
 def uneven_shares(
     job: JobArrays, seats: Sequence[Seats], owners_n: Mapping[int, Mapping[str, tuple[int, ...]]]
 ) -> dict[int, tuple[list[SubtaskShares], np.ndarray]]:
-    """The shares of an operator's subtasks, and which of them each plan has [N]; of operators where any are uneven.
+    """Shares of operators' subtasks, and which of these each plan has [N], by operator; only operators with uneven
+    ones.
 
-    They are by partitions of sources, by key groups, by few values of a key, and by forward and local streams from
+    Shares are by partitions of sources, by key groups, by few values of a key, and by forward and local streams from
     uneven subtasks. seats: by operator. owners_n: by plan and operator, the subtask of each key group, unless they are
     in contiguous ranges.
     """
     shares: dict[int, list[SubtaskShares]] = {}
-    kind_on: dict[int, np.ndarray] = {}  # which of these an operator has under each plan
+    kind_on: dict[int, np.ndarray] = {}  # index of an operator's shares under each plan
     for o, name in enumerate(job.names):
         near = [s for s in job.inputs[o] if job.hows[s].near]
         before = [job.producer_s[s] for s in job.inputs[o] if job.dealing.forward_s[s] or s in near]
@@ -92,7 +95,7 @@ def _of_inputs(
         producer, values = job.producer_s[s], operator.values(count)
         before = upstream[producer].emitted if producer in upstream else None
         if job.hows[s].near and before is not None and not upstream[producer].known:
-            before = np.full(len(before), before.mean())  # which host sends most nobody knows
+            before = np.full(len(before), before.mean())  # it is not known which host sends most
         sent = before if job.dealing.forward_s[s] else None
         if job.hows[s].near:
             near = [tuple(np.flatnonzero(hosts[o] == host).tolist()) for host in hosts[producer]]
@@ -107,8 +110,8 @@ def _of_inputs(
 
 
 def spreads(deployment: Deployment, names: Sequence[str]) -> dict[str, KeySpread]:
-    """How an aggregate's window is spread over its groups, by name, where that matters: keys are skewed, or come to
-    several replicas. Key groups are put together: the most frequent, the next 2, 4 ..."""
+    """Spread of aggregates' windows over their groups, by name, where it matters: keys are skewed, or come to several
+    replicas. Key groups are put together: the most frequent, the next 2, 4 ..."""
     found = {}
     for name in names:
         operator, skew = deployment.query.operator(name), deployment.workload.keys.get(name, KeySkew())
@@ -125,13 +128,13 @@ def spreads(deployment: Deployment, names: Sequence[str]) -> dict[str, KeySpread
 
 
 def _places(deployment: Deployment, name: str) -> float:
-    """Replicas to which the tuples of one group come, at most."""
+    """Most replicas to which the tuples of one group come."""
     ways = [deployment.query.partitioning(each) for each in deployment.query.inputs(name)]
     return max(1.0 if way.whole or way.keeps_keys else 2.0 if way.two_choices else np.inf for way in ways)
 
 
 def key_shares(values: np.ndarray, skew: KeySkew) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of the input and distinct values of key groups that have any, the most frequent first. [G]"""
+    """Shares of the input and distinct values of key groups that have any values, the most frequent first. [G] each"""
     if skew.placed:
         shares = skew.by_group(len(values))
         order = np.argsort(-shares, kind="stable")[: np.count_nonzero(shares)]

@@ -1,8 +1,8 @@
-"""Hosts with their sockets, and what these add to the load of N plans: fetching across them, memory, clocks.
+"""Sockets of hosts, and what they add to the load of N plans: fetching between them, limits of memory, clocks.
 
-That is only for clusters that say any of it. A tuple that a replica takes from another socket of its host costs it
+They count only for clusters that say any of it. A tuple that a replica takes from another socket of its host costs it
 cache lines at the distance of the two (BriskStream, SIGMOD 2019, section 3.1), which it waits for whatever its clock.
-What is moved inside a socket or between two is bounded (equations 4 and 5): demand beyond gives every byte a price,
+The bytes moved inside a socket or between two are bounded (equations 4 and 5): demand beyond gives every byte a price,
 time for which its users wait, that makes the first of them always busy when just the limit is moved. Those that have
 time left at that price feel less.
 
@@ -29,12 +29,12 @@ MEGA, GIGA = 1e6, 1e9
 
 
 class Places(NamedTuple):
-    """Of all hosts and their sockets, in a row.
+    """Hosts of a cluster and their sockets, in a row.
 
     column: the number of a socket. host_l: its host; capacity_l: its cores; speed_l: reference cores that one core is
     worth; first_l: the first socket of the same host. line_lk: reference-core seconds for a cache line from socket k of
     the same host. limit_lk: bytes a second that can be moved from there, on the diagonal those of the socket's own
-    memory; inf where nothing is said. Of hosts: capacity_h: cores; bandwidth_h: bytes a second out; latency_h: seconds
+    memory; inf where nothing is said. By host: capacity_h: cores; bandwidth_h: bytes a second out; latency_h: seconds
     out, where the cluster has no links; ram_mb_h: memory.
     """
 
@@ -52,7 +52,7 @@ class Places(NamedTuple):
 
     @classmethod
     def of(cls, cluster: Cluster) -> Self:
-        """The places of a cluster."""
+        """Places of a cluster."""
         hosts = cluster.hosts
         sockets = [(number, host, own) for number, host in enumerate(hosts) for own in range(host.socket_count)]
         most = max(host.socket_count for host in hosts)
@@ -88,17 +88,17 @@ class Places(NamedTuple):
 
     @property
     def limited(self) -> bool:
-        """Whether the bandwidth of any memory is."""
+        """Whether the bandwidth of any memory is limited."""
         return bool(np.isfinite(self.limit_lk).any())
 
     @property
     def alike(self) -> bool:
-        """Whether all sockets are alike in clock and memory, and free."""
+        """Whether all sockets have the reference clock, no distances and no limits of memory."""
         return not self.limited and not self.line_lk.any() and bool((self.speed_l == 1.0).all())
 
 
 class Cells(NamedTuple):
-    """An operator's replicas on one socket: the fields of `twin.rates.load.Load` by cell. [C, N] each"""
+    """Loads of an operator's replicas on one socket: the fields of `twin.rates.load.Load` by cell. [C, N] each"""
 
     service_cn: np.ndarray
     busy_cn: np.ndarray
@@ -107,7 +107,7 @@ class Cells(NamedTuple):
 
 
 class SocketLayout:
-    """The distances between the cells of N plans."""
+    """Distances between the cells of N plans."""
 
     def __init__(self, layout: Layout) -> None:  # it does not keep the layout: large arrays would live on in a cycle
         job, plans, places = layout.job, np.arange(layout.size), layout.job.places
@@ -115,7 +115,7 @@ class SocketLayout:
         """Reference cores that a replica can use at most. [C, N]"""
         rows, width = places.line_lk.shape
         # by stream, for each cell of its consumer: share of the stream from each socket of its host [K, C, N], and
-        # what fetching costs, in reference-core seconds a tuple [C, N]
+        # reference-core seconds to fetch a tuple, by stream [C, N]
         self._share_kcn: list[np.ndarray] = []
         self._fetch_s: list[np.ndarray] = []
         for s, (start, end) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):
@@ -174,9 +174,9 @@ class SocketLayout:
         taken_on: np.ndarray,
         per_replica_sn: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """What a cell feels of the limits that it uses, and cores that a replica of it waits for memory. [C, N] each
+        """Pressure on a cell of the limits that it uses, and cores that a replica of it waits for memory. [C, N] each
 
-        busy_cn: demand of a replica, of speed_cn that it can get.
+        busy_cn: demand of a replica; speed_cn: cores that it can get.
         """
         places = layout.job.places
         if not places.limited:

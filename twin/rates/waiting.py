@@ -1,17 +1,17 @@
-"""How long tuples wait in line for an operator that keeps up.
+"""Waits of tuples in the queue of an operator that keeps up.
 
-The wait of a GI/G/1 queue (Kingman 1961; of Poisson arrivals that of Pollaczek and Khinchine) at the speed that the
-socket gives its task beside the others; where b tuples come at one moment, that of GI^[b]/G/1, which is
-(rho (b c_a^2 + c_s^2) / (1 - rho) + b - 1) / 2 services at a load of rho, with the squared coefficients of variation
-c_a^2 of the gaps between such moments and c_s^2 of services; of replicas with a shared queue, that of M/M/c, for other
-gaps and services by Allen and Cunneen.
+The wait is that of a GI/G/1 queue (Kingman 1961; of Poisson arrivals that of Pollaczek and Khinchine) at the speed that
+the socket gives its task beside the others; where b tuples come at one moment, that of GI^[b]/G/1, which is (rho (b
+c_a^2 + c_s^2) / (1 - rho) + b - 1) / 2 services at a load of rho, with the squared coefficients of variation c_a^2 of
+the gaps between such moments and c_s^2 of services; of replicas with a shared queue, that of M/M/c, for other gaps and
+services by Allen and Cunneen.
 
-How regular gaps are is followed along the streams. What leaves a station is as regular as what came where it is idle,
-and as its services where it is busy (Whitt, "The queueing network analyzer", 1983, eq. 38). A part of it, chosen at
-random, is the more like Poisson's, the smaller it is. Each n-th tuple in turn is n times as regular; the more producers
-deal, each for itself, the more it is as if at random. Several streams together become Poisson again. What was dealt to
-the subtasks of an operator and meets again is what it was, so streams are followed as wholes, too. Letters at the end
-of a name are the axes of `twin.rates.layout`.
+The regularity of gaps is followed along the streams. The output of a station is as regular as its input where it is
+idle, and as its services where it is busy (Whitt, "The queueing network analyzer", 1983, eq. 38). A part of it, chosen
+at random, is the more like Poisson's, the smaller it is. Each n-th tuple in turn is n times as regular; the more
+producers deal, each for itself, the more it is as if at random. Several streams together become Poisson again. Parts
+that were dealt to the subtasks of an operator and meet again are as regular as the whole was, so streams are followed
+as wholes, too. Letters at the end of a name are the axes of `twin.rates.layout`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from twin.rates.queueing import RHO_MAX, ggc_wait_s, shared_wait_s, superposed
 
 class Gaps(NamedTuple):
     """Squared coefficients of variation of the gaps between arrivals: at one replica of an operator, at all of them
-    together, and where what comes entered the host that it is on. [O, N] each"""
+    together, and at the host where the tuples came in. [O, N] each"""
 
     one_on: np.ndarray
     all_on: np.ndarray
@@ -37,8 +37,8 @@ class Gaps(NamedTuple):
 
 
 def gap_scvs(layout: Layout, found: Load) -> Gaps:
-    """Of every operator's arrivals. Batches, results of windows, answers of calls, and copies that meet count as
-    Poisson."""
+    """Variation of the gaps between every operator's arrivals. Batches, results of windows, answers of calls, and
+    copies that meet count as Poisson."""
     job = layout.job
     coming, all_in, entry, leaving, together, entered = np.ones((6, len(job.names), layout.size))
     for o, streams in enumerate(job.inputs):
@@ -61,7 +61,8 @@ def gap_scvs(layout: Layout, found: Load) -> Gaps:
 
 
 def _entered(layout: Layout, found: Load, streams: list[int], entered_on: np.ndarray, here: np.ndarray) -> np.ndarray:
-    """Over what comes on these streams, `entered_on` of the producers, where it stays on its host, else `here`. [N]"""
+    """Mean over the tuples of these streams of `entered_on` of the producer for those that stay on their host, else of
+    `here`. [N]"""
     producers = [layout.job.producer_s[s] for s in streams]
     rates = found.out_on[producers] * layout.job.share_s[streams, None]
     each = entered_on[producers] + layout.remote_sn[streams] * (here - entered_on[producers])
@@ -72,7 +73,10 @@ def _met(
     layout: Layout, found: Load, o: int, leaving: np.ndarray, together: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Squared variations of gaps where streams meet at one replica of operator `o`, and at all its replicas together.
-    leaving, together: of what leaves one replica of each operator, and all its replicas. [N] each"""
+    [N] each
+
+    leaving, together: of the output of one replica of each operator, and of all its replicas.
+    """
     job = layout.job
     total, one, all_ = np.zeros(layout.size), np.zeros(layout.size), np.zeros(layout.size)
     for s in job.inputs[o]:
@@ -86,7 +90,7 @@ def _met(
 
 
 def _dealt(layout: Layout, s: int, whole: np.ndarray) -> np.ndarray:
-    """Squared variation of the gaps in what one replica of the consumer gets of a stream; `whole`: in all of it. [N]
+    """Squared variation of the gaps in one consumer replica's part of a stream; `whole`: in all of it. [N]
 
     Each producer replica deals in turn for itself, so the more of them there are, the more it is as if at random.
     """
@@ -101,7 +105,7 @@ def _dealt(layout: Layout, s: int, whole: np.ndarray) -> np.ndarray:
 
 
 class Queues(NamedTuple):
-    """By operator and plan [O, N], in seconds: service of a tuple; service of the whole chain from there on; mean wait
+    """Queues by operator and plan [O, N], in seconds: service of a tuple; service of the chain from there on; mean wait
     of a tuple."""
 
     service_on: np.ndarray
@@ -124,7 +128,7 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     irregular_cn = (gaps.one_on[rows] * (1.0 + more_cn) + found.line_scv_on[rows]) / 2.0
 
     def wait_s(load_cn: np.ndarray) -> np.ndarray:
-        """At a load, in services; b of the formula above is 1 + more_cn."""
+        """Mean wait in services at a load; b of the formula above is 1 + more_cn."""
         rho_cn = np.minimum(load_cn, RHO_MAX)
         return np.asarray(rho_cn * irregular_cn / (1.0 - rho_cn) + more_cn / 2.0)
 
@@ -135,7 +139,7 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     # where visits vary less than by chance, others add less, whether by their load or by meeting (`shared`)
     wait_cn = apart_cn + variability_cn * np.maximum(beside_cn, 0.0) - line_cn
     service_on, line_on, wait_on = map(layout.mean, (service_cn, line_cn, wait_cn))
-    if fusing is not None:  # those behind the first get what it gets
+    if fusing is not None:  # operators behind the first get the same cores
         slow_on = fusing.spread(line_on / np.maximum(found.line_s_on, 1e-300))
         service_on, line_on = found.service_on * slow_on, found.line_s_on * slow_on
     wait_on = _of_common_queues(layout, found, line_on, gaps, beside, wait_on)
@@ -147,7 +151,7 @@ def queues_s(layout: Layout, found: Load) -> Queues:
 def _of_common_queues(
     layout: Layout, found: Load, line_on: np.ndarray, gaps: Gaps, beside: np.ndarray | None, wait_on: np.ndarray
 ) -> np.ndarray:
-    """wait_on, with the waits of replicas that take from one queue in place. [O, N]"""
+    """Waits `wait_on`, with those of replicas that take from one queue put in. [O, N]"""
     rho = np.minimum(found.used_on, RHO_MAX)
     for o in np.flatnonzero(layout.job.dealing.shared_o).tolist():
         each = zip(layout.replicas_on[o], rho[o], gaps.all_on[o], found.line_scv_on[o], line_on[o], strict=True)
@@ -162,8 +166,8 @@ def _of_common_queues(
 
 
 def _on_fewer_cores_s(layout: Layout, found: Load, o: int, variability: np.ndarray) -> np.ndarray:
-    """Wait and service where more replicas take from one queue than there are cores: as many as these serve, of all the
-    work on the socket. [N]"""
+    """Wait and service in seconds where more replicas take from one queue than there are cores: that of as many servers
+    as cores, with all the work on the socket. [N]"""
     cell = layout.first_c[o]  # they are all on one host
     busy_cn = demands(layout, found)[0] * layout.count_cn
     cores, total = layout.capacity_cn[cell], layout.on_sockets(busy_cn)[cell]
