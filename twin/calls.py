@@ -20,7 +20,8 @@ DRAWN = 64
 CHAINS, TURNS = 64, 3000
 """Simulated operators, and least tuples of each, from which the rate of answers in order is measured."""
 MANY = 2000
-"""Places above which that rate is solved for instead; at c = 2,000 and exponential answers, the two differ by 3 %."""
+"""Places above which the rate of answers in order is solved for, not simulated; at c = 2,000 and exponential answers,
+the two differ by 3 %."""
 MOST_SERVERS = 500
 """Most servers of the queue that stands for the places of a replica."""
 

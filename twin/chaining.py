@@ -166,7 +166,7 @@ def why_never(query: Query, producer: str, consumer: str) -> str:
 
 
 def may_chain(query: Query, stream: Stream) -> bool:
-    """Whether an engine that chains does so with the ends of a stream wherever they are placed alike."""
+    """Whether an engine that chains operators does so with the ends of a stream wherever they are placed alike."""
     return query.partitioning(stream).in_turn and not why_never(query, stream.producer, stream.consumer)
 
 

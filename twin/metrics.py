@@ -126,7 +126,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """T, Lp, Le, R, RO and S of one run. Latencies are None when nothing reached a sink.
+    """Metrics T, Lp, Le, R, RO and S of one run. Latencies are None when nothing reached a sink.
 
     throughput_per_s: result tuples at the sinks a second (T).
     processing_latency_s: from the ingestion of the oldest involved input tuple to the result's arrival (Lp).
@@ -178,7 +178,7 @@ class Estimates:
 
 
 class CostModel(Protocol):
-    """Estimates the cost of plans of one job: analytic, learned or simulated. Joins models and optimizers."""
+    """Interface of cost models, which estimate the costs of plans of one job: analytic, learned or simulated."""
 
     @property
     def name(self) -> str:

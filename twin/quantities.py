@@ -47,7 +47,7 @@ def number(text: str, name: str = "") -> float:
 def unit_of_time(name: str) -> str | None:
     """Unit of a duration with that name, as `ms` of `latency_ms`; None if the name is not of a duration."""
     last = name.rpartition(".")[2]
-    if re.fullmatch(r"mean|p\d+", last):  # of a latency
+    if re.fullmatch(r"mean|p\d+", last):  # a statistic, whose unit is that of the name before it
         last = name.rpartition(".")[0]
     return next((unit for ending, unit in _IN.items() if last.endswith(ending) and "_per_" not in last), None)
 

@@ -115,9 +115,9 @@ class Run:
     event_rows: tuple[Row, ...] = ()
     subtask_rows: tuple[Row, ...] = ()
     links: tuple[LinkTotals, ...] = ()
-    markers: tuple[MarkerAge, ...] = ()  # of latency markers, after the warm-up
-    standard_errors: StandardErrors = UNKNOWN  # of the metrics, as far as chance goes
-    full: tuple[str, ...] = ()  # of operators and hosts; see `twin.steadiness.full`
+    markers: tuple[MarkerAge, ...] = ()  # ages of latency markers, after the warm-up
+    standard_errors: StandardErrors = UNKNOWN  # of the metrics, by chance alone
+    full: tuple[str, ...] = ()  # names of operators and hosts; see `twin.steadiness.full`
     duplicates: int = 0  # results that reached a sink twice, because of a replay
 
     def to_dict(self) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def metrics_of(operator_rows: Sequence[Row], warmup_s: float, crashed: bool) -> 
     if not rows:
         raise ValueError(f"warmup_s = {warmup_s} leaves no period of statistics")
     seconds = max(row["end_s"] for row in rows) - min(row["start_s"] for row in rows)
-    # added up by name, as the order of a file's operators means nothing, not even to the last bit
+    # added up in the order of names, so that the order of operators in a file does not change the last bit
     sinks = sorted((row for row in rows if row["kind"] in SINKS), key=lambda row: (row["start_s"], row["operator"]))
     sources = [row for row in rows if row["kind"] in SOURCES]
     totals = Totals(

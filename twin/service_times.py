@@ -29,9 +29,9 @@ OFFERED = 1.5
 FILLED = 1.0618
 """Lengths of an operator's memory after which it is full. Not whole, so that no window is evaluated just then."""
 WINDOWS = 5
-"""Most lengths of its memory that are measured then."""
+"""Most lengths of an operator's memory that are measured once it is full."""
 MOST = 20
-"""Most tuples that these lengths may take, as a multiple of the tuples asked for."""
+"""Most tuples that these lengths may take, over the tuples asked for."""
 FAST = 100.0
 """Speed of the core, in reference cores, if input comes at given rates, so that it keeps up with all of it."""
 ROOM = 1024
@@ -111,7 +111,7 @@ def _serve(world: World, task: Task, tuples: int, until_s: float) -> np.ndarray:
     env, before = world.env, task.tuples_in
     while len(times_s) < tuples or env.now < until_s:
         env.step()
-        if task.tuples_in > before + len(times_s):  # one at a time: a service takes time
+        if task.tuples_in > before + len(times_s):  # at most one a step, as a service takes time
             times_s.append(task.in_service_work_s)
     return np.array(times_s)
 

@@ -1,1 +1,1 @@
-"""Many runs in one folder: what decides them, how a chunk of them is simulated and written, and their data card."""
+"""Corpora: many runs in one folder, with the spec that decides them, the chunks that are simulated, and a data card."""

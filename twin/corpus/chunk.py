@@ -34,7 +34,7 @@ class HasRows(Protocol):
 
 
 Make = Callable[[int], Scenario]
-"""Makes the scenario of a run from its index. It is pickled and called in a worker."""
+"""Function that makes the scenario of a run from its index. It is pickled and called in a worker."""
 
 Simulate = Callable[[Scenario], HasRows]
 

@@ -18,7 +18,7 @@ AggregateFunction = Literal["min", "max", "mean", "avg", "sum", "count"]
 
 
 class Aggregate(Windowed):
-    """At each evaluation of its window, emits one tuple per distinct group in it."""
+    """Emits one tuple per distinct group in its window at each evaluation."""
 
     does: ClassVar[str] = "summarises a window of recent tuples"
     costs_like: ClassVar[str] = ""

@@ -17,10 +17,10 @@ from twin.windows import US_PER_S, EventWindow
 
 
 class Consolidate(EventTimed):
-    """Merges the partial results of a key, and emits `results_per_key` tuples a key and complete window.
+    """Merges the partial results of a key, and emits `results_per_key` tuples for each key and complete window.
 
-    Its tuples are partial results, a key each. merge_time_s: CPU seconds a key and piece that goes into a window,
-    beside the service of each partial result.
+    Input tuples are partial results, one key each. merge_time_s: CPU seconds for each key of a piece that goes into a
+    window, beside the service of each partial result.
     """
 
     merges: ClassVar[bool] = True

@@ -199,7 +199,7 @@ class Join(Windowed):
         return ages
 
     def selectivity_at(self, rates: OperatorRates) -> float:
-        """The given selectivity (Costream, Definition 7), or output per input tuple."""
+        """Selectivity as given (Costream, Definition 7), or output per input tuple."""
         return super().selectivity_at(rates) if self.selectivity is None else self.selectivity
 
     # mechanism -------------------------------------------------------------------------------------------------------

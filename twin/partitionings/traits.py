@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 
 class Ends(NamedTuple):
-    """The ends of a stream at one producer replica. producer: its number. consumers: number of consumer replicas.
-    values: number of distinct values of the key. near: numbers of the consumer replicas on the producer's host."""
+    """Ends of a stream at one producer replica. producer: its number. consumers: number of consumer replicas. values:
+    number of distinct values of the key. near: numbers of the consumer replicas on the producer's host."""
 
     producer: int
     consumers: int

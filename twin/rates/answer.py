@@ -30,7 +30,7 @@ class RateAnswer:
     """Costs that `predict` returns."""
 
     offered_in_per_s: np.ndarray
-    """[P, O] Tuples in (a source: what arrives at its broker), offered."""
+    """[P, O] Tuples in (a source: arrivals at its broker), offered."""
     offered_out_per_s: np.ndarray
     """[P, O] Tuples out, counted once however many consumers there are, offered."""
     offered_pressure: np.ndarray
@@ -61,7 +61,7 @@ class RateAnswer:
     age_s: np.ndarray
     """[P, O] Mean age of what the operator emits, since the ingestion of the oldest tuple involved."""
     e2e_age_s: np.ndarray
-    """[P, O] Mean age of what the operator emits, since that tuple's generation at the broker."""
+    """[P, O] Mean age of what the operator emits, since the generation of that tuple at the broker (end-to-end)."""
     channel_s: np.ndarray
     """[P, O] Part of `age_s`: mean over its inputs of the time on the network and in full channels; 0 of sources."""
     queue_s: np.ndarray
@@ -80,7 +80,7 @@ class RateAnswer:
     nic: np.ndarray
     """[P, H] Bytes that leave over a host's bandwidth, reached."""
     links: np.ndarray
-    """[P, 2 L] Utilisation that is reached of the cluster's links, in their order: each first from its first end, then
+    """[P, 2 L] Utilisation of the cluster's links, reached, in their order: each first from its first end, then
     the other way."""
     memory: np.ndarray
     """[P, H] Share of RAM that engine, windows and state fill, offered; 0 where the host carries nothing."""

@@ -42,7 +42,7 @@ def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: M
     rates = np.array([job.offered_per_s[name] for name in names])[:, None]
     stalled = {name: each[active] for name, each in stalls_s.items()}
     share = np.zeros((len(names), part.size))  # logs of shares
-    inverse = np.tile(np.eye(len(names))[:, :, None], part.size)  # of the Jacobian
+    inverse = np.tile(np.eye(len(names))[:, :, None], part.size)  # inverse of the Jacobian
     moved = off = np.zeros_like(share)
     worst = felt(layout, offered)[0][job.sources][:, active]
     for turn in range(ROUNDS):

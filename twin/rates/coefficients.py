@@ -135,7 +135,7 @@ class PlacementCoefficients:
         return [[s for s, end in enumerate(self.consumer_s) if end == o] for o in range(len(self.names))]
 
     def at_hosts(self, each_nol: np.ndarray) -> np.ndarray:
-        """Sums over the sockets of each host. [N, O, H]"""
+        """Sums of a value by socket over the sockets of each host. [N, O, H]"""
         hosts = len(self.places.bandwidth_h)
         return each_nol @ (self.places.host_l[:, None] == np.arange(hosts))
 
@@ -221,7 +221,7 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
     each_on = np.divide(looks_on, fires_on, out=np.zeros_like(looks_on), where=fires_on > 0)
     window_on[list(job.windows.slides)] *= replicas_o[list(job.windows.slides), None]
     held_o = held_bytes_on(job, in_on, window_on, sent_sn)[:, 0]
-    seats = [Seats.of_counts(job, o, np.array([[count]])) for o, count in enumerate(replicas_o)]  # wherever they are
+    seats = [Seats.of_counts(job, o, np.array([[count]])) for o, count in enumerate(replicas_o)]  # on any sockets
     skew_o = np.ones(len(replicas_o))
     for o, (shares, _) in uneven_shares(job, seats, {0: job.deployment.plan.key_groups}).items():
         skew_o[o] = shares[0].taken.max() * replicas_o[o]
@@ -244,8 +244,9 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
 
 
 def _at_once(job: JobArrays, s: int, size_o: np.ndarray, replicas_o: np.ndarray) -> float:
-    """Tuples of a stream that come to a replica together, wherever operators are: a window's results. What the next
-    operator makes of these comes at its pace, and waits only for one that is slower where it happens to be."""
+    """Tuples of a stream that come to a replica together, wherever operators are: a window's results. The tuples that
+    the next operator makes of these come at its pace, and wait only for an operator that is slower where it happens to
+    be."""
     producer, consumer = job.producer_s[s], job.consumer_s[s]
     if producer not in job.windows.all or size_o[producer] < job.dealing.batch_s[s]:
         return 1.0

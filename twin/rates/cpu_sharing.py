@@ -36,11 +36,11 @@ def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndar
     others_cn = layout.on_sockets(own_cn * layout.count_cn) - layout.own_part(own_cn)
     level_cn = fair_level(own_cn, layout.neighbours, capacity_cn)
     full_cn = (others_cn + own_cn) / capacity_cn
-    if layout.pair_c is not None:  # with the busiest on it, a socket may be full that is not on average
+    if layout.pair_c is not None:  # a socket that is not full on average may be so with a busiest subtask
         there_cn = (layout.busiest_cn > 0.0) & (layout.busiest_cn < 1.0) & (full_cn > 1.0)
         level_cn = np.where(there_cn, np.minimum(level_cn, own_cn / np.maximum(full_cn, 1.0)), level_cn)
     alone_cn = own_cn / np.minimum(core, capacity_cn)
-    above_cn = own_cn >= level_cn * 0.999  # those below get all that they need
+    above_cn = own_cn >= level_cn * 0.999  # tasks below the level get all that they need
     felt_cn = np.where(above_cn, full_cn, np.minimum(full_cn, own_cn / level_cn))
     left_cn = np.clip(np.where(full_cn > FULL, level_cn, capacity_cn - others_cn), 1e-6, core)
     # a task has its equal part of several cores at any time; a larger part may be idle while few tasks are busy
@@ -77,9 +77,9 @@ def _level(own_cn: np.ndarray, neighbours: np.ndarray, capacity_cn: np.ndarray) 
 
 
 def beside_others(layout: Layout, own_cn: np.ndarray, cores_cn: np.ndarray, mask_cn: np.ndarray) -> np.ndarray:
-    """Cores that a replica of a cell gets if it is always busy, and the others on its socket as often as they need to
-    be. [K], of the cells in the mask. own_cn: cores that a replica needs; cores_cn: those of its socket.
-    """
+    """Cores that a replica of a cell gets if it is always busy, beside others on its socket that are busy as often as
+    they need to be. [K], of the cells in the mask. own_cn: cores that a replica needs; cores_cn: those of its
+    socket."""
     cells, plans = np.nonzero(mask_cn)
     there_ck = layout.count_cn[:, plans] * (layout.socket_cn[:, plans] == layout.socket_cn[cells, plans])
     for cell_c, part_cn in layout.self_parts:
@@ -127,7 +127,7 @@ def shared(layout: Layout, found: Load, busy_cn: np.ndarray, entry_scv_on: np.nd
     longer_cn = disturb_cn * (shared_wait_s(cores_cn, total_cn) - shared_wait_s(cores_cn, each_cn))
     taken_cn = layout.of_operators(found.in_on[rows] * layout.share_cn)
     all_cn = layout.of_operators(works_cn)
-    visits_cn = layout.on_sockets(works_cn * taken_cn) / total_cn  # a second
+    visits_cn = layout.on_sockets(works_cn * taken_cn) / total_cn  # visits a second
     squares_cn = layout.on_sockets(works_cn * all_cn / np.maximum(taken_cn, 1e-12) * (1.0 + found.line_scv_on[rows]))
     work_scv_cn = np.maximum(visits_cn * squares_cn - layout.on_sockets(works_cn * all_cn), 0.0) / total_cn**2
     gap_scv_cn = layout.on_sockets(works_cn * np.minimum(entry_scv_on[rows], 1.0)) / total_cn

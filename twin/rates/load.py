@@ -133,7 +133,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         cpu_cn, speed_cn = share_cores(layout, busy_cn)
         cpu_on, speed_on = layout.worst(cpu_cn), -layout.worst(-speed_cn)
         used_on = task_on / speed_on
-        if not layout.single:  # neighbours differ, so what replicas get does too
+        if not layout.single:  # neighbours differ, so the cores that replicas get do, too
             cells = Cells(service_on[layout.operator_c], busy_cn, speed_cn, cpu_cn)
     else:
         taken_on = in_on / layout.replicas_on

@@ -108,7 +108,7 @@ def _of_shares(layout: Layout) -> tuple[list[tuple[int, int]], Of]:
     def of(s: int, each_px: np.ndarray) -> np.ndarray:
         start_nh, end_nh = layout.emitted_nh(job.producer_s[s]), shares_onh[job.consumer_s[s]]
         crossed_np = start_nh[:, start_p] * end_nh[:, end_p]
-        if job.hows[s].near:  # only from hosts without a consumer
+        if job.hows[s].near:  # tuples leave only hosts without a consumer
             crossed_np *= end_nh[:, start_p] == 0.0
         crossed_nx = crossed_np @ each_px
         return crossed_nx if layout.fusing is None else crossed_nx * ~layout.fusing.inner_sn[s][:, None]

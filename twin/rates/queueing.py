@@ -15,7 +15,8 @@ USUAL_LOAD = 0.9
 def erlang_c(servers: int, load: float) -> float:
     """Probability that a tuple has to wait in M/M/c. load: utilisation of each server, 0 <= load < 1.
 
-    By the recursion of Erlang's loss formula, which neither overflows nor cancels. Raises ValueError for other loads.
+    It follows from the recursion of Erlang's loss formula, which neither overflows nor cancels. Raises ValueError for
+    other loads.
     """
     if servers < 1 or not 0.0 <= load < 1.0:
         raise ValueError(f"erlang_c needs servers >= 1 and a load in [0, 1), got {servers} and {load}")

@@ -111,7 +111,7 @@ def uneven_cells(seats: Seats, shares: Sequence[SubtaskShares], kind_n: np.ndarr
 
 
 def _cells_of(sockets: np.ndarray, shares: SubtaskShares) -> np.ndarray:
-    """The fields of `Group`, a row a cell. [2 for each socket in use, 5]"""
+    """Fields of `Group`, one row a cell. [2 for each socket in use, 5]"""
     taken, emitted = shares.taken, shares.emitted
     size, top = len(sockets), _busiest(taken)
     rows = []

@@ -167,7 +167,7 @@ def _of_key_groups(job: JobArrays, o: int, count: int, owners: tuple[int, ...]) 
     populated = np.flatnonzero(values)
     shares = np.sort(skew.by_group(groups))[::-1] if skew.placed else zipf_shares(len(populated), skew.zipf)
     if any(job.hows[s].two_choices for s in job.inputs[o]):
-        # even, but for what the most frequent key group alone brings to its two candidates
+        # even, unless the most frequent key group alone brings more to its two candidates
         most = max(1.0 / count, float(shares[0]) / min(2, count))
         taken = np.array([most, *[(1.0 - most) / max(count - 1, 1)] * (count - 1)])
         return SubtaskShares(taken, taken, known=False)

@@ -115,7 +115,7 @@ class SocketLayout:
         """Reference cores that a replica can use at most. [C, N]"""
         rows, width = places.line_lk.shape
         # by stream, for each cell of its consumer: share of the stream from each socket of its host [K, C, N], and
-        # reference-core seconds to fetch a tuple, by stream [C, N]
+        # reference-core seconds to fetch a tuple of it [C, N]
         self._share_kcn: list[np.ndarray] = []
         self._fetch_s: list[np.ndarray] = []
         for s, (start, end) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):
@@ -126,11 +126,11 @@ class SocketLayout:
             taker_cn = layout.socket_cn[into]
             first_cn = places.first_l[taker_cn]
             share_kcn = at_ln[first_cn + np.arange(width)[:, None, None], plans]
-            if job.hows[s].near:  # a host's replicas get what is sent there, and their part of what leaves others
+            if job.hows[s].near:  # replicas get tuples sent on their host, and their share of those that leave others
                 shares_n = layout.taken_nh(end)[plans, layout.host_cn[into]] * layout.leaving[s].sum(axis=0)
                 share_kcn = share_kcn / np.maximum(share_kcn.sum(axis=0) + shares_n, 1e-300)
             fetch_cn = np.einsum("kcn,cnk->cn", share_kcn, places.line_lk[taker_cn]) * job.costs.lines_s[s]
-            if job.dealing.shared_o[end]:  # whoever is free takes the next
+            if job.dealing.shared_o[end]:  # a free replica takes the next tuple
                 fetch_cn = np.broadcast_to((fetch_cn * layout.share_cn[into]).sum(axis=0), fetch_cn.shape)
             self._share_kcn.append(share_kcn)
             self._fetch_s.append(fetch_cn)
@@ -144,7 +144,7 @@ class SocketLayout:
         service_on: np.ndarray,
         slowdown_on: np.ndarray,
     ) -> Cells:
-        """The load by cell, from demand [C, N] and service [O, N] of a replica that is near to everything.
+        """Loads by cell, from demand [C, N] and service [O, N] of a replica that is near to everything.
 
         taken_on, per_replica_sn: tuples a second that a mean replica takes, in all and of each stream. slowdown_on:
         factor on its work.
@@ -190,7 +190,7 @@ class SocketLayout:
         spare_cn = np.maximum(np.where(layout.here_cn, speed_cn, 0.0) - busy_cn, 0.0)
         spare_kcn = (spare_cn / np.maximum(moved_kcn, 1e-12)).ravel()
         price_s = np.full(len(used), np.inf)
-        np.minimum.at(price_s, limit_kcn[uses_kcn], spare_kcn[uses_kcn])  # at which the first user is always busy
+        np.minimum.at(price_s, limit_kcn[uses_kcn], spare_kcn[uses_kcn])  # the first user is then always busy
         used_kcn = used[limit_kcn].reshape(moved_kcn.shape)
         waits_kcn = np.where(uses_kcn, price_s[limit_kcn], 0.0).reshape(moved_kcn.shape) * moved_kcn
         felt_kcn = np.where(moved_kcn > 0, used_kcn * np.minimum((busy_cn + waits_kcn) / speed_cn, 1.0), 0.0)

@@ -100,7 +100,7 @@ def _dealt(layout: Layout, s: int, whole: np.ndarray) -> np.ndarray:
     turns = replicas_on[job.consumer_s[s]]
     if not job.dealing.in_turn_s[s]:
         return np.asarray(1.0 + (whole - 1.0) / turns)
-    turns = np.maximum(turns / max(job.gain_o[job.producer_s[s]], 1.0), 1.0)  # ten at once go to ten replicas
+    turns = np.maximum(turns / max(job.gain_o[job.producer_s[s]], 1.0), 1.0)  # ten made at once go to ten replicas
     return superposed(1.0 / turns, replicas_on[job.producer_s[s]]) - (1.0 - whole) / turns
 
 
@@ -136,7 +136,7 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     alone_cn = line_cn * np.minimum(speed_cn, core_cn) / core_cn
     apart_cn = alone_cn * (1.0 + wait_s(busy_cn / core_cn))
     beside_cn = np.maximum(line_cn * (1.0 + wait_s(busy_cn / speed_cn)) - apart_cn, alone_cn * longer_cn)
-    # where visits vary less than by chance, others add less, whether by their load or by meeting (`shared`)
+    # where visits vary less than Poisson ones, others add less, whether by their load or by meeting (`shared`)
     wait_cn = apart_cn + variability_cn * np.maximum(beside_cn, 0.0) - line_cn
     service_on, line_on, wait_on = map(layout.mean, (service_cn, line_cn, wait_cn))
     if fusing is not None:  # operators behind the first get the same cores
@@ -168,7 +168,7 @@ def _of_common_queues(
 def _on_fewer_cores_s(layout: Layout, found: Load, o: int, variability: np.ndarray) -> np.ndarray:
     """Wait and service in seconds where more replicas take from one queue than there are cores: that of as many servers
     as cores, with all the work on the socket. [N]"""
-    cell = layout.first_c[o]  # they are all on one host
+    cell = layout.first_c[o]  # all replicas are on one host
     busy_cn = demands(layout, found)[0] * layout.count_cn
     cores, total = layout.capacity_cn[cell], layout.on_sockets(busy_cn)[cell]
     core = np.minimum(cores, 1.0)
