@@ -122,8 +122,8 @@ class IntervalJoin(LateTo, KeyedOperator):
         """Age of the older of the two tuples of a result. [3, N]
 
         The right tuple comes D after the left one, with D uniform between the bounds, and the earlier tuple has aged by
-        |D| meanwhile. Over event time, its event time is D earlier, whichever comes last; of tuples out of order, the
-        times between arrivals are D plus the difference of two uniform delays.
+        |D| meanwhile. Over event time, the earlier tuple's event time is |D| before the other's, whichever comes last;
+        arrivals of tuples out of order are apart by D and the difference of two uniform delays.
         """
         left, right = self._sides((arriving[:, 0], arriving[:, -1]))
         if self.time == "processing":
