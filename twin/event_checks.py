@@ -85,6 +85,8 @@ def check_move(move: Move, deployment: Deployment, where: str, placement: Mappin
     starts = deployment.plan.locations(move.operator)
     if move.to is not None:
         _location(where, move.to, deployment)
+        if pinned := pinning(move.operator, deployment):
+            raise ValueError(f"{where}: {pinned}")
         _no_limits(where, deployment)
         replica = move.replica or 0
         starts = (starts[replica if replica < len(starts) else 0], Location.parse(move.to))
@@ -130,10 +132,22 @@ def check_rescale(rescale: Rescale, deployment: Deployment, where: str) -> None:
     _routes(where, [*deployment.plan.locations(operator.name), *rescale.locations], deployment)
 
 
+def pinning(name: str, deployment: Deployment) -> str:
+    """Why the replicas of an operator stay where the plan has them, with the remedy; empty unless it, or an operator
+    that runs as one with it, is pinned."""
+    for each in together(name, deployment):
+        if deployment.query.operator(each).pinned:
+            what = f"{each!r} is pinned" if each == name else f"{name!r} runs as one with {each!r}, which is pinned"
+            return f"{what}, so its replicas stay where the plan has them; leave out its pinned: true to change that"
+    return ""
+
+
 def scaling_obstacle(name: str, deployment: Deployment) -> str:
     """Reason why an operator cannot be scaled while it runs, with the remedy; empty if it can."""
     query = deployment.query
     operator, group = query.operator(name), together(name, deployment)
+    if pinned := pinning(name, deployment):
+        return pinned
     if operator.is_source and deployment.engine.rescaling.how != "restart":
         return (
             f"{name!r} is a source, whose replicas read fixed partitions, which only a restart with a savepoint deals "

@@ -15,7 +15,7 @@ less full by as much. Storm's slots have no counterpart here: hosts take the pla
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from optimizers.policies.room import can_move, continues, cores_by_replica, hosts_of
+from optimizers.policies.room import can_move, continues, cores_by_replica, hosts_of, stays
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.events import Move
@@ -59,11 +59,12 @@ class MonitoringSpec(PolicySpec):
 @dataclass(frozen=True)
 class MeasuredLoads:
     """Loads measured over some periods. cores: of each host. work: reference cores that each replica took. traffic:
-    tuples a second between replicas."""
+    tuples a second between replicas. fixed: operators whose replicas stay where they are."""
 
     cores: Mapping[str, float]
     work: Mapping[Replica, float]
     traffic: Mapping[tuple[Replica, Replica], float]
+    fixed: Collection[str] = ()
 
     @cached_property
     def partners(self) -> Mapping[Replica, Mapping[Replica, float]]:
@@ -94,6 +95,7 @@ class Monitoring:
         self.deployment = deployment
         self.spec = spec
         self.cores = {host.name: host.left_percent / 100 for host in deployment.cluster.hosts}
+        self._fixed = [name for name in deployment.plan.placement if stays(name, deployment)]
         self._seen: deque[PeriodStatistics] = deque(maxlen=spec.most_periods)
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
@@ -103,7 +105,7 @@ class Monitoring:
         self._seen.append(statistics)
         if not self._stable():
             return None
-        now, measured = hosts_of(statistics), MeasuredLoads(self.cores, self._work(), self._traffic())
+        now, measured = hosts_of(statistics), MeasuredLoads(self.cores, self._work(), self._traffic(), self._fixed)
         moves = self._moves(now, scheduled(measured, now, self.spec), statistics)
         after = now | {(move.operator, move.replica or 0): str(move.to) for move in moves}
         reason = worth(measured, now, after, self.spec)
@@ -155,7 +157,8 @@ class Monitoring:
 
 
 def scheduled(measured: MeasuredLoads, now: Schedule, spec: MonitoringSpec) -> Schedule:
-    """Greedy schedule, from an empty one: overfull hosts count first, then traffic, then load; ties stay in place."""
+    """Greedy schedule, from one of what is fixed: overfull hosts count first, then traffic, then load; ties stay in
+    place."""
     scheduling = _Scheduling(measured, now, spec.capacity)
     for pair in sorted(measured.traffic, key=lambda replica: (-measured.traffic[replica], replica)):
         scheduling.place(pair)
@@ -167,18 +170,21 @@ class _Scheduling:
 
     def __init__(self, measured: MeasuredLoads, now: Schedule, capacity: float) -> None:
         self.measured, self.now, self.capacity = measured, now, capacity
-        self.new: Schedule = {}
+        self.new: Schedule = {replica: host for replica, host in now.items() if replica[0] in measured.fixed}
         self.used = dict.fromkeys(measured.cores, 0.0)
+        for replica, host in self.new.items():
+            self.used[host] += measured.work[replica]
 
     def place(self, pair: tuple[Replica, Replica]) -> None:
-        """Puts each of two replicas on a host of either, or on the least loaded one."""
+        """Puts each of two replicas on a host of either, or on the least loaded one, unless it is fixed."""
         new, used, cores = self.new, self.used, self.measured.cores
         for replica in pair:
             if replica in new:
                 used[new[replica]] -= self.measured.work[replica]
         least = min(used, key=lambda host: (used[host] / cores[host], -cores[host], host))
         open_to = sorted({least, *(new[replica] for replica in pair if replica in new)})
-        hosts = min(product(open_to, open_to), key=partial(self._cost, pair))
+        choices = [[self.now[replica]] if replica[0] in self.measured.fixed else open_to for replica in pair]
+        hosts = min(product(*choices), key=partial(self._cost, pair))
         for replica, host in zip(pair, hosts, strict=True):
             new[replica] = host
             used[host] += self.measured.work[replica]

@@ -8,7 +8,7 @@ from typing import Any
 
 from twin.control import PeriodStatistics, Reconfiguration
 from twin.deployment import Deployment
-from twin.event_checks import check_move, check_rescale
+from twin.event_checks import check_move, check_rescale, together
 from twin.events import Move, Rescale
 from twin.plan import Location
 
@@ -48,6 +48,13 @@ def can_move(move: Move, deployment: Deployment, placement: Mapping[str, tuple[s
     except ValueError:
         return False
     return True
+
+
+def stays(operator: str, deployment: Deployment) -> bool:
+    """Whether the replicas of an operator cannot move at all."""
+    head, plan = together(operator, deployment)[0], deployment.plan
+    probe = Move(operator=head, replica=0, to=str(plan.locations(head)[0]))
+    return not can_move(probe, deployment, plan.placement)
 
 
 def hosts_of(statistics: PeriodStatistics) -> dict[tuple[str, int], str]:

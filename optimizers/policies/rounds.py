@@ -22,6 +22,7 @@ from optimizers.policies.room import can_move, continues, stood_still
 from twin.control import PeriodStatistics, Reconfiguration
 from twin.deployment import Deployment
 from twin.errors import BadInput
+from twin.event_checks import pinning
 from twin.event_time_events import Strategy, is_combined
 from twin.events import Move
 from twin.keys import key_groups_of
@@ -146,7 +147,7 @@ class Rounds:
         deployment = self.deployment
         spec = deployment.query.operator(operator)
         follows = spec.merges and is_combined(deployment.query, operator)  # a consolidate goes where its compute goes
-        if key_groups_of(spec) is None or follows or spec.pinned:
+        if key_groups_of(spec) is None or follows or pinning(operator, deployment):
             return False
         probe = Move(operator=operator, key_groups=(0,), to_replica=0)
         return can_move(probe, deployment, deployment.plan.placement)

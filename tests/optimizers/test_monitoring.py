@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,15 @@ def test_capacity_is_kept_wherever_some_schedule_keeps_it_with_hosts_to_spare() 
             measured.cores.values()
         ):
             assert measured.fullest(new) <= DEFAULT.capacity + 1e-9
+
+
+def test_what_is_fixed_stays_and_others_go_round_it() -> None:
+    cores = {"h0": 1.0, "h1": 1.0}
+    pair = (("o0", 0), ("o1", 0))
+    measured = MeasuredLoads(cores, dict.fromkeys(pair, 0.5), {pair: 100.0}, fixed=["o1"])
+    now = dict.fromkeys(pair, "h1")
+    assert scheduled(measured, now, DEFAULT) == {pair[0]: "h0", pair[1]: "h1"}
+    assert scheduled(replace(measured, fixed=[]), now, DEFAULT) == dict.fromkeys(pair, "h0"), "the emptier one"
 
 
 def test_a_schedule_is_worth_it_exactly_for_less_traffic_or_a_relieved_host() -> None:

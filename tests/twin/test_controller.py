@@ -7,13 +7,19 @@ from dataclasses import dataclass, field
 import pytest
 
 from optimizers.policies.ds2 import Ds2Spec
+from optimizers.policies.flink_autoscaler import FlinkAutoscalerSpec
+from optimizers.policies.monitoring import MonitoringSpec
 from optimizers.policies.relieve import RelieveSpec
 from tests.twin.changing import column, job, run
+from tests.twin.fused_jobs import fuse
 from tests.twin.worlds import placed
-from twin.control import PeriodStatistics, Reconfiguration
+from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
+from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import Failure, Migration, Move, RateChange, Rescale
 from twin.scenario import Scenario
+
+SOON = {"stabilization_interval_periods": 1, "metrics_window_periods": 2}
 
 
 @dataclass
@@ -86,11 +92,41 @@ def test_a_policy_is_not_asked_while_a_move_is_under_way() -> None:
         (Reconfiguration(moves=(Move(operator="a", replica=5, to="h1"),)), "has no replica 5"),
         (Reconfiguration(moves=(Move(operator="b", replica=0, to="h1"),)), "unknown operator 'b'"),
         (Reconfiguration(rescales=(Rescale(operator="source", placement=("h1",)),)), "fixed partitions"),
+        (Reconfiguration(rescales=(Rescale(operator="sink", placement=("h2", "h2")),)), "'sink' is pinned"),
+        (Reconfiguration(moves=(Move(operator="sink", replica=0, to="h1"),)), "'sink' is pinned"),
     ],
 )
 def test_an_impossible_order_is_an_error_that_names_the_policy(order: Reconfiguration, complaint: str) -> None:
     with pytest.raises(BadInput, match=f"policy 'scripted'.*{complaint}"):
-        run(job(), policy=Scripted({2: order}))
+        run(pinned(job(), "sink"), policy=Scripted({2: order}))
+
+
+def pinned(deployment: Deployment, *names: str) -> Deployment:
+    """The same job with these operators pinned."""
+    query = deployment.query
+    operators = (each.model_copy(update={"pinned": each.name in names}) for each in query.operators)
+    return deployment.model_copy(update={"query": query.model_copy(update={"operators": tuple(operators)})})
+
+
+@pytest.mark.parametrize("spec", [Ds2Spec(), FlinkAutoscalerSpec(**SOON), MonitoringSpec(), RelieveSpec()])
+def test_no_policy_moves_or_scales_a_pinned_operator(spec: PolicySpec) -> None:
+    """m and a are both too slow, on a full host; without the pin, each of these policies changes m."""
+    slow = placed(
+        job(rate=600, service_s=4e-3, service_time_s=4e-3),
+        source=("h3",), m=("h0", "h0"), a=("h0", "h0"), sink=("h3",),
+    )  # fmt: skip
+    hosts = tuple(host.model_copy(update={"cpu_percent": 200}) for host in slow.cluster.hosts)
+    slow = slow.model_copy(update={"cluster": slow.cluster.model_copy(update={"hosts": hosts})})
+    free, kept = (run(each, policy=spec.start(each), horizon_s=30) for each in (slow, pinned(slow, "m")))
+    changed = [{row["component"] for row in each.event_rows if row["kind"] != "decision"} for each in (free, kept)]
+    assert "m" in changed[0]
+    assert "m" not in changed[1] and "a" in changed[1]
+
+
+def test_no_operator_that_runs_as_one_with_a_pinned_one_moves() -> None:
+    fused = fuse(pinned(job(), "m"), ("source", "m"))
+    with pytest.raises(BadInput, match="'source' runs as one with 'm', which is pinned"):
+        run(fused, Migration(at_s=1, operator="source", replica=0, to="h1"))
 
 
 def test_ds2_scales_until_backpressure_ends() -> None:
