@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -72,15 +71,6 @@ for words in {COMMANDS}:
     done = python(hostile, code)
     assert done.returncode == 0, done.stderr
     assert "smart-grid" in done.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_so_do_sparks_workers(hostile: Path) -> None:
-    corpus = ("corpus", "c", "--runs", "6", "--scenario", "word-count", "--horizon", "20", "--master", "local[1]")
-    done = twin(hostile, *corpus, "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["failed"] == 0
 
 
 @pytest.mark.parametrize("name", PACKAGES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,7 @@ from models.checkpoint import Ensemble
 from models.dataset import split
 from models.gnn import initial
 from models.labels import Scaling
-from models.member_checkpoints import MemberCheckpoints
-from models.settings import NetworkConfig, TrainingSettings
+from models.settings import NetworkConfig
 from models.training import TrainedNetwork
 from scenarios.learning.learner import under_way
 from tests.models.test_training import TINY, dataset
@@ -27,9 +27,10 @@ from twin.metrics import METRICS
 CONFIG = NetworkConfig(hidden=4, outputs=1, features="rates")
 
 
-def ensemble(metric: str = "success") -> Ensemble:
+@cache
+def ensemble() -> Ensemble:
     members = tuple(initial(CONFIG, seed) for seed in range(2))
-    return Ensemble((metric,), CONFIG, Scaling((0.25,), (3.0,)), members, {"seed": 3, "seen": {"sink": 8}})
+    return Ensemble(("success",), CONFIG, Scaling((0.25,), (3.0,)), members, {"seed": 3, "seen": {"sink": 8}})
 
 
 def body_of(path: Path) -> dict[str, Any]:
@@ -162,46 +163,6 @@ def test_two_files_for_one_metric_are_refused(tmp_path: Path) -> None:
 
 SHORT = TINY.model_copy(update={"members": 2, "epochs": 2, "heads": "one"})
 WANTED = METRICS[:1]
-
-
-def trained(keep: pipeline.Keep | None, settings: TrainingSettings = SHORT) -> tuple[Ensemble, ...]:
-    return pipeline.train(dataset(), split(dataset(), 0), settings, 1, WANTED, keep=keep)
-
-
-def interrupted(kept: MemberCheckpoints, after: int) -> None:
-    """Trains until so many networks are kept."""
-
-    def keep(name: str, index: int, train: Callable[[], TrainedNetwork]) -> TrainedNetwork:
-        if len(kept) == after:
-            raise KeyboardInterrupt
-        return kept(name, index, train)
-
-    with pytest.raises(KeyboardInterrupt):
-        trained(keep)
-
-
-@pytest.mark.slow
-def test_it_goes_on_to_the_same_networks(tmp_path: Path) -> None:
-    kept = under_way(tmp_path / "model", dataset(), SHORT, WANTED, 1)
-    interrupted(kept, after=1)
-    again = under_way(tmp_path / "model", dataset(), SHORT, WANTED, 1)
-    assert len(again) == 1
-
-    def only_the_last(name: str, index: int, train: Callable[[], TrainedNetwork]) -> TrainedNetwork:
-        def counted() -> TrainedNetwork:
-            fresh.append((name, index))
-            return train()
-
-        return again(name, index, counted)
-
-    fresh = list[tuple[str, int]]()
-    resumed, whole = trained(only_the_last), trained(None)
-    assert fresh == [(WANTED[0], 1)]
-    for ours, theirs in zip(resumed, whole, strict=True):
-        jax.tree.map(np.testing.assert_array_equal, ours.members, theirs.members)
-        assert ours.manifest == theirs.manifest
-    again.discard()
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_another_training_left_is_not_used(tmp_path: Path) -> None:

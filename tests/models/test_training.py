@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 
@@ -11,24 +11,30 @@ import jax
 import numpy as np
 import pytest
 
-from models import checkpoint, pipeline, prediction
+from models import pipeline
 from models.checkpoint import Ensemble
 from models.dataset import Dataset, RowSplit, of_deployments, split
 from models.evaluation import evaluate, q_error
-from models.gnn import initial
 from models.job_columns import job_columns
+from models.member_checkpoints import MemberCheckpoints
 from models.pipeline import FineTuning, fine_tune, rehearsing
 from models.prediction import LearnedCostModel
 from models.predictors import FittedNetworks
 from models.settings import NetworkConfig, TrainingSettings
 from models.training import TrainedNetwork, learning_rate, validation_errors
+from scenarios.learning import fine_tuning
+from scenarios.learning.learner import under_way
 from tests.models.deployments import random_deployment
+from tests.models.untrained import begun
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.metrics import METRICS
 
-TINY = TrainingSettings(members=1, epochs=40, batch=32, rate=0.01, weight_decay=0, network=NetworkConfig(hidden=8))
+TINY = TrainingSettings(
+    members=1, epochs=40, batch=32, rate=0.01, weight_decay=0, heads="one", network=NetworkConfig(hidden=8)
+)
 SHORT = TINY.model_copy(update={"epochs": 6})
+WANTED = METRICS[:1]
 
 
 def labels_of(deployment: Deployment) -> list[float]:
@@ -49,20 +55,17 @@ def dataset(first: int = 0, stop: int = 160) -> Dataset:
 
 
 @cache
-def trained(seed: int = 1, heads: str = "all", epochs: int = SHORT.epochs) -> tuple[Ensemble, ...]:
-    settings = TINY.model_copy(update={"heads": heads, "epochs": epochs})
-    return pipeline.train(dataset(), split(dataset(), 0), settings, seed, METRICS[:1] if heads == "one" else METRICS)
+def trained(seed: int = 1, epochs: int = SHORT.epochs) -> tuple[Ensemble, ...]:
+    settings = TINY.model_copy(update={"epochs": epochs})
+    return pipeline.train(dataset(), split(dataset(), 0), settings, seed, WANTED)
 
 
 @cache
 def untrained() -> tuple[Ensemble, ...]:
     """As `trained`, but the network is as it begins."""
-
-    def begun(_name: str, index: int, _train: Callable[[], TrainedNetwork]) -> TrainedNetwork:
-        return TrainedNetwork(jax.device_get(initial(TINY.network, index)), ((0, 1.0, 1.0),), index)
-
-    settings = TINY.model_copy(update={"heads": "one"})
-    return pipeline.train(dataset(), split(dataset(), 0), settings, 1, METRICS[:1], keep=begun)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "train_member", begun)
+        return pipeline.train(dataset(), split(dataset(), 0), TINY, 1, WANTED)
 
 
 def curve(ensemble: Ensemble) -> np.ndarray:
@@ -72,21 +75,18 @@ def curve(ensemble: Ensemble) -> np.ndarray:
 
 @pytest.mark.slow
 def test_loss_falls_and_beats_a_constant() -> None:
-    (ensemble,) = learned = trained(epochs=40)
-    points = curve(ensemble)
+    points = curve(learned()[0])
     assert points[-1, 1] < points[0, 1] / 3
-    assert points[:, 2].min() < 0.25  # a constant scores about 1 (regressions) and 0.25 (binaries)
-    model = FittedNetworks("m", prediction.LearnedCostModel("m", learned))
+    assert points[:, 2].min() < 0.25  # a constant scores about 1
     unseen = dataset(160, 300)
-    rows = {row.metric: row for row in evaluate(model, unseen)}
-    assert set(rows) == set(METRICS)
+    (row,) = evaluate(FittedNetworks("m", LearnedCostModel("m", learned())), unseen)
     logs = np.log(unseen.labels_GxA[:, 0])
     constant = np.exp(np.nanmedian(np.abs(logs - np.nanmean(np.log(dataset().labels_GxA[:, 0])))))
-    assert rows["throughput_per_s"].q50 < 0.9 * constant  # type: ignore[operator]
+    assert row.metric == WANTED[0] and row.q50 is not None and row.q50 < 0.9 * constant
 
 
 def test_same_seed_same_parameters_other_seed_others() -> None:
-    first, again = trained(1), pipeline.train(dataset(), split(dataset(), 0), SHORT, 1)
+    first, again = trained(1), pipeline.train(dataset(), split(dataset(), 0), SHORT, 1, WANTED)
     jax.tree.map(np.testing.assert_array_equal, first[0].members, again[0].members)
     kernels = [each[0].members[0]["head"]["layer_0"]["kernel"] for each in (first, trained(2))]
     assert np.any(kernels[0] != kernels[1])
@@ -99,18 +99,18 @@ def test_members_differ_and_progress_is_told() -> None:
         split(dataset(), 0),
         TINY.model_copy(update={"members": 2, "epochs": 5}),
         1,
+        WANTED,
         progress=lambda *point: told.append(point),
     )
     one, other = (member["head"]["layer_0"]["kernel"] for member in ensemble.members)
     assert np.any(one != other)
-    assert {(name, member) for name, member, *_ in told} == {("all", 0), ("all", 1)}
+    assert {(name, member) for name, member, *_ in told} == {(WANTED[0], 0), (WANTED[0], 1)}
     assert all(step <= steps for _, _, step, steps, _ in told)
     assert told[-1][2] == told[-1][3]
 
 
-@pytest.mark.slow
 def test_one_network_a_metric_is_named_after_it() -> None:
-    (ensemble,) = trained(heads="one")
+    (ensemble,) = untrained()
     assert (ensemble.metrics, ensemble.name, ensemble.config.outputs) == (METRICS[:1], METRICS[0], 1)
 
 
@@ -123,18 +123,6 @@ def test_fine_tuning_goes_on_where_training_stopped() -> None:
     assert after.manifest["fine_tuned_from"] == before[0].manifest
 
 
-def test_a_trained_model_predicts_the_same_after_saving(tmp_path: Path) -> None:
-
-    folder = tmp_path
-    for ensemble in trained():
-        checkpoint.save(ensemble, folder)
-    deployment = random_deployment(3, size=3)
-    before = prediction.LearnedCostModel("m", trained()).predict(deployment, [deployment.plan])
-    after = prediction.load(folder).predict(deployment, [deployment.plan])
-    for metric in METRICS:
-        np.testing.assert_array_equal(before[metric], after[metric])
-
-
 def test_diverging_loss_is_an_error() -> None:
     broken = dataset()
     graphs = broken.graphs
@@ -142,7 +130,7 @@ def test_diverging_loss_is_an_error() -> None:
     table = replace(graphs, nodes=(*graphs.nodes[:-1], hosts))
     overflowing = replace(broken, encoded=replace(broken.encoded, graphs=table))
     with pytest.raises(FloatingPointError, match=r"loss is (nan|inf)"):
-        pipeline.train(overflowing, split(broken, 0), TINY, 1)
+        pipeline.train(overflowing, split(broken, 0), TINY, 1, WANTED)
 
 
 def test_unknown_metric_and_single_class_are_bad_input() -> None:
@@ -180,12 +168,12 @@ QUICK = FineTuning(epochs=15, rate=3e-3)
 
 @cache
 def old() -> tuple[Dataset, RowSplit]:
-    """What `one_head` learned from, in its way."""
+    """What `learned` learned from, in its way."""
     return dataset(), split(dataset(), 0)
 
 
-def one_head() -> tuple[Ensemble, ...]:
-    return trained(heads="one", epochs=40)
+def learned() -> tuple[Ensemble, ...]:
+    return trained(epochs=40)
 
 
 @cache
@@ -211,25 +199,48 @@ def median(ensembles: tuple[Ensemble, ...], dataset: Dataset, part: np.ndarray) 
 def test_the_result_is_never_worse_on_validation_rows_than_the_start() -> None:
     harmful = FineTuning(epochs=1, rate=1.0)
     dataset, parts = old()
-    (after,) = fine_tune(one_head(), dataset, parts, harmful, 0)
+    (after,) = fine_tune(learned(), dataset, parts, harmful, 0)
     curve = after.manifest["members"][0]["curve"]
-    started = min(point[2] for point in one_head()[0].manifest["members"][0]["curve"])
+    started = min(point[2] for point in learned()[0].manifest["members"][0]["curve"])
     assert min(point[2] for point in curve) > started  # it did harm
-    jax.tree.map(np.testing.assert_array_equal, after.members, one_head()[0].members)
+    jax.tree.map(np.testing.assert_array_equal, after.members, learned()[0].members)
+
+
+def tuned(ensembles: tuple[Ensemble, ...], how: FineTuning, rehearse: bool) -> fine_tuning.Tuned:
+    """As the command line does it."""
+    (fresh, _), (known, _) = new(), old()
+    model = LearnedCostModel("m", ensembles)
+    return fine_tuning.tune(model, fresh, known if rehearse else None, how, 0, lambda _done, _total: None)
 
 
 @pytest.mark.slow
 def test_new_rows_are_learned_and_rehearsal_keeps_the_old() -> None:
     (dataset, parts), (known, known_parts) = new(), old()
-    alone = fine_tune(one_head(), dataset, parts, QUICK, 0)
-    mixed_rows, mixed_parts = rehearsing(dataset, parts, known, known_parts, 0)
-    mixed = fine_tune(one_head(), mixed_rows, mixed_parts, QUICK, 0)
-    before = median(one_head(), dataset, parts.test)
+    alone = fine_tune(learned(), dataset, parts, QUICK, 0)
+    found = tuned(learned(), QUICK, rehearse=True)
+    before = median(learned(), dataset, parts.test)
     assert median(alone, dataset, parts.test) < before / 2
-    assert median(mixed, dataset, parts.test) < before / 2
-    assert median(mixed, known, known_parts.test) < median(alone, known, known_parts.test)
-    assert mixed[0].scaling == one_head()[0].scaling
-    assert mixed[0].manifest["fine_tuned_from"] == one_head()[0].manifest
+    assert median(found.ensembles, known, known_parts.test) < median(alone, known, known_parts.test)
+    assert found.ensembles[0].scaling == learned()[0].scaling
+    assert found.ensembles[0].manifest["fine_tuned_from"] == learned()[0].manifest
+    rows = {row.queries: row for row in found.rows}
+    assert set(rows) == {"new", "old"}
+    assert rows["new"].q50 < rows["new"].q50_before / 2
+    assert rows["old"].q50_before < rows["new"].q50_before
+    assert rows["new"].rows <= len(parts.test) and rows["old"].rows <= len(known_parts.test)
+    assert found.sizes["train"] == len(parts.train) + min(len(parts.train), len(known_parts.train))
+    assert set(fine_tuning.COLUMNS) <= {name for row in found.rows for name in asdict(row)}
+
+
+def test_without_epochs_nothing_is_better_or_worse() -> None:
+    (row,) = tuned(untrained(), FineTuning(epochs=0), rehearse=False).rows
+    assert (row.q50, row.q95) == (row.q50_before, row.q95_before)
+
+
+def test_only_the_dataset_that_it_was_trained_on_can_be_rehearsed() -> None:
+    model = LearnedCostModel("m", untrained())
+    with pytest.raises(BadInput, match="was trained on a dataset of"):
+        fine_tuning.tune(model, new()[0], new()[0], QUICK, 0, lambda _done, _total: None)
 
 
 def test_rehearsal_takes_as_many_old_rows_and_no_test_row() -> None:
@@ -253,9 +264,42 @@ def test_labels_of_one_class_teach_nothing() -> None:
     constant[:, METRICS.index("success")] = 1
     constant[np.isnan(constant)] = 1
     same = replace(dataset, labels_GxA=constant)
-    success = replace(one_head()[0], metrics=("success",))
-    kept, changed = fine_tune((success, one_head()[0]), same, parts, FineTuning(epochs=1), 0)
+    success = replace(learned()[0], metrics=("success",))
+    kept, changed = fine_tune((success, learned()[0]), same, parts, FineTuning(epochs=1), 0)
     assert kept is success
-    assert changed is not one_head()[0]
+    assert changed is not learned()[0]
     with pytest.raises(BadInput, match="cannot teach success"):
         fine_tune((success,), same, parts, QUICK, 0)
+
+
+@pytest.mark.slow
+def test_an_interrupted_training_goes_on_to_the_same_networks(tmp_path: Path) -> None:
+    settings = TINY.model_copy(update={"members": 2, "epochs": 2})
+    trained_anew = list[int]()
+
+    def kept() -> MemberCheckpoints:
+        return under_way(tmp_path / "model", dataset(), settings, WANTED, 1)
+
+    def train(members: MemberCheckpoints | None, most: int = 2) -> tuple[Ensemble, ...]:
+        def keep(name: str, index: int, train: Callable[[], TrainedNetwork]) -> TrainedNetwork:
+            def counted() -> TrainedNetwork:
+                if index == most:
+                    raise KeyboardInterrupt
+                trained_anew.append(index)
+                return train()
+
+            return counted() if members is None else members(name, index, counted)
+
+        return pipeline.train(dataset(), split(dataset(), 0), settings, 1, WANTED, keep=keep)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(kept(), most=1)
+    again = kept()
+    assert len(again) == 1
+    resumed = train(again)
+    assert trained_anew == [0, 1]
+    for ours, theirs in zip(resumed, train(None), strict=True):
+        jax.tree.map(np.testing.assert_array_equal, ours.members, theirs.members)
+        assert ours.manifest == theirs.manifest
+    again.discard()
+    assert list(tmp_path.iterdir()) == []

@@ -77,13 +77,15 @@ def fresh(tmp_path: Path) -> Workspace:
     return Workspace(tmp_path / "work", TINY, SEED, silent(), in_process)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tiny_contestants() -> Iterator[None]:
-    """All contestants as they are, but with networks and trees that are as small as can be."""
+    """All contestants as they are, but with networks that stay as they begin and trees that are as small as can be."""
     import jax
 
+    from models import pipeline
     from models.predictors import PREDICTORS, BoostedTrees, Networks, Predictor
     from papers.costream import rivals
+    from tests.models.untrained import begun
 
     def tiny(contestant: Predictor) -> Predictor:
         match contestant:
@@ -96,6 +98,7 @@ def tiny_contestants() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rivals, "PREDICTORS", {name: tiny(contestant) for name, contestant in PREDICTORS.items()})
+        patch.setattr(pipeline, "train_member", begun)
         jax.config.update("jax_disable_most_optimizations", True)  # XLA would optimise networks that run once
         yield
 

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from models import pipeline
 from models.evaluation import ErrorRow
 from models.predictors import PREDICTORS, RateModelAlone
+from models.training import train_member
 from papers.costream import ablations, rivals, table3
 from papers.costream.fig11 import additional
 from papers.costream.generalising import LENGTHS, NO_CHAINS, beyond, chains, restricted
@@ -200,6 +202,7 @@ def test_fine_tuning_has_a_curve_and_learns_from_none_that_judges(
 def test_ablations_hide_features_and_change_the_scheme(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(pipeline, "train_member", train_member)  # each of these can be trained
     metrics = ("throughput_per_s", "e2e_latency_s")
     monkeypatch.setattr(ablations, "REGRESSION_METRICS", metrics)
     seen = reproduced("costream.fig12", workspace, tmp_path).tables["features"].rows

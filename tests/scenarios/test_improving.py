@@ -1,9 +1,9 @@
-"""`twin improve` and fine-tuning: what is chosen, how a choice is judged, what is refused; and a whole small course."""
+"""`twin improve`: what is chosen, how a choice is judged, what is refused; and a whole small course."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,19 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models import shipped
-from models.checkpoint import Ensemble, save
-from models.pipeline import FineTuning
-from models.prediction import LearnedCostModel
+from models.checkpoint import save
 from scenarios.improving.choosing import STRATEGIES, active
 from scenarios.improving.history import RoundRow, compared
 from scenarios.improving.pool import job_pool
 from scenarios.improving.rounds import rows_of
 from scenarios.improving.test_set import FAR, MEAN, JudgingJob, kind_of
-from scenarios.learning import fine_tuning
 from scenarios.questions.kept import RunOutcome
 from scenarios.suite.families import FAMILIES
 from tests.commands import done, refused
-from tests.models.test_training import QUICK, new, old, one_head, untrained
 from twin.errors import BadInput
 from twin.metrics import METRICS, Estimates
 from twin.randomness import random_stream
@@ -170,37 +166,6 @@ def test_a_course_is_told_kept_and_gone_on_with(tmp_path):
     assert (out / "figure.png").stat().st_size > 0
     assert sorted(each.name for each in (out / "models").iterdir()) == ["active-1", "random-1"]
     assert "another question" in refused(*asked, "--seed", "4")
-
-
-def tuned(ensembles: tuple[Ensemble, ...], how: FineTuning, rehearse: bool) -> fine_tuning.Tuned:
-    (fresh, _), (known, _) = new(), old()
-    model = LearnedCostModel("m", ensembles)
-    return fine_tuning.tune(model, fresh, known if rehearse else None, how, 0, lambda _done, _total: None)
-
-
-@pytest.mark.slow
-def test_both_kinds_of_queries_are_reported_before_and_after() -> None:
-    found = tuned(one_head(), QUICK, rehearse=True)
-    rows = {row.queries: row for row in found.rows}
-    assert set(rows) == {"new", "old"}
-    assert rows["new"].q50 < rows["new"].q50_before / 2
-    assert rows["old"].q50_before < rows["new"].q50_before
-    (_, fresh), (_, known) = new(), old()
-    assert rows["new"].rows <= len(fresh.test)
-    assert rows["old"].rows <= len(known.test)
-    assert found.sizes["train"] == len(fresh.train) + min(len(fresh.train), len(known.train))
-    assert set(fine_tuning.COLUMNS) <= {name for row in found.rows for name in asdict(row)}
-
-
-def test_without_epochs_nothing_is_better_or_worse() -> None:
-    (row,) = tuned(untrained(), FineTuning(epochs=0), rehearse=False).rows
-    assert (row.q50, row.q95) == (row.q50_before, row.q95_before)
-
-
-def test_only_the_dataset_that_it_was_trained_on_can_be_rehearsed() -> None:
-    model = LearnedCostModel("m", untrained())
-    with pytest.raises(BadInput, match="was trained on a dataset of"):
-        fine_tuning.tune(model, new()[0], new()[0], QUICK, 0, lambda _done, _total: None)
 
 
 def test_contradicting_options_are_refused(tmp_path) -> None:

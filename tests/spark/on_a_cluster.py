@@ -6,7 +6,8 @@ import json
 import sys
 from pathlib import Path
 
-from scenarios.executing.processes import executor
+from pyspark.sql import SparkSession
+
 from scenarios.executing.progress import Lines
 from scenarios.learning.corpora import CorpusRecipe
 from scenarios.questions.bench import Bench
@@ -14,13 +15,13 @@ from scenarios.questions.kept import Kept
 from scenarios.questions.measures import Measures
 from scenarios.questions.replications import Samples, Wanted, replicate
 from spark.corpus import write_corpus
-from spark.executor import fan_out
+from spark.executor import OnSpark, fan_out
 from spark.session import session
 from tests.scenarios.questions.jobs import shop
 from twin.executor import Executor
 from twin.simulation import simulate
 
-RUNS = 6
+RUNS = 4
 
 
 def asked(made_by: Executor, kept: Kept | None = None) -> Samples:
@@ -35,17 +36,25 @@ def measured(found: Samples) -> list[list[Measures]]:
     return [[dict(outcome.measures) for outcome in outcomes] for outcomes in found.outcomes]
 
 
-def corpus(master: str, folder: Path) -> None:
+class OnThis(OnSpark):
+    """In a session that goes on."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__(spark.sparkContext.master)
+        self._spark = spark
+
+
+def corpus(spark: SparkSession, folder: Path) -> None:
     """Eight runs in four chunks; and where workers have our packages from."""
     make, spec = CorpusRecipe(8, seed=3, scenario="edge-filter", horizon_s=12.0).plan()
-    with session(master) as spark:
-        write_corpus(spark, folder, spec, make, simulate, chunk_runs=2)
-        fan_out(spark, lambda _: sys.modules[Executor.__module__].__file__, range(4), lambda _, where: print(where))
+    write_corpus(spark, folder, spec, make, simulate, chunk_runs=2)
+    fan_out(spark, lambda _: sys.modules[Executor.__module__].__file__, range(4), lambda _, where: print(where))
 
 
 if __name__ == "__main__":
     at, place = sys.argv[1], Path(sys.argv[2])
     (place / "question").mkdir()
-    found = asked(executor(None, at), Kept(place / "question"))
-    (place / "answer.json").write_text(json.dumps(measured(found)))
-    corpus(at, place / "corpus")
+    with session(at) as running:
+        found = asked(OnThis(running), Kept(place / "question"))
+        (place / "answer.json").write_text(json.dumps(measured(found)))
+        corpus(running, place / "corpus")

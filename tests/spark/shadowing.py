@@ -10,4 +10,4 @@ from tests.spark.test_metric_windows import shadow
 
 if __name__ == "__main__":
     with session("local[1]") as spark:
-        shadow(spark, Path(sys.argv[1]), Path(sys.argv[2]), 8, once=False)
+        shadow(spark, Path(sys.argv[1]), Path(sys.argv[2]), once=False)

@@ -20,7 +20,10 @@ from spark.jvm import find_java, write_java_home
 STARTED_S = 60.0
 MASTER, WORKER = ("org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker")
 FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-_DEFAULTS = f"spark.executor.memory 512m\nspark.executor.extraJavaOptions {FAST}\n"
+_DEFAULTS = f"""spark.executor.memory 512m
+spark.executor.extraJavaOptions {FAST}
+spark.driver.extraJavaOptions {FAST}
+"""
 
 
 @dataclass

@@ -236,10 +236,20 @@ def path_without_java(folder: Path) -> str:
     return str(folder)
 
 
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The corpus of `interruptible`, at once."""
+    folder = tmp_path_factory.mktemp("whole") / "c"
+    write_corpus(spark, folder, SPEC, make, simulate, chunk_runs=4)
+    return folder
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the Java process in /proc")
 @pytest.mark.parametrize("killed", [False, True], ids=["ctrl-c", "java killed"])
-def test_an_interrupted_corpus_resumes_to_the_same_runs(spark: SparkSession, tmp_path: Path, killed: bool) -> None:
+def test_an_interrupted_corpus_resumes_to_the_same_runs(
+    spark: SparkSession, whole: Path, tmp_path: Path, killed: bool
+) -> None:
     """Begun on one worker, in another process, and finished here on two. It ends by Ctrl-C, or since its Java, which is
     the one that the package brings, was killed, as by a machine that runs out of memory."""
     corpus, environment = tmp_path / "c", dict(os.environ)
@@ -268,8 +278,7 @@ def test_an_interrupted_corpus_resumes_to_the_same_runs(spark: SparkSession, tmp
         assert errors.splitlines()[-1:] in ([], ["KeyboardInterrupt"]) and "py4j" not in errors
     assert 8 <= write_corpus(spark, corpus, SPEC, make, simulate).resumed < SPEC.runs
     assert not leftovers(corpus)
-    write_corpus(spark, tmp_path / "whole", SPEC, make, simulate, chunk_runs=4)
-    assert_same_runs(corpus, tmp_path / "whole")
+    assert_same_runs(corpus, whole)
 
 
 def java_of(program: int) -> int:

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from spark.jvm import end_told, find_java, java_version, quiet_bridge, write_java_home
 from spark.master import check_master, is_local, on_loopback, with_retries
 from spark.session import PREFIX, scratch_folder, session, zip_packages
+from streamtwin.house import PACKAGES
 from twin.errors import BadInput, Unfinished
 
 pytestmark = pytest.mark.spark
@@ -128,24 +129,34 @@ def test_a_session_is_local_quiet_and_in_utc(spark: SparkSession) -> None:
 
 @pytest.mark.slow
 def test_a_session_leaves_the_environment_and_the_terminal_alone(tmp_path: Path) -> None:
-    """In a process of its own, in an empty folder: nothing on its outputs, no variable changed, no file left."""
+    """In a process of its own: nothing on its outputs, no variable changed, no file left; and its workers import our
+    packages beside modules of the user's that have their names."""
     code = (
         "import os, signal; before = dict(os.environ), signal.getsignal(signal.SIGINT)\n"
+        "from streamtwin.house import claim\n"
+        "claim()\n"
         "from spark.session import session\n"
-        "with session('local[1]') as s: assert s.range(3).count() == 3\n"
+        "def ours(_):\n"
+        "    import optimizers, twin.simulation\n"
+        "    return twin.simulation.__file__\n"
+        "with session('local[1]') as s: (there,) = s.sparkContext.parallelize([0], 1).map(ours).collect()\n"
+        "import twin.simulation; assert there == twin.simulation.__file__\n"
         "new = {k for k, v in os.environ.items() if before[0].get(k) != v}\n"
         "assert new <= {'SPARK_AUTH_SOCKET_TIMEOUT', 'SPARK_BUFFER_SIZE'}, new\n"
         "assert signal.getsignal(signal.SIGINT) == before[1]\n"
     )
     root = str(Path(__file__).parents[2])
-    environment = {**os.environ, "PYTHONPATH": root, "TMPDIR": str(tmp_path / "tmp")}
+    environment = {**os.environ, "PYTHONPATH": root, "TMPDIR": str(tmp_path / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"}
     (tmp_path / "tmp").mkdir()
+    theirs = {tmp_path / "here" / f"{name}.py" for name in PACKAGES}
     (tmp_path / "here").mkdir()
+    for module in theirs:
+        module.write_text(f"raise RuntimeError('this is the {module.stem} of the user')")
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path / "here", env=environment, capture_output=True, text=True
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert not list((tmp_path / "here").iterdir())
+    assert {*(tmp_path / "here").iterdir()} == theirs
     assert not list((tmp_path / "tmp").glob("streamtwin*"))
 
 
