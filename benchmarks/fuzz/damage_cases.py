@@ -40,7 +40,10 @@ from twin.simulation import simulate
 SILENT = Lines(lambda _text: None)
 JOB = "edge-filter"
 ASKED = ("whatif", JOB, "--vary", "load=0.5,2", "--set", "run.horizon_s=20", "--replications", "3", "--workers", "1")
-JUDGED = ("benchmark", "--families", "key-groups", "--most", "2", "--workers", "1")
+JUDGED = (
+    *("benchmark", "--families", "edge-linear", "--most", "1", "--optimizers", "governor", "--cost-model", "rates"),
+    *("--workers", "1"),
+)
 ANSWERED = ("answer.json", "table.csv", "figure.png")
 IMPROVED = (
     *("improve", "learned", "--on", JOB, "--rounds", "1", "--jobs", "4", "--runs", "2", "--pool", "6"),
