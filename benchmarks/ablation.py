@@ -32,7 +32,10 @@ from twin.atomic import write_text
 from twin.deployment import Deployment
 from twin.kinds.ages import Disorder
 from twin.metrics import METRICS, REGRESSION_METRICS
+from twin.rates.channels import MeasuredSpan
 from twin.rates.cpu_sharing import shared
+from twin.rates.filling import Shown
+from twin.rates.load import Load
 from twin.rates.model import RateModel
 from twin.rates.waiting import Gaps
 
@@ -54,8 +57,14 @@ def _like_last(*given: Any) -> np.ndarray:
     return np.zeros_like(given[-1])
 
 
+def _as_in_the_end(_: Any, offered: Load, reached: Load, full_sn: np.ndarray, measured: MeasuredSpan) -> Shown:
+    taken_on = np.divide(reached.in_on, offered.in_on, out=np.ones(reached.in_on.shape), where=offered.in_on > 0.0)
+    behind_on = (1.0 - taken_on) * (measured.start_s + measured.end_s) / 2.0
+    return Shown(taken_on, behind_on, np.zeros_like(taken_on), np.where(full_sn, np.inf, 0.0))
+
+
 LAWS: Mapping[str, Mapping[str, Any]] = {
-    "full channels have filled": {"channels.filled": lambda *_: 1.0},
+    "overloaded jobs fill": {"filling.shown": _as_in_the_end},
     "bursts of windows block": {"channels.burst_blocking": lambda *_: {}},
     "joins stall by their own bursts": {"channels.stalls": lambda *_: {}},
     "uneven keys in windows": {"skew.spreads": lambda *_: {}},

@@ -126,6 +126,60 @@ def test_channels_fill_before_a_source_is_held_back(horizon_s):
     assert found["e2e_latency_s"][0] == pytest.approx(measured.e2e_latency_s.mean, rel=0.1)
 
 
+def is_as_run(deployment: Deployment, horizon_s: float, rel: float) -> None:
+    """The prediction beside a run from an empty start."""
+    found, measured = predict(deployment, horizon_s), exact(deployment, horizon_s)
+    assert (found["backpressured"][0] > 0.5) == measured.backpressured
+    assert found["throughput_per_s"][0] == pytest.approx(measured.throughput_per_s, rel=rel)
+    assert found["processing_latency_s"][0] == pytest.approx(measured.processing_latency_s.mean, rel=rel)
+    assert found["e2e_latency_s"][0] == pytest.approx(measured.e2e_latency_s.mean, rel=rel)
+
+
+def test_a_source_that_lacks_cores_is_held_back_at_once():
+    """It shares one core with what follows, so what it does not ingest fills no channel: 2,000 of 2,600 a second."""
+    one = {"service_time_s": 2e-4, "service_scv": 0.0}
+    deployment = job(
+        Source(name="in", **one),
+        Map(name="map", service_time_s=1e-4),
+        Sink(name="out", **one),
+        rate_per_s=2_600.0,
+        cores=1.0,
+    )
+    found, measured = predict(deployment, 20.0), exact(deployment, 20.0)
+    assert found["backpressured"][0] > 0.5 and measured.backpressured
+    assert found["throughput_per_s"][0] == pytest.approx(measured.throughput_per_s, rel=0.01)
+    assert found["e2e_latency_s"][0] == pytest.approx(measured.e2e_latency_s.mean, rel=0.1)
+
+
+@pytest.mark.parametrize("horizon_s", [10.0, 40.0])
+def test_until_channels_are_full_a_bottleneck_gets_no_more_cores_than_others_leave(horizon_s):
+    """A map needs 0.48 of the core while nothing holds it back: the sink gets 260 tuples a second, and later on 333."""
+    deployment = job(
+        Source(name="in", **FREE),
+        Map(name="map", service_time_s=1e-3, service_scv=0.0),
+        Sink(name="out", service_time_s=2e-3, service_scv=0.0),
+        rate_per_s=480.0,
+        cores=1.0,
+    )
+    is_as_run(deployment, horizon_s, 0.1)
+
+
+def test_of_two_sinks_the_one_that_keeps_up_gets_all_until_the_channels_of_the_other_are_full():
+    """And more of the results come from it than from the other, which are as old as channels make them."""
+    slow, fast = Sink(name="slow", service_time_s=4e-3, service_scv=0.0), Sink(name="fast", **FREE)
+    chained = job(Source(name="in", **FREE), slow, rate_per_s=500.0)
+    deployment = chained.model_copy(
+        update={
+            "query": Query(
+                operators=(*chained.query.operators, fast),
+                streams=(*chained.query.streams, Stream(producer="in", consumer="fast")),
+            ),
+            "plan": ExecutionPlan(placement={"in": "h", "slow": "h", "fast": "h"}),
+        }
+    )
+    is_as_run(deployment, 10.0, 0.05)
+
+
 @pytest.mark.parametrize("warmup_s", [0.0, 30.0, 60.0])
 def test_means_are_taken_after_the_warm_up(warmup_s):
     """Channels fill in 40 s, and what leaves after 60 s has waited in full ones."""

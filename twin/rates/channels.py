@@ -1,13 +1,9 @@
-"""Channels with little room: they block producers that send in bursts, add latency when full, and take time to fill.
+"""Channels with little room: they block producers that send in bursts, and add latency when full.
 
 Where several streams meet, their tuples wait in one line, of which the operator takes as much of each stream, but from
 those that bring less all they bring (max-min fairness). An evaluation of a window hands over all results at once: what
 finds no room leaves at the pace of the slowest operator downstream, and the window's operator is blocked meanwhile.
-
-A run that starts empty feels a bottleneck when its pressure has come to the source: what an operator cannot take waits
-in its channels, then in those of its producers, and so on up to the sources, each at the rate by which too much is
-offered. Until then nothing is held back. Letters at the end of a name are the axes of `twin.rates.layout`; R is the
-sources.
+How channels fill is told by `twin.rates.filling`. Letters at the end of a name are the axes of `twin.rates.layout`.
 """
 
 from __future__ import annotations
@@ -92,28 +88,6 @@ def stalls(layout: Layout, offered: Load) -> dict[str, np.ndarray]:
     return found
 
 
-def filling_s(layout: Layout, offered: Load, reached: Load, full_sn: np.ndarray) -> np.ndarray:
-    """Time from an empty start until the channels between a source and what slows it are full; of others 0. [R, N]
-
-    full_sn: which streams' channels will be full.
-    """
-    job = layout.job
-    if not full_sn.any():
-        return np.zeros((len(job.sources), layout.size))
-    excess_sn = layout.carried_sn(offered.out_on - reached.out_on)
-    queues_sn = layout.replicas_on[job.consumer_s].copy()
-    queues_sn[[job.dealing.shared_o[o] for o in job.consumer_s]] = 1.0  # of one common queue
-    if layout.pair_c is not None:  # only the busiest replica's fill
-        queues_sn /= np.where(reached.cpu_on > FULL, layout.busiest_on, 1.0)[job.consumer_s]
-    each_sn = np.where(full_sn, queues_sn * layout.room_sn / np.maximum(excess_sn, 1e-9), np.inf)
-    until_on = np.zeros((len(job.names), layout.size))
-    for o in reversed(range(len(job.names))):
-        if job.outputs[o]:
-            onward = np.min([each_sn[s] + until_on[job.consumer_s[s]] for s in job.outputs[o]], axis=0)
-            until_on[o] = np.where(np.isfinite(onward), onward, 0.0)
-    return until_on[job.sources]
-
-
 class MeasuredSpan(NamedTuple):
     """The part of a run, from an empty start at 0, over which means are taken."""
 
@@ -127,24 +101,8 @@ class MeasuredSpan(NamedTuple):
 
 
 def held_back(until: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
-    """Share of the measured time that comes after `until`, from when on a source is held back."""
+    """Share of the measured time that comes after `until`."""
     return np.clip((measured.end_s - until) / measured.length_s, 0.0, 1.0)
-
-
-def behind_s(until: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
-    """How long `until` is past, as a mean over the measured time; 0 before it."""
-    ends = (np.maximum(each - until, 0.0) ** 2 for each in (measured.end_s, measured.start_s))
-    return np.asarray((next(ends) - next(ends)) / 2.0 / measured.length_s)
-
-
-def filled(until: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
-    """The mean wait in a channel over the measured time, as a share of the wait once it is full.
-
-    It grows evenly until then.
-    """
-    growing = np.clip(until, measured.start_s, measured.end_s)
-    grown_s = (growing**2 - measured.start_s**2) / 2.0 / np.maximum(until, 1e-9)
-    return np.asarray((grown_s + measured.end_s - growing) / measured.length_s)
 
 
 def felt(layout: Layout, now: Load) -> tuple[np.ndarray, np.ndarray]:

@@ -7,6 +7,7 @@ behind a run that starts empty (row 2): what a run of H seconds lacks of H secon
 * What waits for a system outside takes no CPU; the wait for a place there is that of M/G/c (`twin.rates.calls`).
 * A saturated operator, and all upstream of it, wait in full channels: credits over the rate of the stream, the way
   there included. Of streams that meet, only those above the fair rate fill theirs; the others wait in the same line.
+  Until channels are full, and where others do not keep up either, `twin.rates.filling` says what waits.
 * Operators that run as one are one queue, in front of the first, with the services of all of them.
 * Where sockets differ, service and wait are means over them, and only the replicas on the busiest fill their channels.
 * A stream between hosts adds the producer's latency, or that of all links on its route, and the transmission.
@@ -20,9 +21,8 @@ behind a run that starts empty (row 2): what a run of H seconds lacks of H secon
 * The lag grows by all of these but full channels, and by the windows only as they start: a tumbling time window by
   its length (the last one ends with the run), others by half a slide, and joins by what sliding windows lack until
   they are first full.
-* A source that ingests a share f of what is offered falls behind by (1 - f) t once the channels before it are full
-  (`twin.rates.channels`): if they are at once, its results are (1 - f) H / 2 older on average over a run of H seconds.
-  No result of that run is older than H.
+* A source that ingests a share f of what is offered falls behind by (1 - f) t (`twin.rates.filling`).
+  No result of a run is older than its horizon.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ import numpy as np
 from twin.kinds.ages import HeldTuples
 from twin.rates.batches import batch_waits_s
 from twin.rates.calls import away_s, bunched_s
-from twin.rates.channels import Full, MeasuredSpan, behind_s, channel_waits_s, filled, filling_s, full_channels
+from twin.rates.channels import Full, MeasuredSpan, channel_waits_s, full_channels, held_back
+from twin.rates.filling import Shown, shown
 from twin.rates.layout import Layout
 from twin.rates.load import Load
 from twin.rates.network import links_s
@@ -46,9 +47,8 @@ class Ages(NamedTuple):
     """In seconds. results_s: processing, end-to-end and lag of the results over the sinks, [3, N].
 
     ages_s: of what operators emit, [3, O, N]; of that, channel_s, queue_s, line_s and window_s [O, N] (see RateAnswer).
-    blocked_on: whether an operator's input channels are full. [O, N] filling_rn: how long it takes until all before a
-    source's bottleneck are. [R, N] way_sn: how long a stream's tuples are on their way; link_sn: of that, on the
-    network and waiting for it. [S, N]
+    blocked_on: whether an operator's input channels are full in the end. [O, N] fills: how they fill. way_sn: how long
+    a stream's tuples are on their way; link_sn: of that, on the network and waiting for it. [S, N]
     """
 
     results_s: np.ndarray
@@ -58,7 +58,7 @@ class Ages(NamedTuple):
     line_s: np.ndarray
     window_s: np.ndarray
     blocked_on: np.ndarray
-    filling_rn: np.ndarray
+    fills: Shown
     way_sn: np.ndarray
     link_sn: np.ndarray
 
@@ -70,12 +70,18 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
     """
     job = layout.job
     blocked_on, full_sn, jam_on = full_channels(layout, found, share)
-    filling_rn = filling_s(layout, offered, found, full_sn)
     link_sn, lines = links_s(layout, found), queues_s(layout, found)
     service_on, wait_on = lines.service_on, lines.wait_on
     channel_sn = channel_waits_s(layout, found, Full(blocked_on, full_sn, jam_on), link_sn)
-    felt_rn = filling_rn / share  # what leaves then came in long before
-    channel_sn = link_sn + (channel_sn - link_sn) * filled(felt_rn.max(axis=0), measured)
+    fills = shown(layout, offered, found, full_sn, measured)
+    most_sn = channel_sn
+    wait_sn = np.maximum(most_sn - link_sn, 0.0)
+    steady_sn = wait_sn * held_back(fills.held_s[job.producer_s] + wait_sn, measured)
+    channel_sn = np.where(
+        full_sn,
+        link_sn + np.maximum(np.clip(fills.wait_sn - link_sn, 0.0, wait_sn), steady_sn),
+        link_sn + fills.wait_sn,
+    )
     size = (len(job.names), layout.size)
     ages, (channel_on, queue_on, waited_on, window_on) = np.zeros((3, *size)), np.zeros((4, *size))
     sent_sn = layout.carried_sn(found.out_on)
@@ -88,15 +94,14 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
         queue_on[o] = service_on[o]
         if not streams:
             source = job.sources.index(o)
-            slowed = share[source]
-            behind = np.where(slowed < 1.0, (1.0 - slowed) * behind_s(felt_rn[source], measured), wait_on[o])
             ages[:, o] = service_on[o]
-            ages[1, o] += behind
+            ages[1, o] += np.where(share[source] < 1.0, fills.behind_on[o], wait_on[o])
             continue
         producers = [job.producer_s[s] for s in streams]
         arriving = ages[:, producers] + channel_sn[None, streams] + batch_sn[streams]
         waits_s = wait_on[o] + turn_on[o] + _behind_answers_s(layout, found, o)
-        waited_on[o] = np.where(blocked_on[o], 0.0, waits_s)
+        room_s, held_s = ((each_sn - link_sn)[streams].max(axis=0) for each_sn in (most_sn, channel_sn))
+        waited_on[o] = np.where(blocked_on[o], np.maximum(np.minimum(waits_s, room_s) - held_s, 0.0), waits_s)
         queue_on[o] += waited_on[o]
         if o in job.calling:
             queue_on[o] += away_s(job.calling[o], found.in_on[o], layout.replicas_on[o], blocked_on[o])
@@ -117,11 +122,11 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
         ages[:, o] = through + queue_on[o]
         if o in job.windows.all:
             ages[:, o] += _evaluated_s(layout, found, o)
-    weights = found.in_on[job.sinks]
+    weights = (offered.in_on * fills.taken_on)[job.sinks]
     total = weights.sum(axis=0)
     results = np.where(total > 1e-12, _mixed(weights, ages[:, job.sinks]), ages[:, job.sinks[0]])
     parts = channel_on, queue_on, waited_on, window_on
-    return Ages(np.minimum(results, measured.end_s), ages, *parts, blocked_on, filling_rn, channel_sn, link_sn)
+    return Ages(np.minimum(results, measured.end_s), ages, *parts, blocked_on, fills, channel_sn, link_sn)
 
 
 def _behind_answers_s(layout: Layout, found: Load, o: int) -> np.ndarray | float:

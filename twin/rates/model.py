@@ -8,7 +8,7 @@ Sockets count by distance, clock and memory bandwidth (`twin.rates.sockets`). No
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,12 +16,13 @@ import numpy as np
 from twin.checkpoints import Checkpoints
 from twin.deployment import Deployment
 from twin.job import compile
+from twin.kinds.flow import Flow
 from twin.metrics import BACKPRESSURE_SHARE, Estimates
 from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer, together
 from twin.rates.arrays import JobArrays
 from twin.rates.backpressure import throttle
-from twin.rates.channels import MeasuredSpan, held_back, stalls
+from twin.rates.channels import MeasuredSpan, stalls
 from twin.rates.checkpoints import commits
 from twin.rates.latency import result_ages_s
 from twin.rates.layout import Layout
@@ -122,16 +123,17 @@ class RateModel:
 
     def _answer(self, layout: Layout, measured: MeasuredSpan) -> RateAnswer:
         job = layout.job
-        slowdown_on, memory_hn, crashed = memory(layout, offered_flow(job, layout.counted))
-        state = _loads(layout, slowdown_on)
+        flow = offered_flow(job, layout.counted)
+        slowdown_on, memory_hn, crashed = memory(layout, flow)
+        state = _loads(layout, flow, slowdown_on)
         offered, reached, share = state.offered, state.reached, state.share
         ages = result_ages_s(layout, offered, reached, share, measured)
         found = results(state, ages, measured)
         if (spec := _exactly_once(job.deployment)) is not None:
             found = commits(state, ages, spec).seen(found, measured)
-        offered_on = offered.pressure(job)
+        offered_on, ingested = offered.pressure(job), ages.fills.taken_on[job.sources]
         tolerated = (1.0 + BACKPRESSURE_SHARE) ** SHARPNESS
-        seen = np.minimum(offered_on.max(axis=0), _seen(share, ages.filling_rn, measured))
+        seen = np.minimum(offered_on.max(axis=0), _seen(share, ingested, ages.fills.held_s[job.sources], measured))
         backpressured = 1.0 - 1.0 / (1.0 + np.minimum(seen, 100.0) ** SHARPNESS / tolerated)
         costs, chances = _costs(found, crashed, backpressured, reached, measured)
         return RateAnswer(
@@ -164,7 +166,7 @@ class RateModel:
             links=used_hops(layout, reached)[:, len(job.places.bandwidth_h) :],
             memory=memory_hn.T,
             ingested=share.T,
-            delivered=_delivered(share, ages.filling_rn, measured).T,
+            delivered=ingested.T,
             lag_s=ages.results_s[2],
             results=np.where(crashed, 0.0, found.per_s) * measured.length_s,
             chances=chances,
@@ -194,19 +196,13 @@ def _costs(
     return Estimates(costs, spread=np.zeros(len(throughput))), chances
 
 
-def _delivered(share: np.ndarray, filling_rn: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
-    """Share of the offered tuples that sources ingest from an empty start. [S, N]"""
-    return np.asarray(1.0 - (1.0 - share) * held_back(filling_rn, measured))
-
-
-def _seen(share: np.ndarray, filling_rn: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
+def _seen(share: np.ndarray, ingested: np.ndarray, held_s: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
     """The highest pressure that sources show in a run: what is offered over what is ingested from an empty start.
 
-    Below 1 where channels would not fill in the run. [N]
+    Below 1 where channels would not fill in the run. [N] held_s: when sources are held back for good. [sources, N]
     """
-    ingested = _delivered(share, filling_rn, measured)
-    late = measured.end_s / np.maximum(filling_rn, 1e-9)
-    shown = np.where(filling_rn < measured.end_s, 1.0 / np.maximum(ingested, 1e-9), late)
+    late = np.minimum(measured.end_s / np.maximum(held_s, 1e-9), 1.0)
+    shown = np.where((ingested < 1.0) | (share >= 1.0), 1.0 / np.maximum(ingested, 1e-9), late)
     return np.asarray(np.where((share < 1.0).any(axis=0), shown.max(axis=0), np.inf))
 
 
@@ -218,13 +214,13 @@ def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float) -> 
     return np.minimum(np.where(evaluations < 1.0, np.minimum(results, evaluations), results), 1000.0)
 
 
-def _loads(layout: Layout, slowdown_on: np.ndarray) -> Reached:
+def _loads(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> Reached:
     """The loads offered and reached, and the ingested share of each source."""
     job = layout.job
-    per_s = {name: np.full(layout.size, rate) for name, rate in job.offered_per_s.items()}
-    offered = load(layout, flow_at(job, per_s, counted=layout.counted), slowdown_on)
+    offered = load(layout, flow, slowdown_on)
     stalls_s = stalls(layout, offered)
     if stalls_s:
+        per_s = {name: np.full(layout.size, rate) for name, rate in job.offered_per_s.items()}
         offered = load(layout, flow_at(job, per_s, stalls_s, counted=layout.counted), slowdown_on)
     share = throttle(layout, slowdown_on, offered, stalls_s)
     slowed = np.asarray((share < 1.0).any(axis=0))

@@ -33,5 +33,5 @@ class Results(NamedTuple):
 
 def results(state: Reached, ages: Ages, measured: MeasuredSpan) -> Results:
     """The results of a run, of which those of its empty start are missing."""
-    arriving = state.reached.in_on[state.layout.job.sinks].sum(axis=0)
+    arriving = (state.offered.in_on * ages.fills.taken_on)[state.layout.job.sinks].sum(axis=0)
     return Results(np.asarray(arriving * held_back(ages.results_s[2], measured)), ages.results_s[:2])
