@@ -133,6 +133,7 @@ class Metrics:
     e2e_latency_s: the same from that tuple's generation at the broker (Le).
     backpressure_per_s: arrival minus ingestion rate, summed over sources (R).
     backpressured: R above 1 % of the offered rate (RO). success: at least one result and no crash (S).
+    queue_growth_per_s: tuples a second by which queues within the job grow to the end; 0 where that may be chance.
     """
 
     throughput_per_s: float
@@ -143,6 +144,17 @@ class Metrics:
     success: bool
     tuples_in: int
     tuples_out: int
+    queue_growth_per_s: float = 0.0
+
+    @property
+    def falls_behind(self) -> bool:
+        """Whether more and more waits: at the brokers, or in channels that a run may be too short to fill."""
+        return self.backpressured or self.queue_growth_per_s > 0.0
+
+    @property
+    def keeps_up(self) -> bool:
+        """Whether results came, without a crash, and the job does not fall behind."""
+        return self.success and not self.falls_behind
 
     def value(self, metric: str) -> float:
         """Value of one of METRICS or QUANTILES as a number. A latency without a quantile is the mean, or inf if nothing

@@ -165,7 +165,9 @@ def _without(record: Any, key: str) -> dict[str, Any]:
     return {name: value for name, value in dataclasses.asdict(record).items() if name != key}
 
 
-def metrics_of(operator_rows: Sequence[Row], warmup_s: float, crashed: bool) -> Metrics:
+def metrics_of(
+    operator_rows: Sequence[Row], warmup_s: float, crashed: bool, queue_growth_per_s: float = 0.0
+) -> Metrics:
     """Metrics T, Lp, Le, R, RO and S from the periods that start at or after the warm-up.
 
     `spark.aggregate` adds up the same totals from a trace. Raises ValueError if no period is left.
@@ -194,6 +196,7 @@ def metrics_of(operator_rows: Sequence[Row], warmup_s: float, crashed: bool) -> 
         backpressure_per_s=max(0.0, (totals.arrived - totals.taken) / seconds),
         tuples_in=totals.taken,
         tuples_out=totals.results,
+        queue_growth_per_s=queue_growth_per_s,
     )
 
 

@@ -30,7 +30,7 @@ from twin.markers import marker_ages, means_s
 from twin.precision import PrecisionStop, batches_of, too_short, until_the_end
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.scenario import RunSettings, Scenario, config_hash
-from twin.steadiness import filling, full, measured_from_s, source_of_change
+from twin.steadiness import filling, full, measured_from_s, queue_growth_per_s, source_of_change
 from twin.version import VERSION
 from twin.wiring.build import build, meters
 from twin.wiring.wiring import Wiring
@@ -100,9 +100,10 @@ def _outcome(
     started_s: float,
 ) -> Run:
     rows, warmup_s = statistics.operator_rows, scenario.run.warmup_s
-    metrics = metrics_of(rows, warmup_s, crashed=bool(crash))
-    errors = UNKNOWN if batches is None else standard_errors(batches, growing=metrics.backpressured)
     events = tuple(record.row() for record in sorted(world.ledger.events, key=lambda each: each.at_s))
+    growth_per_s = queue_growth_per_s(scenario, rows, statistics.link_rows, events, warmup_s)
+    metrics = metrics_of(rows, warmup_s, bool(crash), growth_per_s)
+    errors = UNKNOWN if batches is None else standard_errors(batches, growing=metrics.backpressured)
     without_spare = full(scenario, rows, statistics.host_rows, events, warmup_s)
     markers = marker_ages(scenario.query, means_s(statistics.stream_rows, warmup_s))
     return Run(

@@ -110,6 +110,22 @@ def _checkpointed(deployment: Deployment) -> bool:
     return isinstance(deployment, Scenario) and deployment.checkpoints is not None
 
 
+def queue_growth_per_s(
+    deployment: Deployment,
+    operators: Sequence[Mapping[str, Any]],
+    links: Sequence[Mapping[str, Any]],
+    events: Sequence[Row],
+    warmup_s: float,
+) -> float:
+    """`growth_per_s` of a whole run; 0 where load or job change. events: rows of all that happened."""
+    return 0.0 if _changes(deployment, events) else growth_per_s(operators, links, warmup_s)
+
+
+def _changes(deployment: Deployment, events: Sequence[Row]) -> bool:
+    """Whether load or job change in a run, apart from chance and checkpoints."""
+    return bool(varying(deployment)) or any(event["kind"] != "checkpoint" for event in events)
+
+
 def growth_per_s(operators: Sequence[Mapping[str, Any]], links: Sequence[Mapping[str, Any]], warmup_s: float) -> float:
     """Growth of queues in the second half of the measured time, in tuples a second; 0 if it may be chance.
 
@@ -144,8 +160,8 @@ def full(
     periods; events: of the whole run.
     """
     last, holding = operators[-1], deployment.query.holding_up
-    changed = varying(deployment) or any(event["kind"] != "checkpoint" for event in events)
-    from_s = min(last["end_s"] - LAST * (last["end_s"] - warmup_s), last["start_s"]) if changed else warmup_s
+    changes = _changes(deployment, events)
+    from_s = min(last["end_s"] - LAST * (last["end_s"] - warmup_s), last["start_s"]) if changes else warmup_s
     aside = {*deployment.plan.hosts(*deployment.plan.placement)} - {*deployment.plan.hosts(*holding)}
     used = {each.operator: each.busy for each in operator_totals(measured(operators, from_s), 0.0)}
     found = [name for name, busy in used.items() if busy >= NO_SPARE and name in holding]

@@ -62,7 +62,7 @@ def _shows(problem: Problem, candidates: Candidates) -> bool:
     """Whether overloaded plans are backpressured long before the end of the run: channels may be too deep for that."""
     if not len(candidates) or not isinstance(problem.cost_model, RateModel):
         return False
-    soon = RateModel(horizon_s=SOON * problem.cost_model.run_s(problem.scenario))
+    soon = replace(problem.cost_model, horizon_s=SOON * problem.cost_model.run_s(problem.scenario), warmup_s=0.0)
     plans = as_plans(problem.deployment, np.stack([candidates[row] for row in candidates.ranking[:MANY]]))
     found = soon.predict(problem.scenario, plans)
     return bool((found["backpressured"] * found["success"] > 0.5).all())

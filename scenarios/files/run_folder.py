@@ -16,7 +16,7 @@ from twin.errors import BadInput
 from twin.markers import from_sources
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.spec import parse
-from twin.steadiness import full
+from twin.steadiness import full, queue_growth_per_s
 from twin.trace import damage, read_table
 
 MANIFEST = ("version", "config_hash", "seed", "horizon_s", "warmup_s", "period_s")
@@ -54,7 +54,9 @@ def _run(about: Mapping[str, Any], folder: Path, job: Deployment) -> Run:
     warmup_s, result = about["warmup_s"], _result(folder)
     events = tuple({**row, "detail": json.loads(row["detail"])} for row in _rows(folder, "events"))
     return Run(
-        metrics=metrics_of(operators, warmup_s, about["crashed"]),
+        metrics=metrics_of(
+            operators, warmup_s, about["crashed"], queue_growth_per_s(job, operators, links, events, warmup_s)
+        ),
         operators=operator_totals(operators, warmup_s, subtasks),
         hosts=host_totals(hosts, warmup_s),
         warnings=tuple(result["warnings"]),

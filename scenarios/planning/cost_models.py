@@ -54,14 +54,14 @@ def cost_model(name: str) -> CostModel:
     Raises BadInput if it is neither a known name, nor a folder that holds a model, nor a calibrated profile.
     """
     if name == "rates":
-        return RateModel()
+        return RateModel().planning()
     if name == "sim":
         return SimulatedCostModel(simulate)
     if name.endswith(PROFILES):
         from scenarios.calibration import profile_file  # it needs all that calibrates, a second of imports
         from scenarios.planning.calibrated_cost import CalibratedCostModel
 
-        return CalibratedCostModel(name, profile_file.load(Path(name)), RateModel())
+        return CalibratedCostModel(name, profile_file.load(Path(name)), RateModel().planning())
     kind, _, folder = name.partition(":")
     if kind == STAGED:
         return StagedCostModel(_learned(name, folder))

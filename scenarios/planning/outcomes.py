@@ -16,7 +16,8 @@ from twin.metrics import Metrics
 class PlanOutcome:
     """Outcome of one plan's replications: values [R] of the objective, lower is better (throughput is negated).
 
-    A latency is inf in a replication without results; `mean` is over the others. Flags are by majority.
+    A latency is inf in a replication without results; `mean` is over the others. Flags are by majority. backpressured:
+    or falling behind otherwise (`Metrics.falls_behind`).
     """
 
     values: np.ndarray
@@ -29,7 +30,7 @@ class PlanOutcome:
         sign = 1.0 if OBJECTIVES[objective].better == "min" else -1.0
         return cls(
             sign * np.array([run.value(objective) for run in runs]),
-            backpressured=bool(np.mean([run.backpressured for run in runs]) > 0.5),
+            backpressured=bool(np.mean([run.falls_behind for run in runs]) > 0.5),
             success=bool(np.mean([run.success for run in runs]) >= 0.5),
         )
 

@@ -48,8 +48,8 @@ class SimulatedCostModel:
     """Cost model that simulates the scenario under every plan `replications` times; a twin.metrics.CostModel.
 
     Estimates are means. seed: parent of the runs' seeds; None: the scenario's own. Probabilities are shares of the
-    runs. The spread is the standard deviation of the log of the processing latency, or the relative standard error of a
-    single run.
+    runs; those that fall behind in any way count as backpressured, as they would be once channels are full. The spread
+    is the standard deviation of the log of the processing latency, or the relative standard error of a single run.
     Raises BadInput if replications is below 1.
     """
 
@@ -70,6 +70,7 @@ class SimulatedCostModel:
             name: np.array([_mean([run.metrics.value(name) for run in runs]) for runs in runs_of])
             for name in (*METRICS, *QUANTILES)
         }
+        by_metric["backpressured"] = np.array([np.mean([run.metrics.falls_behind for run in runs]) for runs in runs_of])
         return Estimates(by_metric, np.array([_spread(runs) for runs in runs_of]))
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:

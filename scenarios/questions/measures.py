@@ -23,6 +23,7 @@ WHOLE_JOB = (
     "throughput_per_s",
     *(f"{name}.{quantile}" for name in LATENCIES for quantile in QUANTILES),
     "backpressure_per_s",
+    "queue_growth_per_s",
     *FLAGS,
     *COUNTS,
 )
@@ -38,6 +39,7 @@ def measures(run: Run) -> dict[str, float]:
         **_latency("processing_latency_s", metrics.processing_latency_s),
         **_latency("e2e_latency_s", metrics.e2e_latency_s),
         "backpressure_per_s": metrics.backpressure_per_s,
+        "queue_growth_per_s": metrics.queue_growth_per_s,
         "backpressured": float(metrics.backpressured),
         "success": float(metrics.success),
         "crashed": float(run.crashed),

@@ -15,7 +15,7 @@ from scenarios.files.traces import write_run
 from streamtwin.notebook.shown import Html, frame, picture
 from streamtwin.report.page import check_ours, paragraph, tables
 from streamtwin.report.pages import run_page, shortened
-from streamtwin.report.verdict import good, verdict
+from streamtwin.report.verdict import verdict
 from streamtwin.tables import run_tables
 from streamtwin.tables.timelines import panels
 from twin.atomic import write_text
@@ -55,7 +55,7 @@ class Result:
     @property
     def keeps_up(self) -> bool:
         """Whether results came, no tuples stayed unread, and no queue grew to the end."""
-        return good(self.job, self.run)
+        return self.metrics.keeps_up
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from scenarios.questions.folder import QUESTION
 from streamtwin.answers.presentation import Presentation
 from streamtwin.answers.registry import presented
 from streamtwin.report.page import cards, folded, inline, page, paragraph, scrolling, section, tables
-from streamtwin.report.verdict import good, verdict
+from streamtwin.report.verdict import verdict
 from streamtwin.tables import rounding, run_tables
 from streamtwin.tables.checkpoint_table import apart
 from streamtwin.tables.job_maps import drawn
@@ -48,10 +48,10 @@ def run_page(name: str, job: Deployment, run: Run) -> str:
 
 
 def _parts(name: str, job: Deployment, run: Run) -> Iterator[str]:
-    yield paragraph(verdict(job, run), "verdict" if good(job, run) else "verdict bad")
+    yield paragraph(verdict(job, run), "verdict" if run.metrics.keeps_up else "verdict bad")
     if isinstance(job, Scenario) and job.description:
         yield paragraph(job.description)
-    yield cards(headline(job, run))
+    yield cards(headline(run))
     for warning in run.warnings:
         yield paragraph(f"Careful: {warning}", "note")
     yield _picture(job, run)
@@ -94,7 +94,7 @@ def _marks(run: Run) -> list[str]:
     return [listed, paragraph(f"Dashed verticals are these events; shaded is how long they lasted.{more}", "note")]
 
 
-def headline(job: Deployment, run: Run) -> list[tuple[str, str]]:
+def headline(run: Run) -> list[tuple[str, str]]:
     """What a run comes to, as large numbers with what they are."""
     metrics, errors = run.metrics, run.standard_errors
     rate, latency = metrics.throughput_per_s, metrics.e2e_latency_s
@@ -102,7 +102,7 @@ def headline(job: Deployment, run: Run) -> list[tuple[str, str]]:
     latency_error = errors.e2e_latency_s and ERRORS * errors.e2e_latency_s
     mean_s = latency.mean if latency else math.inf
     return [
-        ("keeps up", "yes" if good(job, run) else "no"),
+        ("keeps up", "yes" if run.metrics.keeps_up else "no"),
         ("results a second", rounding.number(rate, rate_error) or number(rate)),
         ("end-to-end latency, mean", rounding.seconds(mean_s, latency_error) or seconds(mean_s)),
         ("99 % of results within", seconds(latency.p99 if latency else None)),

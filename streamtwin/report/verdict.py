@@ -13,7 +13,6 @@ from streamtwin.tables.tables import number, seconds
 from twin.deployment import Deployment
 from twin.metrics import measured
 from twin.run import Run
-from twin.steadiness import growth_per_s, varying
 
 MOST_NAMES = 4
 LONGER = "A longer run may show that it does not keep up, as this is full"
@@ -22,23 +21,12 @@ LONG = 0.1
 """Share of the periods in which something must be full to be called the bottleneck of a run."""
 
 
-def good(job: Deployment, run: Run) -> bool:
-    """Whether it kept up: results came, and neither the brokers' backlog nor a queue within grew to the end."""
-    return run.metrics.success and not run.metrics.backpressured and not _growth_per_s(job, run)
-
-
-def _growth_per_s(job: Deployment, run: Run) -> float:
-    """Tuples a second by which queues grow under a load that is the same all the time; else 0."""
-    changes = run.event_rows or varying(job)
-    return 0.0 if changes else growth_per_s(run.operator_rows, run.link_rows, run.manifest["warmup_s"])
-
-
 def verdict(job: Deployment, run: Run) -> str:
     """How it went, what binds, and for how long the job stood still."""
-    return " ".join((_state(job, run), _bottleneck(job, run), *_pauses(run)))
+    return " ".join((_state(run), _bottleneck(job, run), *_pauses(run)))
 
 
-def _state(job: Deployment, run: Run) -> str:
+def _state(run: Run) -> str:
     metrics = run.metrics
     if run.crashed:
         return f"{run.warnings[0][0].upper()}{run.warnings[0][1:]}."
@@ -46,7 +34,7 @@ def _state(job: Deployment, run: Run) -> str:
         return "No result reached a sink."
     if metrics.backpressured:
         return f"The job does not keep up: {number(metrics.backpressure_per_s)} tuples a second stay unread."
-    if more_per_s := _growth_per_s(job, run):
+    if more_per_s := metrics.queue_growth_per_s:
         return f"The job does not keep up: its queues grow by {number(more_per_s)} tuples a second until the end."
     return "The job keeps up with its input."
 
@@ -54,18 +42,18 @@ def _state(job: Deployment, run: Run) -> str:
 def _bottleneck(job: Deployment, run: Run) -> str:
     found = holding(resources(job, [RunOutcome(measures(run))]), job)
     words = list(_full(job, found))
-    if good(job, run) and run.full:
+    if run.metrics.keeps_up and run.full:
         words = list(_full(job, [each for each in found if each.name in run.full])) or list(run.full)
         return f"{LONGER}: {joined(words)}."
     if words:
-        return f"{'Nearly full:' if good(job, run) else 'The bottleneck is'} {joined(words)}."
+        return f"{'Nearly full:' if run.metrics.keeps_up else 'The bottleneck is'} {joined(words)}."
     found = [each for each in found if each.kind != "memory"]  # which more tuples need not fill
     if not found:
         return "Nothing was in use."
     top = found[0]
     operator = f"the busiest subtask of operator {top.name}" if top.uneven else f"operator {top.name}"
     name = operator if top.kind == "operator" else f"the {top.kind} of {top.name}"
-    if good(job, run):
+    if run.metrics.keeps_up:
         room = f"it could bear about {number(1 / top.used)} times as much"
         return f"The fullest resource is {name} ({top.used:.0%} in use): {room}."
     at_times = _at_times(job, run)

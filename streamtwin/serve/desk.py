@@ -90,7 +90,7 @@ class Asked:
 
 def _predicted(scenario: Scenario) -> str:
     """What the rate model says, in a sentence."""
-    found = RateModel().predict(scenario, [scenario.plan])
+    found = RateModel().planning().predict(scenario, [scenario.plan])
     keeps = "does not keep up" if found["backpressured"][0] >= 0.5 else "keeps up"
     rate, latency = number(float(found["throughput_per_s"][0])), seconds(float(found["e2e_latency_s"][0]))
     return f" The rate model predicts: it {keeps}, {rate} results a second, {latency} from end to end."

@@ -14,7 +14,7 @@ from streamtwin.answers.comparison import change as shown_change
 from streamtwin.answers.comparison import state
 from streamtwin.report.page import cards, folded, paragraph, scrolling, table, tables
 from streamtwin.report.pages import headline
-from streamtwin.report.verdict import good, verdict
+from streamtwin.report.verdict import verdict
 from streamtwin.serve.asking import choice, command_told, field, form, select
 from streamtwin.serve.desk import Asked, Desk
 from streamtwin.serve.inquiry import PAIRS
@@ -46,8 +46,8 @@ def answered(desk: Desk, asked: Asked) -> Iterator[str]:
         yield paragraph(f"This does not run: {made.refused}", "verdict bad")
         return
     run = made.result
-    yield paragraph(verdict(asked.now, run), "verdict" if good(asked.now, run) else "verdict bad")
-    yield cards(headline(asked.now, run))
+    yield paragraph(verdict(asked.now, run), "verdict" if run.metrics.keeps_up else "verdict bad")
+    yield cards(headline(run))
     yield "".join(paragraph(f"Careful: {warning}", "note") for warning in run.warnings)
     done, of, cpu_s = desk.progress()
     waited = f"answered in {seconds(desk.answered_s)}; " if desk.answered_s is not None else ""

@@ -55,7 +55,8 @@ def _metrics(name: str, run: Run) -> Wide:
         span = f"{seconds(about['warmup_s'])} to {seconds(about['simulated_s'])}"
         rows.append(("measured from", f"{span}, when it was precise enough" if precise else span))
     grows = "yes" if metrics.backpressured else "no"
-    rows.append(("backpressured", f"{grows} ({number(metrics.backpressure_per_s)}/s unread)"))
+    more = f"; queues grow by {number(metrics.queue_growth_per_s)}/s" if metrics.queue_growth_per_s else ""
+    rows.append(("backpressured", f"{grows} ({number(metrics.backpressure_per_s)}/s unread{more})"))
     results = "results came, no crash" if metrics.success else "it crashed" if run.crashed else "no results"
     rows.append(("success", f"{'yes' if metrics.success else 'no'} ({results})"))
     out = metrics.tuples_out

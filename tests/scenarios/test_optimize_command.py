@@ -12,6 +12,7 @@ from scenarios.planning.planner import optimize
 from streamtwin.cli.planning_options import PlanRules
 from tests.commands import answer, done, refused, twin
 from tests.optimizers.judged_jobs import spread
+from tests.scenarios.questions.jobs import queue
 from twin.errors import BadInput
 from twin.simulation import simulate
 
@@ -151,3 +152,15 @@ def test_what_no_run_tells_is_not_simulated() -> None:
     assert planner.simulated(given, given.plan, "price") is None
     found = planner.simulated(given, given.plan, "processing_latency_s")
     assert found == simulate(given).metrics.value("processing_latency_s")
+
+
+def test_a_plan_does_not_keep_up_though_the_run_ends_before_its_channels_are_full(tmp_path: Path) -> None:
+    """1,100 tuples a second for 1,000 that any plan serves: the run's latency tells nothing but its length."""
+    path = tmp_path / "deep.yaml"
+    path.write_text(scenario_file.dump(queue(1100, horizon_s=40).with_set("engine.channel_tuples", 100_000)))
+    for asked in ((), ("--prove", 1), ("--cost-model", "sim"), ("--optimizer", "milp")):
+        found = answer("optimize", path, "--budget", 4 if "sim" in asked else 20, *asked)
+        assert found["keeps_up"] is False, asked
+        assert found["given"]["backpressured"] is True
+    proved = answer("validate", path, "--optimizers", "as-given", "--replications", 1, "--references", 0)
+    assert [row["backpressured"] for row in proved["rows"]] == [True]

@@ -19,7 +19,7 @@ from scenarios.questions.measures import measures
 from scenarios.questions.resources import binding, resources
 from streamtwin.cli.given import run_of
 from streamtwin.report.pages import MOST_ROWS, run_page
-from streamtwin.report.verdict import good, joined, verdict
+from streamtwin.report.verdict import joined, verdict
 from streamtwin.tables.timelines import panels
 from tests.commands import done, refused, twin
 from tests.scenarios.questions.jobs import queue, shop
@@ -192,7 +192,7 @@ def test_a_queue_that_grows_to_the_end_is_told_from_a_stable_one():
         job = queue(rate_per_s=rate_per_s, horizon_s=60).with_set("engine.channel_tuples", 10_000)
         runs = [simulate(job.with_run(seed=seed)) for seed in range(6)]
         assert not any(run.metrics.backpressured for run in runs)
-        found[rate_per_s] = [good(job, run) for run in runs]
+        found[rate_per_s] = [run.metrics.keeps_up for run in runs]
     assert all(found[900]) and sum(found[1030]) <= 2
     said = verdict(job, runs[found[1030].index(False)])
     grown = float(re.findall(r"its queues grow by ([\d.]+) tuples a second until the end", said)[0])

@@ -143,12 +143,12 @@ def _fewest_moves(scenario: Scenario) -> ExecutionPlan | None:
 
 
 def backpressured(scenario: Scenario, plan: ExecutionPlan) -> bool | None:
-    """Whether a simulated run at the scenario's rates is backpressured; None if it is too long or not possible."""
+    """Whether the job falls behind in a run at the scenario's rates; None if that is too long or not possible."""
     planned = scenario.with_plan(plan)
     try:
         if estimate(planned).cpu_s > MOST_CPU_S:
             return None
-        return simulate(planned).metrics.backpressured
+        return simulate(planned).metrics.falls_behind
     except BadInput:
         return None
 
