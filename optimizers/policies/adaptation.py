@@ -76,12 +76,14 @@ def pressure(by: By, deployment: Deployment, target: float) -> PressureGauge | N
 
 def _by_ds2(deployment: Deployment, target: float) -> PressureGauge:
     """Gauge by the replicas that the offered rate and the backlog would keep busy, and those that are busy."""
-    demand = Demand(deployment.query, fixed_operators(deployment), CATCH_UP_S, smoothing_periods=1)
+    fixed = fixed_operators(deployment)
+    demand = Demand(deployment.query, fixed, CATCH_UP_S, smoothing_periods=1)
 
     def work(last: PeriodStatistics) -> dict[str, tuple[float, float]]:
         busy = {name: row["busyTimeMsPerSecond"] / 1000 * row["replicas"] for name, row in last.operators.items()}
         needs = demand.lately()
-        return {name: (need.load + target * need.catch_up, busy[name]) for name, need in needs.items()}
+        free = {name: need for name, need in needs.items() if name not in fixed}
+        return {name: (need.load + target * need.catch_up, busy[name]) for name, need in free.items()}
 
     return PressureGauge(demand.add, work)
 

@@ -35,7 +35,7 @@ class Need:
 
 
 class Demand:
-    """Demand of a job by operator that can be scaled, from the periods given to `add`.
+    """Demand of a job by operator, from the periods given to `add`.
 
     fixed: operators whose replicas cannot change. catch_up_s: within so many seconds a backlog is to be gone.
     """
@@ -117,11 +117,11 @@ class Demand:
             else:
                 rate, extra = self._inflow(name, flows, len(placement[name]))
             cost_s = self._cost_s.get(name)
-            if cost_s is not None and name in self.fixed:
-                most = len(placement[name]) / cost_s
-                rate, extra = min(rate, most), max(0.0, min(extra, most - rate))
-            elif cost_s is not None:
+            if cost_s is not None:
                 needs[name] = Need(rate * cost_s, extra * cost_s)
+                if name in self.fixed:
+                    most = len(placement[name]) / cost_s
+                    rate, extra = min(rate, most), max(0.0, min(extra, most - rate))
             share = self._selectivity.get(name, 0.0)
             flows[name] = rate * share, extra * share
         return needs

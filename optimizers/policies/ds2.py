@@ -65,7 +65,8 @@ class Ds2:
     def __init__(self, deployment: Deployment, spec: Ds2Spec) -> None:
         self.deployment = deployment
         self.spec = spec
-        self._demand = Demand(deployment.query, fixed_operators(deployment), spec.catch_up_s, spec.smoothing_periods)
+        self._fixed = fixed_operators(deployment)
+        self._demand = Demand(deployment.query, self._fixed, spec.catch_up_s, spec.smoothing_periods)
         self._last: PeriodStatistics | None = None
         self._calm: dict[str, list[int]] = {}
         self._patience: dict[str, int] = {}
@@ -73,10 +74,10 @@ class Ds2:
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
         """Returns new replica counts where the present ones do not fit; None if all fit, or without a measurement."""
-        return rescaled(self.deployment, statistics, self.replicas_wanted(statistics))
+        return rescaled(self.deployment, statistics, self.replicas_wanted(statistics), self._fixed)
 
     def replicas_wanted(self, statistics: PeriodStatistics) -> dict[str, int]:
-        """Number of replicas wanted of each operator that can be scaled and was ever busy."""
+        """Number of replicas wanted of each operator that was ever busy, whether it can be scaled or not."""
         last, self._last = self._last, statistics
         if last is not None and not continues(last, statistics):
             self._calm.clear()

@@ -11,8 +11,8 @@ replicas come only after `scale-down.interval`, as many as the most that was cal
 replica counts that divide their key groups, if possible.
 
 Flink's durations are in minutes, and its autoscaler looks about once a minute: here a period stands for a minute. Left
-out: true rates observed while catching up, detection of ineffective scaling, memory tuning; busy times are means over
-replicas (`metrics.busy-time.aggregator: AVG`).
+out: true rates observed while catching up, detection of ineffective scaling, memory tuning, scaling along forward
+streams; busy times are means over replicas (`metrics.busy-time.aggregator: AVG`).
 """
 
 from __future__ import annotations
@@ -93,8 +93,7 @@ class FlinkAutoscaler:
     def __init__(self, deployment: Deployment, spec: FlinkAutoscalerSpec) -> None:
         self.deployment = deployment
         self.spec = spec
-        fixed = fixed_operators(deployment)
-        self._scalable = [operator.name for operator in deployment.query.operators if operator.name not in fixed]
+        self._fixed = fixed_operators(deployment)
         self.window: deque[PeriodStatistics] = deque(maxlen=spec.metrics_window_periods)
         self._skip = spec.stabilization_interval_periods
         self._last: PeriodStatistics | None = None
@@ -112,14 +111,20 @@ class FlinkAutoscaler:
         self.window.append(statistics)
         if len(self.window) < self.spec.metrics_window_periods:
             return None
-        return rescaled(self.deployment, statistics, self.replicas_wanted())
+        return rescaled(self.deployment, statistics, self.replicas_wanted(), self._fixed)
 
     def replicas_wanted(self) -> dict[str, int]:
-        """Numbers of replicas of the operators that change; empty if all operators are within the bounds."""
+        """Numbers of replicas of the operators that change, or would if they could be scaled; none of those if all that
+        can be are within the bounds."""
         evaluated, lagging = self.evaluated(), self._lagging()
-        wanted = {name: self._wanted(name, evaluated[name]) for name in self._scalable}
+        wanted = {
+            operator.name: self._wanted(operator.name, evaluated[operator.name])
+            for operator in self.deployment.query.operators
+        }
         changed = {name: count for name, count in wanted.items() if count != self._present(name)}
-        return changed if any(self._out_of_bounds(evaluated[name], lagging) for name in changed) else {}
+        out = {name for name in changed if self._out_of_bounds(evaluated[name], lagging)}
+        acts = not out <= self._fixed.keys()
+        return {name: count for name, count in changed.items() if (name in out if name in self._fixed else acts)}
 
     # what is measured ------------------------------------------------------------------------------------------------
 

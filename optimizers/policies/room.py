@@ -30,15 +30,15 @@ def stood_still(statistics: PeriodStatistics, deployment: Deployment) -> bool:
     return any(row["backPressuredTimeMsPerSecond"] > STILL_MS for row in sinks)
 
 
-def can_rescale(operator: str, places: tuple[str, ...], deployment: Deployment) -> bool:
-    """Whether an operator could have its replicas at these places. Policies leave sources alone."""
+def why_not_rescale(operator: str, places: tuple[str, ...], deployment: Deployment) -> str:
+    """Why an operator cannot have its replicas at these places; empty if it can."""
     if deployment.query.operator(operator).is_source:
-        return False
+        return f"{operator!r} is a source, which policies do not scale; give it more replicas in the plan"
     try:
         check_rescale(Rescale(operator=operator, placement=places), deployment, "")
-    except ValueError:
-        return False
-    return True
+    except ValueError as error:
+        return str(error).removeprefix(": ")
+    return ""
 
 
 def can_move(move: Move, deployment: Deployment, placement: Mapping[str, tuple[str, ...]]) -> bool:
@@ -66,10 +66,12 @@ def hosts_of(statistics: PeriodStatistics) -> dict[tuple[str, int], str]:
     }
 
 
-def fixed_operators(deployment: Deployment) -> frozenset[str]:
-    """Operators whose numbers of replicas cannot change."""
-    places = deployment.plan.placement
-    return frozenset(name for name in places if not can_rescale(name, places[name][:1], deployment))
+def fixed_operators(deployment: Deployment) -> dict[str, str]:
+    """Operators whose numbers of replicas cannot change, and why."""
+    reasons = {
+        name: why_not_rescale(name, places[:1], deployment) for name, places in deployment.plan.placement.items()
+    }
+    return {name: why for name, why in reasons.items() if why}
 
 
 def cores_by_replica(statistics: PeriodStatistics, cores: Mapping[str, float]) -> dict[tuple[str, int], float]:
@@ -110,7 +112,7 @@ class Room:
             if not hosts:
                 break
             host = max(sorted(hosts), key=lambda name: self.idle[name])  # ties by name
-            if not can_rescale(operator, (host,), self.deployment):
+            if why_not_rescale(operator, (host,), self.deployment):
                 shut.add(host)
                 continue
             self.idle[host] -= 1.0
@@ -124,17 +126,25 @@ class Room:
         return self.idle[host] >= ENOUGH * min(1.0, self.cores[host])
 
 
-def rescaled(deployment: Deployment, statistics: PeriodStatistics, wanted: Mapping[str, int]) -> Reconfiguration | None:
-    """Change to the wanted replicas: new ones on the hosts with most idle CPU, the last ones go; None if none."""
+def rescaled(
+    deployment: Deployment, statistics: PeriodStatistics, wanted: Mapping[str, int], fixed: Mapping[str, str]
+) -> Reconfiguration | None:
+    """Change to the wanted replicas: new ones on the hosts with most idle CPU, the last ones go; None if none.
+
+    fixed: operators that cannot be scaled, and why; those that should have more replicas are warned of."""
     room = Room(deployment, statistics)
-    rescales = []
+    rescales, warnings = [], []
     for name, count in wanted.items():
         places = statistics.placement[name]
+        if name in fixed:
+            if count > len(places) and together(name, deployment)[0] == name:  # which stands for what runs as one
+                warnings.append(f"would scale {name!r} up and cannot: {fixed[name]}")
+            continue
         new = places + room.give(name, count - len(places)) if count > len(places) else places[:count]
         if len(new) != len(places):
             rescales.append(Rescale(operator=name, placement=new))
-    if not rescales:
+    if not (rescales or warnings):
         return None
     counts = {name: len(places) for name, places in statistics.placement.items()}
     changes = (f"{rescale.operator} {counts[rescale.operator]}->{len(rescale.placement)}" for rescale in rescales)
-    return Reconfiguration(rescales=tuple(rescales), reason=", ".join(changes))
+    return Reconfiguration(rescales=tuple(rescales), reason=", ".join(changes), warnings=tuple(warnings))

@@ -118,7 +118,9 @@ def test_what_a_fixed_operator_cannot_take_does_not_reach_the_others() -> None:
     for period in range(40):
         found = statistics(period, arrived=40_000, backlog=20_000.0 * (period + 1), taken=20_000, replicas=3)
         found.operators["source"]["busyTimeMsPerSecond"] = 1000.0  # type: ignore[index]
-        assert policy.decide(found) is None, "2 of 3 replicas are busy with all that can come"
+        decision = policy.decide(found)
+        assert decision is not None and not decision.rescales, "2 of 3 replicas are busy with all that can come"
+        assert decision.warnings[0].startswith("would scale 'source' up and cannot")
 
 
 def statistics(

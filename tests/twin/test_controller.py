@@ -123,6 +123,19 @@ def test_no_policy_moves_or_scales_a_pinned_operator(spec: PolicySpec) -> None:
     assert "m" not in changed[1] and "a" in changed[1]
 
 
+@pytest.mark.parametrize("spec", [Ds2Spec(), FlinkAutoscalerSpec(**SOON)])
+def test_a_policy_warns_once_of_what_it_would_scale_and_cannot(spec: PolicySpec) -> None:
+    slow = job(rate=800, service_s=2e-3)
+    first, *others = slow.query.streams
+    streams = (first.model_copy(update={"partitioning": "forward"}), *others)
+    slow = slow.model_copy(update={"query": slow.query.model_copy(update={"streams": streams})})
+    result = run(slow, policy=spec.start(slow))
+    cannot = f"policy {spec.name!r} would scale 'm' up and cannot"
+    why = "'m' is fed by a forward stream, which fixes its replicas; use rebalance or hash"
+    assert [each for each in result.warnings if "policy" in each] == [f"{cannot}: {why}"]
+    assert not result.event_rows
+
+
 def test_no_operator_that_runs_as_one_with_a_pinned_one_moves() -> None:
     fused = fuse(pinned(job(), "m"), ("source", "m"))
     with pytest.raises(BadInput, match="'source' runs as one with 'm', which is pinned"):

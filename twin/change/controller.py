@@ -36,6 +36,7 @@ class Controller:
         decision = self.policy.decide(statistics)
         if decision is None:
             return
+        self._warn(decision.warnings)
         if not (decision.moves or decision.rescales or decision.operations):
             self._note(decision.reason)
             return
@@ -43,6 +44,11 @@ class Controller:
         self._check(decision)
         availability.changes += 1
         self.env.process(self._apply(decision))
+
+    def _warn(self, warnings: Sequence[str]) -> None:
+        told = self.job.world.ledger.warnings
+        lines = (f"policy {self.policy.name!r} {warning}" for warning in warnings)
+        told += [line for line in lines if line not in told]
 
     def _note(self, reason: str) -> None:
         """Records why nothing changes, if the reason is a new one."""
