@@ -62,7 +62,7 @@ class Reconfiguration:
 
     reason: for people; alone, it says why nothing changes. figures: numbers on which the policy decided, for the
     record. retire: whether replicas that these moves leave without key groups are removed, as those that moves have
-    made always are. warnings: what the policy would change and cannot, and why; the run warns of each once.
+    made always are. warnings: changes that the policy would make and cannot, and why; the run warns of each once.
     """
 
     moves: tuple[Move, ...] = ()

@@ -133,8 +133,8 @@ def check_rescale(rescale: Rescale, deployment: Deployment, where: str) -> None:
 
 
 def pinning(name: str, deployment: Deployment) -> str:
-    """Why the replicas of an operator stay where the plan has them, with the remedy; empty unless it, or an operator
-    that runs as one with it, is pinned."""
+    """Reason why an operator's replicas stay where the plan has them, with the remedy; empty unless it, or an operator
+    that is chained to it, is pinned."""
     for each in together(name, deployment):
         if deployment.query.operator(each).pinned:
             what = f"{each!r} is pinned" if each == name else f"{name!r} runs as one with {each!r}, which is pinned"

@@ -148,7 +148,7 @@ class Metrics:
 
     @property
     def falls_behind(self) -> bool:
-        """Whether more and more waits: at the brokers, or in channels that a run may be too short to fill."""
+        """Whether queues grow: at the brokers, or in channels that a run may be too short to fill."""
         return self.backpressured or self.queue_growth_per_s > 0.0
 
     @property

@@ -117,7 +117,8 @@ def queue_growth_per_s(
     events: Sequence[Row],
     warmup_s: float,
 ) -> float:
-    """`growth_per_s` of a whole run; 0 where load or job change. events: rows of all that happened."""
+    """Growth of queues in a whole run, in tuples a second; 0 if it may be chance, or if load or job change. events:
+    rows of the whole run."""
     return 0.0 if _changes(deployment, events) else growth_per_s(operators, links, warmup_s)
 
 

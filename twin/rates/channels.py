@@ -1,9 +1,9 @@
 """Channels with little room: they block producers that send in bursts, and add latency when full.
 
 Where several streams meet, their tuples wait in one line, of which the operator takes as much of each stream, but from
-those that bring less all they bring (max-min fairness). An evaluation of a window hands over all results at once: what
-finds no room leaves at the pace of the slowest operator downstream, and the window's operator is blocked meanwhile.
-How channels fill is told by `twin.rates.filling`. Letters at the end of a name are the axes of `twin.rates.layout`.
+those that bring less all they bring (max-min fairness). An evaluation of a window hands over all results at once: those
+that find no room leave at the pace of the slowest operator downstream, and the window's operator is blocked meanwhile.
+`twin.rates.filling` has how channels fill. Letters at the end of a name are the axes of `twin.rates.layout`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from twin.rates.load import Load
 
 LARGE = 2.0
-"""Standard deviations by which a burst, now and then, is larger than usual; from 1 to 3 on it is all the same to exact
-runs of the corpora's joins."""
+"""Standard deviations by which a burst is larger than usual now and then. Values from 1 to 3 agree equally well with
+exact runs of the corpora's joins."""
 
 
 def burst_blocking(
@@ -32,11 +32,12 @@ def burst_blocking(
     used_on: np.ndarray,
     pace_sn: np.ndarray,
 ) -> dict[int, np.ndarray]:
-    """By windowed operator, the share of time that its own bursts of results keep it blocked. [N]
+    """Share of time that an operator's own bursts of results keep it blocked, by number of the windowed operator. [N]
 
-    An evaluation hands over all results at once. What finds no room in the channels down to an operator leaves at
+    An evaluation hands over all results at once. Those that find no room in the channels down to an operator leave at
     that operator's pace, and the window's operator is blocked meanwhile. An operator with other inputs has only the
-    time for this one that those leave. used_on: of its time an operator works; pace_sn: utilisation of a stream.
+    time for this one that those leave. used_on: share of its time that an operator works; pace_sn: utilisation of a
+    stream.
     """
     job, capacity_sn = layout.job, np.broadcast_to(layout.room_sn, pace_sn.shape)
     found: dict[int, np.ndarray] = {}
@@ -46,7 +47,7 @@ def burst_blocking(
         if not (size > capacity_sn.min()).any():
             continue
         worst = np.zeros(layout.size)
-        ahead = [(s, np.zeros(layout.size)) for s in job.outputs[o]]  # with the results that fit in before
+        ahead = [(s, np.zeros(layout.size)) for s in job.outputs[o]]  # streams, and room up to them
         while ahead:
             s, room = ahead.pop()
             consumer, sent = job.consumer_s[s], np.maximum(out_on[job.producer_s[s]] * job.share_s[s], 1e-12)
@@ -55,7 +56,7 @@ def burst_blocking(
             used = used_on[consumer]
             mine = sent / np.maximum(in_on[consumer], 1e-12)
             here = used * mine / np.maximum(1.0 - used * (1.0 - mine), 0.05)
-            # of the time between evaluations, what the whole burst would need here
+            # share of the time between evaluations that the whole burst would need here
             held = np.maximum(here, pace_sn[s]) * np.maximum(1.0 - room / np.maximum(size, 1e-12), 0.0)
             if layout.fusing is not None:
                 held = np.where(layout.fusing.inner_sn[s], 0.0, held)
@@ -67,7 +68,7 @@ def burst_blocking(
 
 
 def stalls(layout: Layout, offered: Load) -> dict[str, np.ndarray]:
-    """By join with a time window, the time a tuple takes it under plans where its own bursts will stall it, else 0. [N]
+    """Time that a tuple takes a join with a time window, by name, if its own bursts will stall it, else 0. [N]
 
     They will if bursts that are larger than usual, as random ones are now and then, do not leave before the next: the
     tuples that wait meanwhile make the next burst larger still.
@@ -89,7 +90,7 @@ def stalls(layout: Layout, offered: Load) -> dict[str, np.ndarray]:
 
 
 class MeasuredSpan(NamedTuple):
-    """The part of a run, from an empty start at 0, over which means are taken."""
+    """Part of a run, from an empty start at 0, over which means are taken."""
 
     start_s: float
     end_s: float
@@ -106,9 +107,9 @@ def held_back(until: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
 
 
 def felt(layout: Layout, now: Load) -> tuple[np.ndarray, np.ndarray]:
-    """By which factor inputs are too many: of operators, at the worst of all that lies downstream, and of streams.
+    """Factors by which inputs are too fast: of operators (the worst pressure downstream) and of streams. [O, N], [S, N]
 
-    Of an operator with several inputs the too fast feel more, those below the fair level less. [O, N], [S, N]
+    Of an operator with several inputs, the too fast ones have a higher factor, those below the fair level a lower one.
     """
     job = layout.job
     felt_on, felt_sn, sent_sn = now.pressure(job), np.empty_like(now.nic_sn), layout.carried_sn(now.out_on)
@@ -124,10 +125,10 @@ def felt(layout: Layout, now: Load) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fair_rates(rates: np.ndarray, over: np.ndarray) -> np.ndarray:
-    """Rate up to which streams are let through, so that all together make the sum of their rates over `over`. [N]
+    """Highest rate of a stream that is let through, so that all together make the sum of their rates over `over`. [N]
 
-    rates: [K, N]. Those that bring more than their share are slowed to it. Where over < 1, all that the streams bring:
-    the rate of the fastest over `over`.
+    rates: [K, N]. Streams that bring more than their share are slowed to it. Where over < 1, streams are let through
+    whole: the rate is that of the fastest over `over`.
     """
     over = np.maximum(over, 1e-12)
     slower = rates[None] < rates[:, None]
@@ -137,8 +138,8 @@ def fair_rates(rates: np.ndarray, over: np.ndarray) -> np.ndarray:
 
 
 class Full(NamedTuple):
-    """Which operators' input queues, and which streams' channels, are full [O, N], [S, N] bool. jam_on: where sockets
-    differ, the share of an operator's replicas whose channels are full if any are [O, N]."""
+    """Full channels: which operators' input queues, and which streams' channels, are full [O, N], [S, N] bool. jam_on:
+    where sockets differ, the share of an operator's replicas whose channels are full if any are [O, N]."""
 
     blocked_on: np.ndarray
     full_sn: np.ndarray
@@ -146,10 +147,9 @@ class Full(NamedTuple):
 
 
 def full_channels(layout: Layout, found: Load, share: np.ndarray) -> Full:
-    """A stream's channel is full if it, its consumer or something downstream is the bottleneck; where several streams
-    meet, only those which bring more than the fair rate are. Where sockets differ, the replicas on some are the
-    bottleneck.
-    """
+    """Finds full channels. A stream's channel is full if it, its consumer or something downstream is the bottleneck;
+    where several streams meet, only those which bring more than the fair rate are. Where sockets differ, the replicas
+    on some are the bottleneck."""
     job = layout.job
     throttled = share.min(axis=0) < 1.0
     stream_sn = found.stream_sn
@@ -172,7 +172,8 @@ def full_channels(layout: Layout, found: Load, share: np.ndarray) -> Full:
 
 
 def channel_waits_s(layout: Layout, found: Load, full: Full, link_sn: np.ndarray) -> np.ndarray:
-    """From leaving the producer to the head of the consumer's queue, as far as channels are full; else the link. [S, N]
+    """Seconds from leaving the producer to the head of the consumer's queue if channels are full; else on the network.
+    [S, N]
 
     A full channel holds what it has room for, the way included: by Little's law a tuple spends room over rate in it. A
     stream that is not full but meets a full one waits in the same line.

@@ -1,14 +1,14 @@
-"""How an overloaded job fills from an empty start, as a fluid.
+"""Filling of an overloaded job from an empty start, as a fluid.
 
-At first every operator takes what comes, as far as its cores let it: what it cannot take waits in its channels. When
-these are full, its producers are held back to what it takes, and leave their cores to others; their own channels fill,
-and so on up to the sources. What an operator takes and sends thus changes twice: once a channel of its own output is
-full, and once one is that leads to the job's bottleneck, from when on the steady state holds.
+At first every operator takes its input as far as its cores let it: the rest waits in its channels. When these are full,
+its producers are held back to its rate, and leave their cores to others; their own channels fill, and so on up to the
+sources. The rate at which an operator takes and sends thus changes twice: once a channel of its own output is full, and
+once one is that leads to the job's bottleneck, from when on the steady state holds.
 
-A record waits in a channel for the time between the producer's passing it and the consumer's, which are inverses of how
-much each has passed by a time (cumulative curves; Newell, "Applications of queueing theory", 1982, chapter 1). Amounts
-are seconds of what is offered, and rates shares of it. Letters at the end of a name are the axes of
-`twin.rates.layout`; M is the plans that are throttled.
+A record waits in a channel from when its producer passes it until its consumer does; these times are inverses of the
+cumulative curves of both, the amounts that each has passed by a time (Newell, "Applications of queueing theory", 1982,
+chapter 1). Amounts are seconds of the offered rate, and rates shares of it. Letters at the end of a name are the axes
+of `twin.rates.layout`; M is the plans that are throttled.
 """
 
 from __future__ import annotations
@@ -24,42 +24,44 @@ from twin.rates.layout import Layout
 from twin.rates.load import Load
 
 ROUNDS = 3
-"""In which full sockets are dealt anew, as what some cannot take leaves cores to those who would get it."""
+"""Rounds of dealing the cores of full sockets: tasks that get less input leave cores to others."""
 NEARLY = 1.0 - 1e-6
-"""A share above which all is taken, but for rounding."""
+"""Share above which all is taken, but for rounding."""
 HIGHEST = 1e3
-"""Level of a socket, over that which was offered, that is as good as none."""
+"""Highest level of a socket, over that at the offered rates, which is as good as no limit."""
 NEVER = 1e12
-"""Seconds after which what comes counts as never."""
+"""Time in seconds that stands for never."""
 
 
 class Curve(NamedTuple):
-    """How much has passed by a time: rates_3: three rates, one after the other; turns_2: when they change, s."""
+    """Cumulative curve: the amount that has passed by a time. rates_3: three rates, one after the other; turns_2: the
+    times in seconds at which they change."""
 
     rates_3: np.ndarray
     turns_2: np.ndarray
 
     def of(self, o: int) -> Curve:
-        """That of one operator."""
+        """Curve of one operator."""
         return Curve(self.rates_3[:, o], self.turns_2[:, o])
 
     def by(self, at_s: np.ndarray | float) -> np.ndarray:
-        """What has passed by then."""
+        """Amount that has passed by then."""
         return self._amount(self._until(at_s))
 
     def mean(self, measured: MeasuredSpan) -> np.ndarray:
-        """The mean rate over a part of a run."""
+        """Mean rate over a part of a run."""
         return np.asarray((self.by(measured.end_s) - self.by(measured.start_s)) / measured.length_s)
 
     def between(self, times_2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What has passed by the first time and by the second [2, M], and when what lies between them does, in the
-        mean."""
+        """Amounts that have passed by the first time and by the second [2, M], and the mean time at which those in
+        between pass."""
         lasted = self._until(times_2)
         amounts_2 = self._amount(lasted)
         return amounts_2, self._mean_when(lasted, amounts_2)
 
     def when(self, amounts_2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """When so much has passed, less and more [2, M], and when what lies between does, in the mean."""
+        """Times at which the lower and the higher amount have passed [2, M], and the mean time at which those in
+        between pass."""
         (first_s, then_s), (first, rate, then) = self.turns_2, self.rates_3
         left_2 = amounts_2 - first * first_s
         beyond_2 = left_2 - rate * (then_s - first_s)
@@ -71,7 +73,7 @@ class Curve(NamedTuple):
         return lasted[0] + lasted[1] + lasted[2], self._mean_when(lasted, amounts_2)
 
     def _until(self, at_s: np.ndarray | float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For how long each of the rates lasts until then."""
+        """Seconds for which each of the rates has lasted by then."""
         first_s, then_s = self.turns_2
         first, both = np.minimum(at_s, first_s), np.minimum(at_s, then_s)
         return first, both - first, at_s - both
@@ -88,10 +90,8 @@ class Curve(NamedTuple):
 
 
 class Filling(NamedTuple):
-    """taken, sent: what operators take and send [O, M]; leaves_sn: what a stream's consumer takes of it at first [S, M]
-
-    In shares of what is offered.
-    """
+    """Filling of M plans, in shares of what is offered. taken, sent: what operators take and send [O, M]; leaves_sn:
+    what a stream's consumer takes of it at first [S, M]."""
 
     taken: Curve
     sent: Curve
@@ -99,8 +99,9 @@ class Filling(NamedTuple):
 
 
 class _Start(NamedTuple):
-    """While nothing is held back: what comes to operators, what they take, and send [O, M]; what of a stream its
-    consumer takes, and would if all its subtasks were as slow as the slowest [S, M]."""
+    """Start of a run, while nothing is held back: input that comes to operators, that they take, and output that they
+    send [O, M]; part of a stream that its consumer takes, and that it would take if all its subtasks were as slow as
+    the slowest [S, M]."""
 
     came: np.ndarray
     taken: np.ndarray
@@ -110,7 +111,8 @@ class _Start(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """When what an operator sends is held back at first, to which part of what it sent, and when for good. [O, M]"""
+    """Times at which an operator's output is held back at first and for good, in seconds, and the part of it that
+    remains in between. [O, M]"""
 
     early_s: np.ndarray
     part: np.ndarray
@@ -118,12 +120,13 @@ class _Held(NamedTuple):
 
 
 def filling(layout: Layout, rows: np.ndarray, offered: Load, reached: Load, full_sn: np.ndarray) -> Filling:
-    """Of the plans in `rows`, some of whose sources are held back. full_sn: see `shown`, of these. [S, M]"""
+    """Filling of the plans in `rows`, in each of which some source is held back. full_sn: as in `shown`, of these
+    plans. [S, M]"""
     job = layout.job
     then_in, then_out = _over(reached.in_on, offered.in_on)[:, rows], _over(reached.out_on, offered.out_on)[:, rows]
     carried_sn = np.broadcast_to(layout.carried_sn(offered.out_on), (len(job.streams), layout.size))[:, rows]
-    limited_on = ((reached.cpu_on > FULL) & (reached.used_on < FULL))[:, rows]  # by calls or bursts, not by its cores
-    for o in job.sources:  # if no channel of its own fills, it is a source itself that is slow
+    limited_on = ((reached.cpu_on > FULL) & (reached.used_on < FULL))[:, rows]  # by calls or bursts, not by cores
+    for o in job.sources:  # if no channel of its own fills, the source itself is slow
         limited_on[o] |= ~full_sn[job.outputs[o]].any(axis=0)
     most_on = np.where(limited_on, then_in, np.inf)
     start = _start(layout, rows, offered, carried_sn, most_on, (then_in, then_out))
@@ -169,7 +172,8 @@ def _start(
     most_on: np.ndarray,
     then: tuple[np.ndarray, np.ndarray],
 ) -> _Start:
-    """most_on: what operators take at most. then: what they take, and send, in the end. [O, M]"""
+    """Rates at the start of a run. most_on: highest share that operators take. then: shares that they take, and send,
+    in the end. [O, M]"""
     job, part, (then_in, then_out) = layout.job, layout.select(rows), then
     less = np.where(then_in < NEARLY, np.log(then_in), -np.inf)
     powers = np.where(np.isinf(less), 1.0, np.log(then_out) / less)  # 1, but about 2 of joins, and 0 of time windows
@@ -193,18 +197,19 @@ def _start(
             sent[o] = taken[o] ** powers[o]
             for s in job.outputs[o]:
                 arrives_sn[s] = np.minimum(sent[o], ways_sn[s])
-            for s in streams:  # in one line
+            for s in streams:  # streams wait in one line
                 leaves_sn[s] = arrives_sn[s] * taken[o] / came[o]
                 slowest_sn[s] = arrives_sn[s] * worst / came[o]
     return _Start(came, taken, sent, leaves_sn, slowest_sn)
 
 
 class _Cores:
-    """Cores of full sockets, dealt by a level up to which each task gets what it needs; in rounds, as what it needs
-    depends on what others send on. enough_cn: for which part of what is offered a subtask gets cores. [C, M]"""
+    """Cores of full sockets, dealt by a level up to which each task gets what it needs; in rounds, as this depends on
+    what others send on. enough_cn: share of its offered input for which a subtask gets cores. [C, M]"""
 
     def __init__(self, part: Layout, busy_cn: np.ndarray, speed_cn: np.ndarray) -> None:
-        """busy_cn: what a subtask needs for all that is offered; speed_cn: what it gets beside the others then."""
+        """busy_cn: cores that a subtask needs for all that is offered; speed_cn: cores that it gets beside the others
+        then."""
         self.part, self.busy_cn, self.speed_cn = part, np.maximum(busy_cn, 1e-12), speed_cn
         self.core_cn = np.minimum(1.0 if part.sockets is None else part.sockets.speed_cn, part.capacity_cn)
         self.over_cn = part.on_sockets(busy_cn * part.count_cn) > part.capacity_cn
@@ -213,7 +218,8 @@ class _Cores:
         self.last: tuple[np.ndarray, np.ndarray] | None = None
 
     def deal(self, came: np.ndarray) -> None:
-        """Moves levels to where sockets are just used up, by the secant rule. came: to operators. [O, M]"""
+        """Moves levels to where sockets are just used up, by the secant rule. came: share of the input that comes to
+        operators. [O, M]"""
         part, level_cn = self.part, self.level_cn
         gets_cn = self.busy_cn * np.minimum(came[part.operator_c], self.enough_cn)
         idle_cn = part.capacity_cn - part.on_sockets(gets_cn * part.count_cn)
@@ -229,19 +235,20 @@ class _Cores:
 
 
 def _room_sn(layout: Layout, reached: Load) -> np.ndarray:
-    """Tuples that all channels of a stream hold that fill. [S, N]"""
+    """Tuples that all channels of a stream that fill can hold. [S, N]"""
     job = layout.job
     queues_sn = layout.replicas_on[job.consumer_s].copy()
-    queues_sn[[job.dealing.shared_o[o] for o in job.consumer_s]] = 1.0  # of one common queue
-    if layout.pair_c is not None:  # only the busiest replica's fill
+    queues_sn[[job.dealing.shared_o[o] for o in job.consumer_s]] = 1.0  # one common queue
+    if layout.pair_c is not None:  # only channels of the busiest replica fill
         queues_sn /= np.where(reached.cpu_on > FULL, layout.busiest_on, 1.0)[job.consumer_s]
     return np.asarray(queues_sn * layout.room_sn)
 
 
 def _held_back(job: JobArrays, full_sn: np.ndarray, room_sn: np.ndarray, start: _Start, then: np.ndarray) -> _Held:
-    """room_sn: seconds of what is offered that a stream's channels hold [S, M]. then: what operators send in the end.
+    """Times at which operators are held back. room_sn: seconds of the offered rate that a stream's channels hold [S,
+    M]. then: shares that operators send in the end [O, M].
 
-    Behind an operator that is held back, a channel fills by what it takes less than before.
+    Behind an operator that is held back, a channel fills by the rate by which it takes less than before.
     """
     early_s, late_s, part = np.full(then.shape, NEVER), np.full(then.shape, NEVER), np.ones(then.shape)
     for o in reversed(range(len(job.names))):
@@ -261,7 +268,8 @@ def _held_back(job: JobArrays, full_sn: np.ndarray, room_sn: np.ndarray, start: 
 
 
 def _full_s(room: np.ndarray, sent: np.ndarray, passed: Curve) -> np.ndarray:
-    """When a channel is full into which `sent` a second comes. room: what it holds; passed: what leaves it. [M]"""
+    """Time at which a channel into which `sent` a second comes is full, in seconds. room: what it holds; passed: what
+    leaves it. [M]"""
     at_s, held, found = np.zeros(1), np.zeros(1), np.full(room.shape, NEVER)
     for rate, until_s in zip(passed.rates_3, (*passed.turns_2, np.full(1, NEVER)), strict=True):
         grows = np.maximum(sent - rate, 1e-15)
@@ -272,10 +280,10 @@ def _full_s(room: np.ndarray, sent: np.ndarray, passed: Curve) -> np.ndarray:
 
 
 class Shown(NamedTuple):
-    """Means over the measured part of a run. taken_on: what operators take of what is offered to them; behind_on: how
-    long what a source reads was at the broker; held_s: when an operator is held back for good [O, N]. wait_sn: how long
-    a stream's tuples wait because its consumer does not keep up [S, N]. Seconds; of plans that keep up 1, 0, 0 and 0.
-    """
+    """Means over the measured part of a run. taken_on: share of the offered input that operators take; behind_on:
+    seconds that records of a source were at the broker when it reads them; held_s: seconds until an operator is held
+    back for good [O, N]. wait_sn: seconds that a stream's tuples wait because its consumer does not keep up [S, N]. For
+    plans that keep up they are 1, 0, 0 and 0."""
 
     taken_on: np.ndarray
     behind_on: np.ndarray
@@ -284,7 +292,7 @@ class Shown(NamedTuple):
 
 
 def shown(layout: Layout, offered: Load, reached: Load, full_sn: np.ndarray, measured: MeasuredSpan) -> Shown:
-    """What a run shows of it. full_sn: whose channels are full in the end. [S, N] bool"""
+    """Means that a run shows of its filling. full_sn: whether a stream's channels are full in the end. [S, N] bool"""
     size_on = len(layout.job.names), layout.size
     found = Shown(np.ones(size_on), np.zeros(size_on), np.zeros(size_on), np.zeros(full_sn.shape))
     rows = np.asarray((reached.out_on < offered.out_on)[layout.job.sources].any(axis=0))
@@ -296,9 +304,9 @@ def shown(layout: Layout, offered: Load, reached: Load, full_sn: np.ndarray, mea
 
 
 def _means(job: JobArrays, fills: Filling, measured: MeasuredSpan) -> Shown:
-    """Of the results that come in the measured part, on their way."""
+    """Means for the results that come in the measured part, over their way."""
     taken_on = np.minimum(fills.taken.mean(measured), 1.0)
-    span_on = np.zeros((2, *taken_on.shape))  # in which an operator emits what they are made of
+    span_on = np.zeros((2, *taken_on.shape))  # times between which an operator emits what they are made of
     behind_on, wait_sn = np.zeros_like(taken_on), np.zeros_like(fills.leaves_sn)
     for o in reversed(range(len(job.names))):
         span = span_on[:, o] / len(job.outputs[o]) if job.outputs[o] else np.array(measured)[:, None]

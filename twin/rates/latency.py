@@ -1,14 +1,14 @@
-"""How old results are when they arrive, added up along the streams from formulas.
+"""Ages of results when they arrive, added up along the streams from formulas.
 
 Ages are kept as [3, N]: since ingestion (row 0), since generation at the broker (row 1), and the lag of the results
 behind a run that starts empty (row 2): what a run of H seconds lacks of H seconds' steady output.
 
 * An operator adds its service time, and the wait in its line (`twin.rates.waiting`).
-* What waits for a system outside takes no CPU; the wait for a place there is that of M/G/c (`twin.rates.calls`).
+* A tuple waits for a system outside without CPU; the wait for a place there is that of M/G/c (`twin.rates.calls`).
 * A saturated operator, and all upstream of it, wait in full channels: credits over the rate of the stream, the way
   there included. Of streams that meet, only those above the fair rate fill theirs; the others wait in the same line.
-  Until channels are full, and where others do not keep up either, `twin.rates.filling` says what waits.
-* Operators that run as one are one queue, in front of the first, with the services of all of them.
+  Until channels are full, and where others do not keep up either, `twin.rates.filling` has the waits.
+* Chained operators are one queue, in front of the first, with the services of all of them.
 * Where sockets differ, service and wait are means over them, and only the replicas on the busiest fill their channels.
 * A stream between hosts adds the producer's latency, or that of all links on its route, and the transmission.
 * A stream in batches adds the wait for a full one or the next flush, and for the turn in it (`twin.rates.batches`).
@@ -44,11 +44,12 @@ from twin.rates.waiting import queues_s
 
 
 class Ages(NamedTuple):
-    """In seconds. results_s: processing, end-to-end and lag of the results over the sinks, [3, N].
+    """Ages and waits in seconds. results_s: processing latency, end-to-end latency and lag of the results over the
+    sinks, [3, N].
 
-    ages_s: of what operators emit, [3, O, N]; of that, channel_s, queue_s, line_s and window_s [O, N] (see RateAnswer).
-    blocked_on: whether an operator's input channels are full in the end. [O, N] fills: how they fill. way_sn: how long
-    a stream's tuples are on their way; link_sn: of that, on the network and waiting for it. [S, N]
+    ages_s: of what operators emit, [3, O, N]; parts of it: channel_s, queue_s, line_s and window_s [O, N] (see
+    RateAnswer). blocked_on: whether an operator's input channels are full in the end. [O, N] fills: how they fill.
+    way_sn: time of a stream's tuples on their way; link_sn: part of that on the network and waiting for it. [S, N]
     """
 
     results_s: np.ndarray
@@ -109,7 +110,7 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
         arriving[2] += batch_sn[streams]
         rates = sent_sn[streams]
         if (passed := job.passed[o]) is not None:
-            rates = rates * passed[:, None]  # only what leaves is of an age
+            rates = rates * passed[:, None]  # only tuples that leave in results have an age
         mixed = _mixed(rates, arriving)
         taken = _taken(layout, found, o)
         bursts = found.bursts_on[producers].max(axis=0)
@@ -130,7 +131,7 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
 
 
 def _behind_answers_s(layout: Layout, found: Load, o: int) -> np.ndarray | float:
-    """How much longer the tuples of an operator wait behind answers that leave in order. [N]"""
+    """Extra wait of an operator's tuples behind answers that leave in order, in seconds. [N]"""
     job, extra_s = layout.job, np.zeros(layout.size)
     rho = np.minimum(found.used_on[o], RHO_MAX)
     for s in job.inputs[o]:
@@ -139,14 +140,14 @@ def _behind_answers_s(layout: Layout, found: Load, o: int) -> np.ndarray | float
             continue
         share = found.out_on[producer] * job.share_s[s] / np.maximum(found.in_on[o], 1e-12)
         own = share / (1.0 if job.dealing.forward_s[s] else layout.replicas_on[producer])
-        load = rho * own / (1.0 - rho * (1.0 - own))  # of the time that the others leave
+        load = rho * own / (1.0 - rho * (1.0 - own))  # utilisation of the time that other inputs leave
         each_per_s = found.in_on[producer] / layout.replicas_on[producer]
         extra_s = extra_s + share * bunched_s(job.calling[producer], each_per_s, load)
     return extra_s if layout.fusing is None else np.where(layout.fusing.behind_on[o], 0.0, extra_s)
 
 
 def _evaluated_s(layout: Layout, found: Load, o: int) -> np.ndarray:
-    """How long one replica takes to look at what its window holds and to make the results. [N]"""
+    """Time that one replica takes to look at the content of its window and to make the results, in seconds. [N]"""
     job, fires = layout.job, found.fires_on[o]
     results = np.divide(found.out_on[o], fires, out=np.zeros_like(fires), where=fires > 0.0)
     work = found.window_on[o] * job.costs.scan_o[o] + results * job.costs.result_o[o]
@@ -154,7 +155,7 @@ def _evaluated_s(layout: Layout, found: Load, o: int) -> np.ndarray:
 
 
 def _taken(layout: Layout, found: Load, o: int) -> np.ndarray:
-    """What comes to an operator; with count windows, to each replica. [N]"""
+    """Tuples a second that come to an operator; with count windows, to each replica. [N]"""
     if o not in layout.job.windows.slides or layout.job.names[o] not in layout.counted:
         return found.in_on[o]
     return np.asarray(found.fires_on[o] * layout.job.windows.slides[o] / layout.replicas_on[o])

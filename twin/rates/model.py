@@ -1,9 +1,9 @@
-"""An analytic cost model: steady rates, utilisations and queueing formulas instead of a simulation.
+"""Analytic cost model: steady rates, utilisations and queueing formulas instead of a simulation.
 
 In order: (1) nominal rates and loads; (2) every source is slowed by the most loaded resource that its tuples meet,
 until nothing is overloaded (`twin.rates.backpressure`); (3) the age of results is added up along the streams
 (`twin.rates.latency`); (4) results of exactly-once sinks wait for their checkpoint (`twin.rates.checkpoints`).
-Sockets count by distance, clock and memory bandwidth (`twin.rates.sockets`). Not in it: noise and `context_switch`.
+Sockets count by distance, clock and memory bandwidth (`twin.rates.sockets`). Noise and `context_switch` do not count.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from twin.steadiness import measured_from_s
 from twin.unsupported import unsupported_features
 
 CHUNK = 16_384
-"""Plans estimated at a time, at most: the more, the fewer calls of numpy, above all in the rounds that only a few plans
+"""Most plans estimated at a time: the more, the fewer calls of numpy, above all in the rounds that only a few plans
 need (`twin.rates.backpressure`); their states must fit in memory."""
 PAIRS = 2**20
 """Most pairs of operators, times plans, estimated at a time, as neighbours on a socket are compared pair by pair."""
@@ -45,7 +45,7 @@ SEEN = frozenset(
         *("counting", "commits", "partitions", "global", "local"),
     }
 )
-"""The features beyond a plain job that the model sees (names of `twin.unsupported`)."""
+"""Features beyond a plain job that the model sees (names of `twin.unsupported`)."""
 LASTING_S = 86_400.0
 """Length in seconds of a long run: a day."""
 SHARPNESS = 20.0
@@ -54,11 +54,11 @@ SHARPNESS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class RateModel:
-    """Satisfies twin.metrics.CostModel.
+    """Analytic cost model, as `twin.metrics.CostModel` asks for.
 
     horizon_s: length of the run that is predicted, from an empty start, > 0; None: that of the scenario, measured after
-    its warm-up, and of a deployment the usual one. warmup_s: from when on a run of `horizon_s` is measured, below it.
-    overload_s: length of the run in which an overload shows as backpressure, > 0; None: that of the run.
+    its warm-up, and of a deployment the usual one. warmup_s: start of the measured part of a run of `horizon_s`, below
+    it. overload_s: length of the run in which an overload shows as backpressure, > 0; None: that of the run.
     """
 
     horizon_s: float | None = None
@@ -67,40 +67,40 @@ class RateModel:
     name: str = "rates"
 
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
-        """One estimate a plan; the spread is 0. Raises KeyError if a plan does not fit the scenario."""
+        """Estimates each plan; the spread is 0. Raises KeyError if a plan does not fit the scenario."""
         return self.answer(scenario, plans).costs
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
-        """What the model ignores of the scenario, in words."""
+        """Parts of the scenario that the model ignores, in words."""
         horizon_s, words = self.run_s(scenario), unsupported_features(scenario, SEEN)
         same = horizon_s == scenario.run.horizon_s
         return words if same else (*words, f"the horizon (it answers for runs of {horizon_s:g} s)")
 
     def lasting(self) -> RateModel:
-        """The model for runs so long that every overload shows, however large the buffers of channels are."""
+        """Model for runs so long that every overload shows, however large the buffers of channels are."""
         return replace(self, horizon_s=LASTING_S, warmup_s=0.0)
 
     def planning(self) -> RateModel:
-        """The model for choosing plans: means are of the run, but whether a job keeps up is of a long one.
+        """Model for choosing plans: means are of the run, but whether a job keeps up is of a long one.
 
         In a run that ends while channels fill, the latency of an overloaded plan tells only how long the run is.
         """
         return replace(self, overload_s=LASTING_S)
 
     def run_s(self, deployment: Deployment) -> float:
-        """Length of the run that is predicted."""
+        """Length of the run that is predicted, in seconds."""
         settings = deployment.run if isinstance(deployment, Scenario) else RunSettings()
         return settings.horizon_s if self.horizon_s is None else self.horizon_s
 
     def measured(self, deployment: Deployment) -> MeasuredSpan:
-        """The part of it over which means are taken."""
+        """Part of the predicted run over which means are taken."""
         if self.horizon_s is None and isinstance(deployment, Scenario):
             return MeasuredSpan(measured_from_s(deployment), deployment.run.horizon_s)
         return MeasuredSpan(self.warmup_s, self.run_s(deployment))
 
     def answer(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> RateAnswer:
-        """The estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
-        if isinstance(plans, Placements | CountedPlans) and not plans.given.key_groups:  # counts say nothing of those
+        """Returns the estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
+        if isinstance(plans, Placements | CountedPlans) and not plans.given.key_groups:  # which counts do not hold
             return self.answer_counts(deployment, plans.socket_counts(deployment))
         job = JobArrays(compile(deployment), self.run_s(deployment))
         some = plans[:: 1 + len(plans) // 64]
@@ -110,7 +110,7 @@ class RateModel:
         )
 
     def answer_counts(self, deployment: Deployment, counts: np.ndarray) -> RateAnswer:
-        """The same for plans given as replicas by plan, operator in data-flow order, and socket [P, O, L].
+        """Returns the answer for plans given as replicas by plan, operator in data-flow order, and socket [P, O, L].
 
         Sockets are those of all hosts in a row. Raises ValueError for another shape or an operator without replicas.
         """
@@ -188,7 +188,7 @@ class RateModel:
 
 
 def _exactly_once(deployment: Deployment) -> Checkpoints | None:
-    """The checkpoints that results wait for, if they do."""
+    """Checkpoints that results wait for; None if they do not wait."""
     spec = deployment.checkpoints if isinstance(deployment, Scenario) else None
     return spec if spec is not None and spec.sinks == "exactly-once" else None
 
@@ -196,10 +196,10 @@ def _exactly_once(deployment: Deployment) -> Checkpoints | None:
 def _costs(
     found: Results, crashed: np.ndarray, backpressured: np.ndarray, reached: Load, measured: MeasuredSpan
 ) -> tuple[Estimates, np.ndarray]:
-    """And the chances of a result [N]; see `RateAnswer`."""
+    """Estimated costs, and the chances of a result [N]; see `RateAnswer`."""
     throughput = np.where(crashed, 0.0, found.per_s)
     chances = _chances(reached.fires_on, throughput, measured.length_s)
-    success = 1.0 - 0.5**chances  # one expected output: one half
+    success = 1.0 - 0.5**chances  # one half at one expected output
     costs = {
         "throughput_per_s": np.divide(throughput, success, out=np.zeros_like(throughput), where=success > 0),
         "processing_latency_s": found.ages_s[0],
@@ -211,9 +211,10 @@ def _costs(
 
 
 def _seen(share: np.ndarray, ingested: np.ndarray, held_s: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
-    """The highest pressure that sources show in a run: what is offered over what is ingested from an empty start.
+    """Highest pressure that sources show in a run: offered over ingested rate, from an empty start. [N]
 
-    Below 1 where channels would not fill in the run. [N] held_s: when sources are held back for good. [sources, N]
+    It is below 1 where channels would not fill in the run. held_s: time at which sources are held back for good
+    [sources, N].
     """
     late = np.minimum(measured.end_s / np.maximum(held_s, 1e-9), 1.0)
     shown = np.where((ingested < 1.0) | (share >= 1.0), 1.0 / np.maximum(ingested, 1e-9), late)
@@ -221,15 +222,15 @@ def _seen(share: np.ndarray, ingested: np.ndarray, held_s: np.ndarray, measured:
 
 
 def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float) -> np.ndarray:
-    """Expected outputs of the run; where a window may be evaluated in none of it, as results of an evaluation come
-    together, no more than its evaluations."""
+    """Expected outputs of the run; if a window may not be evaluated in it at all, no more than its evaluations, as
+    results of an evaluation come together. [N]"""
     windowed = fires_on[(fires_on > 0).any(axis=1)]
     results, evaluations = throughput * horizon_s, windowed.min(axis=0, initial=np.inf) * horizon_s
     return np.minimum(np.where(evaluations < 1.0, np.minimum(results, evaluations), results), 1000.0)
 
 
 def _loads(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> Reached:
-    """The loads offered and reached, and the ingested share of each source."""
+    """Loads offered and reached, and the ingested share of each source."""
     job = layout.job
     offered = load(layout, flow, slowdown_on)
     stalls_s = stalls(layout, offered)

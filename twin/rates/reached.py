@@ -1,4 +1,4 @@
-"""What plans come to once sources are held back, and what a run shows of it."""
+"""State of plans once sources are held back, and the results that a run shows of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from twin.rates.load import Load
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What N plans come to. slowdown_on: as of `load`. share: of offered rates that sources ingest. [sources, N]"""
+    """State of N plans, offered and reached. slowdown_on: as of `load`. share: of its offered rate that each source
+    ingests. [sources, N]"""
 
     layout: Layout
     slowdown_on: np.ndarray
@@ -25,13 +26,14 @@ class Reached:
 
 
 class Results(NamedTuple):
-    """At the sinks: results a second over the measured time [N]; their ages since ingestion and generation [2, N]."""
+    """Results at the sinks: number a second over the measured time [N]; their ages since ingestion and generation, in
+    seconds [2, N]."""
 
     per_s: np.ndarray
     ages_s: np.ndarray
 
 
 def results(state: Reached, ages: Ages, measured: MeasuredSpan) -> Results:
-    """The results of a run, of which those of its empty start are missing."""
+    """Results of a run, without those that its empty start lacks."""
     arriving = (state.offered.in_on * ages.fills.taken_on)[state.layout.job.sinks].sum(axis=0)
     return Results(np.asarray(arriving * held_back(ages.results_s[2], measured)), ages.results_s[:2])
