@@ -8,7 +8,7 @@
     better = scenario.with_plan(st.optimize(scenario).plan)
     print(st.compare({"as given": scenario, "better": better}))
 
-Names are imported when they are first used. What each is, its own module says.
+Names are imported when they are first used; the module of each describes it.
 """
 
 from __future__ import annotations
@@ -136,12 +136,12 @@ __all__ = [
 
 _NEEDS = {"twin": ("twin",), "optimizers": ("twin", "optimizers"), "scenarios": ("twin", "optimizers", "scenarios")}
 _NEEDS["streamtwin"] = _NEEDS["scenarios"]
-"""What a package imports besides itself as soon as it is imported."""
+"""Packages that are imported with a module of each package, so that none of them may be foreign."""
 
 
 @cache
 def _home_of() -> dict[str, str]:
-    """The module of each public name, as the imports above say: read off them, as they are for type checkers alone."""
+    """Module of each public name, read from the text of the imports above, which run for type checkers alone."""
     import ast
     from pathlib import Path
 
@@ -151,7 +151,8 @@ def _home_of() -> dict[str, str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Imports it. Raises AttributeError for an unknown name, ImportError (a line) if a foreign module is in the way."""
+    """Imports a public name when it is first used. Raises AttributeError for an unknown name, ImportError (a line) if a
+    foreign module has the place of one of ours."""
     if name not in __all__:
         raise AttributeError(f"module 'streamtwin' has no attribute {name!r}")
     from streamtwin.house import foreign
@@ -160,7 +161,7 @@ def __getattr__(name: str) -> Any:
     if told := foreign(_NEEDS[module.partition(".")[0]]):
         raise ImportError(told)
     if name == "Scenario" and not foreign(["optimizers"]):
-        import_module("optimizers.policies")  # so that a scenario can name one
+        import_module("optimizers.policies")  # so that a scenario can name a policy
     found = getattr(import_module(module), name)
     globals()[name] = found
     return found

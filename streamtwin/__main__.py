@@ -1,4 +1,4 @@
-"""`python -m streamtwin` is `twin`."""
+"""Makes `python -m streamtwin` the same as `twin`."""
 
 from streamtwin.command import main
 

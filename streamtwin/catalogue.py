@@ -1,7 +1,7 @@
-"""What can be named on the command line besides scenarios, a line each for `twin list`.
+"""Catalogue of all that can be named on the command line besides scenarios, with a line each for `twin list`.
 
-Everything describes itself: the line is the first sentence of its documentation, or what its file says of it. Files are
-read as text, as importing what they import takes far longer.
+Everything describes itself: the line is the first sentence of its documentation, or a text in its file. Files are
+read as text, because importing them takes far longer.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _SENTENCE = re.compile(r'(?<!\bFig)(?<!\bSec)(?<!\bEq)(?<!\bvs)\.\s+(?=[A-Z"(`])
 
 
 def summary(module: str) -> str:
-    """The first sentence of a module's docstring, without its full stop."""
+    """First sentence of a module's docstring, without its full stop."""
     text = " ".join((ast.get_docstring(_tree(_file(module))) or "").split())
     return _SENTENCE.split(text)[0].rstrip(".")
 
 
 def assigned_calls(path: Path, called: str, fields: Sequence[str]) -> Iterator[dict[str, str]]:
-    """The texts that a file gives where it says `X = called(...)`, by keyword or, as `fields`, by position; call by
-    call, of those that give a text for each of the fields."""
+    """Texts of the arguments of each `X = called(...)` in a file, by keyword or, with names from `fields`, by position.
+    Calls that do not give a text for each of the fields are left out."""
     for node in _tree(path).body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _is_name(node.value.func, called):
             given = [*zip(fields, node.value.args, strict=False)]
@@ -37,7 +37,8 @@ def assigned_calls(path: Path, called: str, fields: Sequence[str]) -> Iterator[d
 
 
 def assigned_texts(module: str, name: str) -> dict[str, str]:
-    """The texts by text that a module says `NAME: ... = {...}` of; raises ValueError if they are not written out."""
+    """Dictionary of texts that a module assigns as `NAME: ... = {...}`; empty without it. Raises ValueError if it is
+    not a literal."""
     for node in _tree(_file(module)).body:
         if isinstance(node, ast.AnnAssign) and _is_name(node.target, name) and node.value is not None:
             return dict(ast.literal_eval(node.value))
@@ -47,7 +48,7 @@ def assigned_texts(module: str, name: str) -> dict[str, str]:
 def registered(module: str) -> Iterator[tuple[str, str]]:
     """Name and module of each object that a registry makes of an imported class.
 
-    The name is the call's first argument, or what the class says of `name`.
+    The name is the call's first argument, or the default of the class's field `name`.
     """
     tree = _tree(_file(module))
     imports = {each.name: node.module for node in tree.body if isinstance(node, ast.ImportFrom) for each in node.names}
@@ -60,7 +61,7 @@ def registered(module: str) -> Iterator[tuple[str, str]]:
 
 
 def specs(module: str, base: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Home and fields with their defaults, `name` among them, of each class of that base which a registry imports."""
+    """Module, and fields with defaults (`name` among them), of each class of that base which a registry imports."""
     for node in _tree(_file(module)).body:
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
@@ -70,7 +71,7 @@ def specs(module: str, base: str) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _with_inherited(module: str, of_class: ast.ClassDef, base: str) -> dict[str, str]:
-    """Fields of a class and of those that it inherits from, but for `base`; its own last."""
+    """Fields, with defaults, of a class and of those that it inherits from, but for `base`; its own last."""
     others = (each.id for each in of_class.bases if isinstance(each, ast.Name) and each.id != base)
     found = (_class(_home(module, name), name) for name in others)
     inherited = [_defaults(each) for each in found if each is not None]
@@ -78,13 +79,13 @@ def _with_inherited(module: str, of_class: ast.ClassDef, base: str) -> dict[str,
 
 
 def _home(module: str, name: str) -> str:
-    """The module that a name of this module comes from: itself, or one that it imports."""
+    """Module in which a name of this module is defined: itself, or one from which it imports the name."""
     imports = (node for node in _tree(_file(module)).body if isinstance(node, ast.ImportFrom))
     return next((node.module for node in imports if node.module and name in {a.name for a in node.names}), module)
 
 
 def _default_name(module: str, of_class: str) -> str | None:
-    """What a class says of `name` in its body; None if it is nothing there."""
+    """Default of a class's field `name`; None if it has none."""
     found = _class(module, of_class)
     return None if found is None else _defaults(found).get("name")
 
@@ -97,7 +98,7 @@ def _class(module: str, name: str) -> ast.ClassDef | None:
 
 
 def _defaults(of_class: ast.ClassDef) -> dict[str, str]:
-    """What the body of a class gives its fields."""
+    """Defaults of the fields in the body of a class, as text."""
     given = [node for node in of_class.body if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None]
     targets = (node.target if isinstance(node, ast.AnnAssign) else node.targets[0] for node in given)
     pairs = zip(targets, given, strict=True)
@@ -136,7 +137,7 @@ COST_MODELS: Mapping[str, str] = {
 
 
 def optimizers() -> dict[str, str]:
-    """Name and summary of every optimizer: what the registry says of it, or its module where it has one of its own."""
+    """Name and summary of every optimizer: the text in the registry, or the docstring of its module."""
     words = assigned_texts("optimizers.registry", "WORDS")
     found = {name: words.get(name, summary(module)) for name, module in registered("optimizers.registry")}
     for alias, text in assigned_texts("optimizers.registry", "ALIASES").items():
@@ -145,7 +146,7 @@ def optimizers() -> dict[str, str]:
 
 
 def policies() -> dict[str, str]:
-    """Name and summary of every policy: what the registry or its module says of it, and its options."""
+    """Name and summary of every policy: the text in the registry, or the docstring of its module; and its options."""
     found, words = {}, assigned_texts("optimizers.policies.registry", "WORDS")
     for module, fields in specs("optimizers.policies.registry", "PolicySpec"):
         name, options = fields.pop("name"), ", ".join(f"{option}: {default}" for option, default in fields.items())
@@ -169,7 +170,7 @@ def families() -> dict[str, str]:
 
 
 def experiments() -> dict[str, str]:
-    """Name, summary and source of every experiment that `twin reproduce` takes; none where there is no checkout."""
+    """Name, summary and source of every experiment that `twin reproduce` takes; none without a checkout."""
     files = sorted(PAPERS.glob("*/*.py"))
     fields = ("name", "source", "summary")
     found = [each for path in files for each in assigned_calls(path, "Experiment", fields)]
@@ -178,12 +179,12 @@ def experiments() -> dict[str, str]:
 
 
 def _by_number(name: str) -> list[str]:
-    """So that fig9 comes before fig10."""
+    """Sort key of a name with numbers, by which fig9 comes before fig10."""
     return [part.zfill(4) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
 def _space(space: Any) -> str:
-    """Queries and hosts, and what of the hardware is not Costream's."""
+    """Summary of a parameter space: queries, number of hosts, and hardware that differs from Costream's."""
     from scenarios.spaces.parameter_space import COSTREAM, FEATURES
 
     low, high = space.hosts_range

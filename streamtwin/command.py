@@ -1,4 +1,4 @@
-"""The `twin` command, safe from a user's own modules: in the current folder, on PYTHONPATH, or installed over ours."""
+"""Entry point of `twin`, safe from a user's own modules in the current folder, on PYTHONPATH or installed over ours."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 
 def _begun_in_vain(*_signal: object) -> None:
-    """Ctrl-C while modules are imported: nothing can be half-made yet, and no module can swallow it."""
+    """Ends the process on Ctrl-C while modules are imported: nothing is half-made yet, and no module can catch it."""
     os.write(2, b"twin: interrupted; nothing half-made is left, the same command begins anew\n")
     os._exit(130)
 
@@ -16,13 +16,13 @@ def _begun_in_vain(*_signal: object) -> None:
 try:
     from streamtwin import house
 
-    house.claim()  # here, so that processes which are spawned, and import this file, have it too
+    house.claim()  # here, so that spawned processes, which import this file, do it too
 except KeyboardInterrupt:
     _begun_in_vain()
 
 
 def main() -> None:
-    """Runs the command line. A foreign module in the place of one of ours is one line on stderr, and exit status 2."""
+    """Runs the command line. A foreign module in the place of ours gives one line on stderr, and exit status 2."""
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     try:
         if ours:

@@ -1,8 +1,8 @@
-"""Which modules are ours: the packages that lie beside this one, whatever else has their names.
+"""Makes sure that our modules are imported: the packages that lie beside this one, whatever else has their names.
 
-They have plain names (`models`, `spark`, ...), and so may a user's own folders. As a command we are alone in a process,
-and `claim` makes ours be found first there. In a user's own process theirs go first; `foreign` says in one line what
-stands in our place.
+They have plain names (`models`, `spark`, ...), and so may a user's own folders. The command is alone in its process,
+so `claim` makes Python find ours first. In a user's own process the user's go first; `foreign` tells in one line which
+module has the place of one of ours.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from types import ModuleType
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("figures", "models", "optimizers", "scenarios", "spark", "twin")
 PAPERS = ROOT / "papers"
-"""The published experiments: in a checkout, not in what is installed."""
+"""Folder of the published experiments, which is in a checkout, but not installed."""
 
 
 class _Ours:
-    """Finds our packages beside this one, before any path is searched. Without a base class, whose module takes longer
-    to import than all else here: meanwhile Ctrl-C is no more than a KeyboardInterrupt."""
+    """Finder of our packages beside this one, before any path is searched. It has no base class, whose module would
+    take longer to import than all else here, and Ctrl-C meanwhile would print a traceback."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """None for all other names."""
+        """Spec of one of our packages; None for all other names."""
         return PathFinder.find_spec(fullname, [str(ROOT)]) if fullname in (*PACKAGES, PAPERS.name) else None
 
 
@@ -38,7 +38,7 @@ def claim() -> None:
 
 
 def foreign(packages: Iterable[str] = PACKAGES) -> str:
-    """One line about the first of these names under which another module would be imported; empty if there is none."""
+    """Line on the first of these names under which another module would be imported; empty if there is none."""
     for name in packages:
         place = _place(name)
         if place is None:
@@ -52,7 +52,7 @@ def foreign(packages: Iterable[str] = PACKAGES) -> str:
 
 
 def _place(name: str) -> Path | None:
-    """The folder of the package, or the file of the module, that has this name; None if nothing has."""
+    """Folder of the package, or file of the module, that has this name; None if there is none."""
     loaded = sys.modules.get(name)
     spec = loaded.__spec__ if loaded is not None else importlib.util.find_spec(name)
     folders = [Path(each) for each in (spec.submodule_search_locations if spec else None) or ()]

@@ -1,1 +1,1 @@
-"""How answers are shown: one presentation a question, for the terminal, the folder, the page and the notebook."""
+"""Presentations of answers: one for each question, for the terminal, the folder, the page and the notebook."""

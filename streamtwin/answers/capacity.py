@@ -1,4 +1,4 @@
-"""Shows the answer of `twin capacity`: the limit, how sure it is, what causes it, and how full everything is there."""
+"""Shows the answer of `twin capacity`: the limit with its interval, its cause, and the utilisation of resources."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 MOST_RESOURCES = 12
 MOST_BY_CHANCE = 1
-"""So many of the longer runs may fail by chance; if more fail, the answer warns that runs are too short."""
+"""Number of longer runs that may fail by chance; if more fail, the answer warns that runs are too short."""
 _LAST = {"max": 0, "min": -1}
-"""Which of the values tried is the most likely to hold."""
+"""Position, among the values tried, of the one at which the condition most likely holds."""
 
 
 def told(answer: CapacityAnswer) -> Presentation:
-    """The presentation. There is one row for each repetition and each value that was tried in it."""
+    """Presentation of the answer, with a row for each repetition and each value that was tried in it."""
     return Presentation(
         heading=f"{answer.scenario}: capacity",
         sentences=[*_limit(answer), *_shape(answer), *_why(answer)],
@@ -37,7 +37,7 @@ def told(answer: CapacityAnswer) -> Presentation:
 
 
 def predicted(answer: CapacityAnswer) -> str:
-    """The prediction of the rate model in a sentence."""
+    """Prediction of the rate model in a sentence."""
     limit = answer.predicted
     binds = f"; what binds: {limit.binds}" if limit.binds else ""
     if limit.value is None and limit.in_long_runs is None:
@@ -50,12 +50,12 @@ def predicted(answer: CapacityAnswer) -> str:
 
 
 def _of(answer: CapacityAnswer) -> str:
-    """What is varied, with the operators that follow."""
+    """Name of the varied knob, with the operators that follow it."""
     return f"{answer.of} (and of {', '.join(answer.as_many)} alike)" if answer.as_many else answer.of
 
 
 def _for(answer: CapacityAnswer, low: float, high: float) -> str:
-    """Which values were tried, of what."""
+    """Words for the range of values that were tried."""
     return (
         f"for {_of(answer)} from {number(low)} to {number(high)}" if low != high else f"for {_of(answer)} {number(low)}"
     )
@@ -67,7 +67,7 @@ def _ignored(answer: CapacityAnswer) -> str:
 
 
 def _predicted_value(answer: CapacityAnswer) -> str:
-    """The predicted limit; first the one of long runs, if short ones end while channels fill or state grows."""
+    """Predicted limit; first the one of long runs, if short ones end while channels fill or state grows."""
     value, far = answer.predicted.value, answer.predicted.in_long_runs
     if not _differs(answer):
         return _value(value or 0.0)
@@ -77,7 +77,7 @@ def _predicted_value(answer: CapacityAnswer) -> str:
 
 
 def _differs(answer: CapacityAnswer) -> bool:
-    """Whether a limit is predicted for runs of a day that is none in runs as long as these."""
+    """Whether another limit is predicted for runs of a day than for runs as long as these."""
     value, far = answer.predicted.value, answer.predicted.in_long_runs
     return far is not None and (value is None or abs(far - value) > answer.precision * abs(value))
 
@@ -160,14 +160,14 @@ def _shape(answer: CapacityAnswer) -> Iterator[str]:
 
 
 def _longer(answer: CapacityAnswer) -> str:
-    """Why longer runs may say otherwise, and what to do."""
+    """Words on why longer runs may give another answer, and the remedy."""
     known = _differs(answer) and not any(name in answer.while_ for name in answer.predicted.ignores)
     trust = "take the limit predicted for runs of a day, or " if known else ""
     return f"; channels may still fill, or state grow: {trust}lengthen them (--set run.horizon_s=SECONDS)"
 
 
 def _too_short(answer: CapacityAnswer) -> bool:
-    """Whether longer runs fail where these hold, and not by chance."""
+    """Whether the condition fails in longer runs where it holds in these, and not by chance."""
     return (answer.longer_runs_fail or 0) > MOST_BY_CHANCE
 
 
@@ -200,7 +200,7 @@ def _why(answer: CapacityAnswer) -> Iterator[str]:
 
 
 def _resources(answer: CapacityAnswer) -> Wide:
-    """How full everything is just before the limit and just beyond it: at most a dozen things, the fullest first."""
+    """Table of utilisations just before the limit and just beyond it: at most a dozen resources, the fullest first."""
     columns = {"what": "what", "used": "used", "head_room": "head room", "beyond": "used beyond"}
     rows = [_row(resource) for resource in answer.resources[:MOST_RESOURCES]]
     return of_rows(f"{answer.scenario}: resources at the limit, simulated", columns, rows)

@@ -28,11 +28,11 @@ COLUMNS = {
     "words": "in words",
 }
 LISTED = ("mean", "half_width95", "difference", "difference95", "p_value", "p_adjusted", "significant", "words")
-"""The fields of a metric that a row has."""
+"""Fields of a metric that a row has."""
 
 
 def told(answer: VariantsCompared) -> Presentation:
-    """The presentation. There is one row for each variant and metric, with unrounded numbers."""
+    """Presentation of the answer, with a row for each variant and metric."""
     return Presentation(
         heading=f"{answer.scenario}: what if",
         sentences=list(changes(answer)),
@@ -44,7 +44,7 @@ def told(answer: VariantsCompared) -> Presentation:
 
 
 def rows(answer: VariantsCompared) -> list[dict[str, Any]]:
-    """One row for each variant and metric, with unrounded numbers."""
+    """Rows, one for each variant and metric, with unrounded numbers."""
     return [
         {"variant": row.variant, "metric": metric, **{key: asdict(cell)[key] for key in LISTED}}
         for row in answer.variants
@@ -53,7 +53,7 @@ def rows(answer: VariantsCompared) -> list[dict[str, Any]]:
 
 
 def changes(answer: VariantsCompared) -> Iterator[str]:
-    """Sentences: how many variants keep up, and for each metric which variant has the largest significant change."""
+    """Sentences on the number of variants that keep up, and on the largest significant change of each metric."""
     runs, count = answer.replications, len(answer.variants)
     well = [
         row.variant
@@ -78,7 +78,7 @@ def changes(answer: VariantsCompared) -> Iterator[str]:
 
 
 def notes(answer: VariantsCompared) -> Iterator[str]:
-    """The warnings of the runs, and a note if the precision that was asked for is not reached."""
+    """Warnings of the runs, and a note if the precision that was asked for is not reached."""
     said = said_once((row.variant, text) for row in answer.variants for text in row.warnings)
     yield from (f"warning: {text}" for text in said)
     if answer.needed:
@@ -87,8 +87,8 @@ def notes(answer: VariantsCompared) -> Iterator[str]:
 
 
 def change(metric: str, cell: ComparedMetric, *, in_unit: bool = False) -> str:
-    """The change in percent of the first variant's mean, with its interval; empty where nothing is compared. It is in
-    the metric's unit if so asked, where that mean is 0, and where the interval goes beyond -100 %."""
+    """Change in percent of the first variant's mean, with its interval; empty where nothing is compared. It is in the
+    metric's unit if so asked, where that mean is 0, and where the interval goes beyond -100 %."""
     apart, share, half = cell.difference, cell.share, cell.share95 or 0.0
     if apart is None:
         return ""
@@ -112,17 +112,17 @@ def _too_far(cell: ComparedMetric) -> bool:
 
 
 def _in_units(answer: VariantsCompared) -> set[str]:
-    """The metrics whose changes are all told in their units, as one of them has to be, so that they compare."""
+    """Metrics of which a change has to be shown in the metric's unit, so that all of their changes are."""
     return {metric for metric in answer.metrics if any(_too_far(row.metrics[metric]) for row in answer.variants)}
 
 
 def keeps_up(row: ComparedVariant) -> str:
-    """Whether a variant keeps up that was not backpressured in any run: yes, or unknown and why."""
+    """Words on whether a variant keeps up that was not backpressured in any run: yes, or unknown and why."""
     return f"unknown: {filling(row.full)[0]}" if row.full else "yes"
 
 
 def _table(answer: VariantsCompared) -> Wide:
-    """One line for each variant and metric, and one for each variant that says whether it keeps up."""
+    """Table with a line for each variant and metric, and one for each variant on whether it keeps up."""
     title = (
         f"{answer.scenario}: simulated, {answer.replications} runs of each on the same random numbers; "
         f"changes from '{answer.compared_with}'"
@@ -146,7 +146,7 @@ def _lines(row: ComparedVariant, runs: int, units: set[str]) -> Iterator[dict[st
 
 
 def state(row: ComparedVariant, runs: int) -> str:
-    """Whether a variant keeps up: in which runs it does not, or why that is unknown."""
+    """Words on whether a variant keeps up: the number of runs in which it does not, or why that is unknown."""
     failed, full = runs - row.success_runs, row.backpressured_runs
     if failed:
         return f"no results or a crash {_of(failed, runs)}"
@@ -158,7 +158,8 @@ def _of(count: int, runs: int) -> str:
 
 
 def _figure(answer: VariantsCompared) -> Figure:
-    """If a knob takes numbers, its values are the x axis, and each combination of the other settings is a line."""
+    """Figure of the variants. If a knob takes numbers, its values are the x axis, and each combination of the other
+    settings is a line."""
     from figures.comparison import comparison
 
     over = next((name for row in answer.variants for name, value in row.settings.items() if _number(value)), None)

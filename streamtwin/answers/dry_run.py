@@ -1,4 +1,4 @@
-"""Shows the answer of `twin dry-run`: what a change does to a running job, and how far the answer can be trusted."""
+"""Shows the answer of `twin dry-run`: the effect of a change on a running job, and limits of the answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNKNOWN = MeanOfRuns(None, None, ())
 
 
 def told(answer: DryRunAnswer) -> Presentation:
-    """The presentation. There is one row for each run."""
+    """Presentation of the answer, with a row for each run."""
     columns = {name: known.values for name, known in answer.measures.items()}
     return Presentation(
         heading=f"{answer.scenario}: a change tried",
@@ -65,7 +65,7 @@ def _limits(answer: DryRunAnswer) -> Iterator[str]:
 
 
 def _table(answer: DryRunAnswer) -> Wide:
-    """One line for each quantity: its mean, and either the lowest and highest run, or both ways of failover."""
+    """Table with a line for each quantity: its mean, and the lowest and highest run or both ways of failover."""
     title = f"{answer.scenario}: {answer.change}, simulated, {answer.replications} pairs of runs"
     if answer.full is None or answer.saved is None:
         columns = {"what": "what", "mean": "mean ± 95 %", "low": "lowest run", "high": "highest run"}
@@ -95,7 +95,7 @@ def _value(name: str, mean: float | None, half: float | None, difference: bool =
 
 
 def _figure(answer: DryRunAnswer) -> Figure:
-    """Periods without results are left out, so that the line joins the periods that have results."""
+    """Figure over time. Periods without results are left out, so that the line joins the periods that have results."""
     from figures.over_time import over_time
 
     table: dict[str, list[Any]] = {key: [] for key in ("panel", "series", "x", "mean", "half_width")}

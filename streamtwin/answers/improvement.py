@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def told(answer: ModelImproved) -> Presentation:
-    """The presentation. There is one row for each round."""
+    """Presentation of the answer, with a row for each round."""
     first, last = answer.rows[0], answer.rows[-1]
     where = f"{answer.model} on {answer.on}"
     title = f"{where}: simulated regret over {answer.judges} jobs of {answer.plans} plans each at most"

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NO_MODEL = "-"
-"""Stands in place of a cost model where an optimizer asks none."""
+"""Name that stands in place of a cost model where an optimizer needs none."""
 
 
 def told(answer: PlansJudged) -> Presentation:
-    """A table for each scenario, and the overall standings if there are several scenarios."""
+    """Presentation of `twin validate`: a table for each scenario, and overall standings if there are several."""
     several = len({row.scenario for row in answer.rows}) > 1
     return Presentation(
         heading="Optimizers in the simulator",
@@ -33,7 +33,7 @@ def told(answer: PlansJudged) -> Presentation:
 
 
 def told_of_suite(answer: SuiteJudged) -> Presentation:
-    """A table for each family of problems, and one over all families that ask for a placement."""
+    """Presentation of `twin benchmark`: a table for each family of problems, and one over all placement families."""
     boards = [of_standings(board, f"{name}: {JUDGED[MEMBERS[name].asks]}") for name, board in answer.by_family.items()]
     families = [f"{name}: {_best(board)[0]}" for name, board in answer.by_family.items()]
     overall = [of_standings(answer.standings, "all placements: regret in the simulator")] if answer.standings else []

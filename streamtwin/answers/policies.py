@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NOTED = "*"
-"""Marks a significant difference."""
+"""Mark of a significant difference."""
 
 
 def told(answer: PoliciesCompared) -> Presentation:
-    """The presentation. There is one row for each policy and metric."""
+    """Presentation of the answer, with a row for each policy and metric."""
     return Presentation(
         heading=f"{answer.scenario}: policies",
         sentences=list(changes(answer)),
@@ -35,7 +35,7 @@ def told(answer: PoliciesCompared) -> Presentation:
 
 
 def _table(answer: PoliciesCompared) -> Wide:
-    """One line for each quantity. Quantities that the answer lacks are left out: those of the SLO if none was given."""
+    """Table with a line for each quantity that the answer has: those of the SLO only if one was given."""
     title = (
         f"{answer.scenario}: simulated, {answer.replications} runs of each on the same random numbers, "
         f"means ± 95 %; {NOTED} significantly other than {answer.compared_with!r}"
@@ -50,7 +50,7 @@ def _table(answer: PoliciesCompared) -> Wide:
 
 
 def _unknown(answer: PoliciesCompared) -> Iterator[str]:
-    """A line for each policy whose runs are too short to tell whether it keeps up."""
+    """Notes, one for each policy whose runs are too short to tell whether it keeps up."""
     for row in answer.variants:
         if _state(row, answer.replications) == "?":
             yield f"whether {row.variant} keeps up {keeps_up(row)}"

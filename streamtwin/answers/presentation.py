@@ -1,4 +1,4 @@
-"""What people see of an answer. A terminal, a page, a notebook and files all show the same presentation."""
+"""Presentation of an answer for people. A terminal, a page, a notebook and files all show the same one."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presentation:
-    """heading: the title of a page. sentences: the first one is the answer. notes: what a reader should know besides.
+    """Presentation of an answer. heading: title of a page. sentences: the first one is the answer. notes: warnings and
 
-    rows: those of table.csv and of the data frame; all have the same keys. figure: a function that draws the figure;
-    None if there is nothing to draw.
+    other remarks. rows: of table.csv and of the data frame; all have the same keys. figure: a function that draws the
+    figure; None if there is nothing to draw.
     """
 
     heading: str

@@ -1,4 +1,4 @@
-"""The questions whose answers are kept in folders: for each command, the type of its answer and how to show it."""
+"""Registry of questions whose answers are kept in folders: the type and the presentation of each command's answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from streamtwin.answers.presentation import Presentation
 
 
 class Answered(NamedTuple):
-    """answer: the type of the result. told: the function that turns such a result into its presentation."""
+    """Question with an answer. answer: type of the result. told: function that makes the result's presentation."""
 
     answer: Any
     told: Callable[[Any], Presentation]
@@ -37,6 +37,6 @@ ANSWERS: Mapping[str, Answered] = {
 
 
 def presented(command: str, document: str) -> Presentation:
-    """The presentation of an answer's document. Raises KeyError for another command, ValueError for no document."""
+    """Presentation of an answer's document. Raises KeyError for an unknown command, ValueError for another document."""
     kind, told = ANSWERS[command]
     return told(read(kind, document))

@@ -1,4 +1,4 @@
-"""Shows the answer of `twin sensitivity`: which inputs matter, in which order, and how much."""
+"""Shows the answer of `twin sensitivity`: the inputs that matter, in order, and their effects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLUMNS = {
 
 
 def told(answer: SensitivityAnswer) -> Presentation:
-    """The presentation. There is one row for each input."""
+    """Presentation of the answer, with a row for each input."""
     first = answer.inputs[0]
     which = f"{first.input} matters most" if first.matters else "no input matters"
     return Presentation(
@@ -47,7 +47,7 @@ def _careful(answer: SensitivityAnswer) -> list[str]:
 
 
 def _inputs(answer: SensitivityAnswer) -> Wide:
-    """One line for each input. Inputs that were screened out show no share of the variance."""
+    """Table with a line for each input. Inputs that were screened out show no share of the variance."""
     given = value(answer.metric, answer.given, None)
     title = f"{answer.scenario}: {answer.metric}, simulated; {given} as given"
     return of_rows(title, COLUMNS, (_row(effect, answer.metric) for effect in answer.inputs))

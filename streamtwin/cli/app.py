@@ -1,8 +1,8 @@
-"""The `twin` command: its sub-commands, which are files of `streamtwin/cli`, and what an exit status means.
+"""The `twin` command: its sub-commands, which are files of `streamtwin/cli`, and its exit status.
 
-0 done; 2 bad input (one line on stderr: what, value, remedy); 130 interrupted, by Ctrl-C or SIGTERM; 1 anything else
-(one line; the traceback with --traceback or TWIN_TRACEBACK=1). Heavy libraries are imported inside the commands that
-need them.
+Exit status: 0 done; 2 bad input (one line on stderr: what, value, remedy); 130 interrupted, by Ctrl-C or SIGTERM; 1
+anything else (one line; the traceback with --traceback or TWIN_TRACEBACK=1). Heavy libraries are imported inside the
+commands that need them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from twin.version import VERSION
 
 UsageError: Any = typer.BadParameter.__base__
 ClickException: Any = UsageError.__base__
-"""The base classes of the click that typer uses, whether click is installed or is a part of typer."""
+"""Base classes of errors of the click that typer uses, whether click is installed or is a part of typer."""
 
 app = typer.Typer(
     name="twin",
@@ -93,7 +93,7 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     },
     "Other": {"version": library.version},
 }
-"""The commands, by their heading in the help."""
+"""Commands, by their heading in the help."""
 IMPORTERS: Mapping[str, Callable[..., None]] = {
     "run-graph": importing.run_graph,
     "flink": importing_flink.flink,
@@ -102,7 +102,7 @@ IMPORTERS: Mapping[str, Callable[..., None]] = {
     "mlc": importing_hardware.mlc_alone,
     "metrics": importing.metrics,
 }
-"""The commands of `twin import`."""
+"""Commands of `twin import`."""
 imports = typer.Typer(no_args_is_help=True, help="Turns what another tool wrote into a scenario file.")
 for panel, commands in COMMANDS.items():
     for name, function in commands.items():
@@ -139,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with ended_as_interrupted():
             status = app([word for word in words if word != "--traceback"], prog_name="twin", standalone_mode=False)
         sys.stdout.flush()
-        if status == INTERRUPTED:  # typer has swallowed the exception
+        if status == INTERRUPTED:  # typer has caught the exception
             status = _say(in_words(None), INTERRUPTED)
     except (KeyboardInterrupt, typer.Abort):
         status = _say(in_words(None), INTERRUPTED)
@@ -160,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         status = 0
     except ImportError as error:
         if (error.name or "").partition(".")[0] in PACKAGES:
-            raise  # `streamtwin.command` knows what is in our place
+            raise  # `streamtwin.command` tells which foreign module is in our place
         status = _unexpected(error, show_traceback)
     except Exception as error:
         status = _unexpected(error, show_traceback)
@@ -168,7 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _in_one_line(message: Warning | str, _category: type[Warning], *_place: Any) -> str:
-    """How a warning is printed on stderr."""
+    """Line that a warning is on stderr."""
     return f"twin: {one_line(str(message))}\n"
 
 
@@ -179,7 +179,7 @@ def _unexpected(error: Exception, show_traceback: bool) -> int:
 
 
 def _one_line(error: Any, words: Sequence[str]) -> str:
-    """What was wrong with the command line; empty if the help was printed instead."""
+    """Line on an error of the command line; empty if the help was printed instead."""
     message = " ".join(error.format_message().split()).rstrip(".")
     if not isinstance(error, UsageError) or not message:
         return message
@@ -188,7 +188,7 @@ def _one_line(error: Any, words: Sequence[str]) -> str:
 
 
 def _given(error: Any, words: Sequence[str]) -> str:
-    """The value that an option was given, where the message leaves it out."""
+    """Words for the value that an option was given, where the message leaves it out."""
     for option in getattr(getattr(error, "param", None), "opts", ()):
         if option in words[:-1]:
             return f", got {words[words.index(option) + 1]!r}"
@@ -196,7 +196,7 @@ def _given(error: Any, words: Sequence[str]) -> str:
 
 
 def _similar(error: Any) -> str:
-    """What became of an option, or a near miss among those of the command where the message has none."""
+    """Hint for an unknown option: that it is retired, or the nearest one of the command if the message has none."""
     name = getattr(error, "option_name", None)
     if name and name.lstrip("-") in RETIRED:
         return f" ({LEAVE_OUT})"

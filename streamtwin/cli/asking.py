@@ -1,4 +1,4 @@
-"""What all commands that ask a question share: options, where their runs are made, and how the answer is given."""
+"""Options that all commands with a question share, the making of their runs, and the printing of their answers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Answering(Options):
-    """The options of every question: where its runs are made and kept, and how the answer is printed."""
+    """Options of every question: where its runs are made and kept, and how the answer is printed."""
 
     out: OutFolder = None
     workers: Workers = None
@@ -54,8 +54,8 @@ class Answering(Options):
 
     @contextmanager
     def bench(self, of: Of | None = None, keeps: str = "the finished runs") -> Iterator[Bench]:
-        """The bench that makes the runs of a question. of: what is kept of each run; None: its measures. keeps: what
-        an interrupted command finds again."""
+        """Context with the bench that makes the runs of a question. of: makes a run, and returns its outcome; None: the
+        measures. keeps: words for what an interrupted command finds again."""
         from scenarios.executing.processes import executor
         from scenarios.questions.bench import Bench, outcome
 
@@ -65,7 +65,7 @@ class Answering(Options):
             yield made
 
     def keep(self, bench: Bench, question: Mapping[str, Any]) -> None:
-        """From now on runs are kept in the folder that --out names, if any. Runs that it holds are not made again.
+        """Makes the bench keep runs in the folder of --out, if any. Runs that it holds are not made again.
 
         Raises BadInput if it holds the answer to another question.
         """
@@ -74,7 +74,7 @@ class Answering(Options):
         bench.kept = folder.opened(self.out, question)
 
     def answered(self, answer: Answer, told: Callable[[Answer], Presentation]) -> None:
-        """Prints the notes, writes the files of the folder, if there is one, and prints the answer."""
+        """Prints the notes, writes the files of the folder of --out, if any, and prints the answer."""
         presentation = told(answer)
         for line in presentation.notes:
             self.terminal.note(line)
@@ -90,25 +90,25 @@ class Answering(Options):
 
 @dataclass(frozen=True)
 class AskingGiven(Answering):
-    """The options of a question about one scenario: those of every question, and --set."""
+    """Options of a question about one scenario: those of every question, --set and --seed."""
 
     set_: Set = None
     seed: ScenarioSeed = None
 
     def scenario(self, name: str, question: str) -> Scenario:
-        """The scenario of that name or file, with the values of --set and --seed. question: for progress messages."""
+        """Scenario of a name or file, with the values of --set and --seed. question: for progress messages."""
         self.terminal.stage(f"{question}: reading {name}")
         return scenario_of(name, self.set_, seed=self.seed)
 
 
 @dataclass(frozen=True)
 class AskingOne(AskingGiven):
-    """The same with --event, which adds events to the scenario."""
+    """Options of a question about one scenario, with --event, which adds events to it."""
 
     event: Events = None
 
     def scenario(self, name: str, question: str) -> Scenario:
-        """The scenario of that name or file, with what the options change in it. question: for progress messages."""
+        """Scenario of a name or file, with the values of --set, --seed and --event. question: for progress messages."""
         from scenarios.questions.alterations import with_all_events
 
         return with_all_events(super().scenario(name, question), self.event or ())
@@ -116,7 +116,7 @@ class AskingOne(AskingGiven):
 
 @dataclass(frozen=True)
 class Comparing(Options):
-    """The options of a comparison: which metrics, and how precisely."""
+    """Options of a comparison: its metrics, and their precision."""
 
     metric: Annotated[
         list[str] | None,
@@ -134,7 +134,7 @@ class Comparing(Options):
     ] = None
 
     def wanted(self) -> Wanted:
-        """How many runs are wanted, or how precise means. Raises BadInput if the options make no sense."""
+        """Number of runs, or precision of means, that is wanted. Raises BadInput if the options make no sense."""
         from scenarios.questions.ranges import share
         from scenarios.questions.replications import Wanted
 

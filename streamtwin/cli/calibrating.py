@@ -1,4 +1,5 @@
-"""`twin calibrate` fits an engine's constants to measured points; `twin use-profile` puts them into a scenario."""
+"""Commands `twin calibrate`, which fits an engine's constants to measured points, and `twin use-profile`, which puts
+them into a scenario."""
 
 from __future__ import annotations
 

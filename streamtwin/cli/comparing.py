@@ -1,4 +1,4 @@
-"""`twin whatif` compares variants of a scenario, `twin compare` scenarios, `twin compare-policies` policies."""
+"""Commands that compare: `twin whatif` variants of a scenario, `twin compare` scenarios, `twin compare-policies`."""
 
 from __future__ import annotations
 

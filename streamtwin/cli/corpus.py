@@ -1,4 +1,4 @@
-"""`twin corpus` and `twin dataset`: many runs, then training rows, both by Spark."""
+"""Commands `twin corpus` and `twin dataset`: many runs, then training rows, both by Spark."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def corpus(
         set_=tuple(set_ or ()),
     )
     make, spec = recipe.plan()
-    check_corpus(out, spec)  # before a JVM is started for nothing
+    check_corpus(out, spec)  # before a JVM is started in vain
     if summary := complete(out, spec):
         card = out / f"{CARD}.md"
     else:
@@ -83,7 +83,7 @@ def corpus(
 def _simulated(
     out: Path, recipe: CorpusRecipe, make: Make, spec: CorpusSpec, master: str, terminal: Terminal
 ) -> tuple[CorpusSummary, Path]:
-    """What is missing of the corpus, and its card."""
+    """Simulates the missing runs of the corpus, and writes its card; returns the summary, and the card's path."""
     from spark.corpus import write_corpus
     from spark.pipeline import write_card
     from spark.session import session
@@ -112,7 +112,7 @@ def dataset(
     from spark.pipeline import check_dataset, write_dataset
     from spark.session import session
 
-    check_dataset(corpus, out)  # before a JVM is started for nothing
+    check_dataset(corpus, out)  # before a JVM is started in vain
     terminal.stage("starting Spark")
     with session(master) as spark:
         terminal.stage(f"aggregating {corpus}")

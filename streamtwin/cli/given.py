@@ -14,28 +14,28 @@ if TYPE_CHECKING:
 
 
 def known_scenarios(begun: str) -> list[str]:
-    """Scenarios of the library whose names begin with `begun`, for completion; the shell itself completes files."""
+    """Names of scenarios of the library that begin with `begun`, for completion; the shell itself completes files."""
     from scenarios.files import registry
 
     return [name for name in registry.names() if name.startswith(begun)]
 
 
 def known_optimizers(begun: str) -> list[str]:
-    """Optimizers whose names begin with `begun`, for completion."""
+    """Names of optimizers that begin with `begun`, for completion."""
     from streamtwin import catalogue
 
     return [name for name in catalogue.optimizers() if name.startswith(begun)]
 
 
 def known_documents(begun: str) -> list[str]:
-    """Commands whose output has a schema and whose names begin with `begun`, for completion."""
+    """Names of commands whose output has a schema that begin with `begun`, for completion."""
     from streamtwin.schemas.registry import DOCUMENTS
 
     return [name for name in DOCUMENTS if name.startswith(begun)]
 
 
 def seconds(text: str | float) -> float:
-    """The value of an option in seconds, such as 90, 500ms or 2min; a default is a number already."""
+    """Seconds that an option gives, such as 90, 500ms or 2min; a default is a number already."""
     from twin.quantities import number
 
     try:
@@ -45,7 +45,7 @@ def seconds(text: str | float) -> float:
 
 
 def share(text: str) -> float:
-    """The value of an option that is a share, such as 0.2 or 20%."""
+    """Share that an option gives, such as 0.2 or 20%."""
     from twin.quantities import number
 
     try:
@@ -104,7 +104,7 @@ def scenario_of(
     policy: str | None = None,
     **options: object,
 ) -> Scenario:
-    """The scenario of that name or file. The values of --set replace its own, and then those of other options do.
+    """Scenario of a name or file. The values of --set replace its own, and then those of other options do.
 
     events: further events, in YAML. policy: another one, whose options --set can then change. options: values by the
     name of a run setting; None if an option was not given. Raises BadInput if a value is not valid.
@@ -129,7 +129,7 @@ def run_of(
     policy: str | None = None,
     events: Sequence[str] | None = None,
 ) -> KeptRun:
-    """The run in a folder, or a run, made now, of the scenario of that name or file.
+    """Run in a folder, or else a run, made now, of the scenario of that name or file.
 
     Raises BadInput if a value is not valid, or if values are given for a run that is finished already.
     """

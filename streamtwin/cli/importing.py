@@ -1,4 +1,5 @@
-"""`twin import run-graph | metrics`: real runs of a stream engine; `twin validate-runs` checks the twin on them."""
+"""Commands `twin import run-graph | metrics`, for real runs of a stream engine, and `twin validate-runs`, which checks
+the twin on them."""
 
 from __future__ import annotations
 

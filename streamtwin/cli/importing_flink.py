@@ -1,4 +1,4 @@
-"""`twin import flink`: a running job of Apache Flink as a scenario, and its readings as an operating point."""
+"""Command `twin import flink`: a running job of Apache Flink as a scenario, and its readings as an operating point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`twin import lstopo | numactl | mlc`: a machine as a host with sockets, distances and bandwidths."""
+"""Commands `twin import lstopo | numactl | mlc`: a machine as a host with sockets, distances and bandwidths."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Mlc = Annotated[
 
 @dataclass(frozen=True)
 class AsHost(Options):
-    """The options that say how the machine is written down as a host, and where."""
+    """Options of the host that a machine becomes, and of the file to which it is written."""
 
     name: Annotated[str, typer.Option(help="Name of the host.")] = "host"
     core_percent: Annotated[float, typer.Option(min=1e-3, help="Speed of one core; 100: a reference core.")] = 100.0
     out: NewYaml = None
 
     def tell(self, machine: Machine, memory: MemoryDistances | None, terminal: Terminal) -> None:
-        """Writes a cluster of that one host."""
+        """Writes a cluster of one host, the machine."""
         from scenarios.files.traces import check_free
         from scenarios.files.yaml_text import to_text
         from streamtwin.connect.importers.hardware import cluster_of

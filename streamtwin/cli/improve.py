@@ -1,4 +1,4 @@
-"""`twin improve`: a cost model chooses what to simulate, learns on from it, and is judged on jobs that it never saw."""
+"""Command `twin improve`: a cost model chooses plans to simulate, learns from them, and is judged on unseen jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Improving(Answering):
-    """The options of every question, but --out has a default: there is always a folder."""
+    """Options of every question, where --out has a default: there is always a folder."""
 
     out: Annotated[Path, typer.Option(metavar="DIR", help="Keep runs, models, table and figure; resume there.")] = Path(
         "improved"
@@ -111,7 +111,7 @@ def _rehearsed(model: LearnedCostModel, rows: Path) -> tuple[Dataset, RowSplit]:
 
 
 def _weights(model: LearnedCostModel) -> str:
-    """Twelve hex digits of a hash of all weights of the networks."""
+    """Hash (12 hex digits) of all weights of the networks."""
     import hashlib
 
     import jax

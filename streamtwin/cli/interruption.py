@@ -1,4 +1,4 @@
-"""What Ctrl-C leaves behind, and how a command ends by it."""
+"""Interruption of commands by Ctrl-C or SIGTERM: the words on what is kept, and the end of the process."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ INTERRUPTED = 130
 
 
 class Interrupted(BaseException):
-    """A KeyboardInterrupt where something is kept, or has been told and written; its message says what."""
+    """Interruption of a command that has kept, printed or written something, which its message names."""
 
 
 @contextmanager
 def kept(what: str) -> Iterator[None]:
-    """What an interrupted command finds again when it is given once more. Raises Interrupted on KeyboardInterrupt."""
+    """Context in which an interruption keeps `what`: raises Interrupted on KeyboardInterrupt."""
     try:
         yield
     except KeyboardInterrupt:
@@ -29,7 +29,7 @@ def kept(what: str) -> Iterator[None]:
 
 @contextmanager
 def _handled(number: signal.Signals, by: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """A signal is handled so meanwhile. Not in a thread, nor where it is ignored."""
+    """Context in which a signal is handled by `by`; without effect in a thread, or where the signal is ignored."""
     before = signal.getsignal(number)
     if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
         yield
@@ -42,13 +42,13 @@ def _handled(number: signal.Signals, by: Callable[[int, FrameType | None], objec
 
 
 def ended_as_interrupted() -> AbstractContextManager[None]:
-    """Whoever ends the command from outside (SIGTERM: timeout, a batch system, a shut-down) interrupts it, too."""
+    """Context in which SIGTERM (by timeout, a batch system, a shut-down) interrupts the command as Ctrl-C does."""
     return _handled(signal.SIGTERM, signal.default_int_handler)
 
 
 @contextmanager
 def hearing(say: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C is heard by whoever asks, instead of ending the command; the second one interrupts as ever."""
+    """Context with a function that tells whether Ctrl-C was pressed; only the second one interrupts."""
     pressed = threading.Event()
 
     def press(_signal: int, _frame: FrameType | None) -> None:
@@ -62,13 +62,13 @@ def hearing(say: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
 
 
 def in_words(interrupted: Interrupted | None) -> str:
-    """One line. None: nothing is kept."""
+    """Line on an interruption. None: nothing is kept."""
     return f"interrupted; {interrupted or 'nothing half-made is left, the same command begins anew'}"
 
 
 def leave(status: int) -> NoReturn:
-    """Ends the process. Interrupted in the middle of a computation, JAX's threads or a solver's still run, and an
-    interpreter that shuts down beside them crashes; nothing is left to be done, so it is left out.
+    """Ends the process. After an interruption threads of JAX or a solver may still run, and an interpreter that shuts
+    down beside them crashes; so the shut-down, which has nothing left to do, is skipped.
     """
     if (status == INTERRUPTED and "jax" in sys.modules) or _solver_left_behind():
         sys.stdout.flush()

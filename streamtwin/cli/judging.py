@@ -1,4 +1,4 @@
-"""`twin validate` and `twin benchmark` judge by simulation what optimizers choose: on given jobs, on a fixed suite."""
+"""Commands that judge optimizers' plans by simulation: `twin validate` on given jobs, `twin benchmark` on the suite."""
 
 from __future__ import annotations
 

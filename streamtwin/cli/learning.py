@@ -1,4 +1,4 @@
-"""`twin train` and `twin evaluate`: from training rows to a cost model, and how good it is."""
+"""Commands `twin train`, which makes a cost model of training rows, and `twin evaluate`, which measures its errors."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _lens(profile: Path | None) -> UnderProfile | None:
 
 
 def model_of(name: str | Path) -> LearnedCostModel:
-    """The cost model in a folder, or the shipped one. Raises BadInput if there is none."""
+    """Cost model in a folder, or the shipped one. Raises BadInput if there is none."""
     from models import prediction, shipped
 
     return shipped.model() if str(name) == SHIPPED else prediction.load(Path(name))

@@ -1,4 +1,4 @@
-"""`twin list`, `show`, `schema`, `version`: what there is, without running anything."""
+"""Commands `twin list`, `show`, `schema` and `version`, which run nothing."""
 
 from __future__ import annotations
 

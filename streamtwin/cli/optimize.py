@@ -1,4 +1,4 @@
-"""`twin optimize`: chooses where each operator of a job runs."""
+"""Command `twin optimize`: chooses where each operator of a job runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ProfileFile = Annotated[
     typer.Option("--profile", metavar="FILE", help="Plan with the profiles that `twin profile` wrote, then simulate."),
 ]
 PRICE, BUYER = "price", "milp-hosts"
-"""The optimizer for the lowest price unless another one is named: it chooses hosts and numbers of replicas."""
+"""Objective, and its optimizer unless another one is named: it chooses hosts and numbers of replicas."""
 OutFile = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the scenario with its new plan.")]
 
 
@@ -163,8 +163,8 @@ def optimize(
 
 
 def _buying(optimizer: str | None, objective: str | None) -> tuple[str, str | None]:
-    """The optimizer, and the objective to give it; None if it has its own. The lowest price is the goal of BUYER; other
-    optimizers must take any objective."""
+    """Optimizer, and the objective to give it; None if it has its own. Raises BadInput if the lowest price is asked of
+    an optimizer that cannot take it: only BUYER, and those that take any objective, can."""
     from optimizers.registry import DRIVEN
     from twin.errors import BadInput
 
@@ -178,7 +178,7 @@ def _buying(optimizer: str | None, objective: str | None) -> tuple[str, str | No
 def _as_profiled(
     loaded: Scenario, terminal: Terminal, profiled: bool, file: Path | None, percentile: float | None
 ) -> Scenario | None:
-    """The job with the costs of its profiles; None if no profile was asked for, so that the job is planned as it is."""
+    """Job with the costs of its profiles; None if no profile was asked for, so that the job is planned as it is."""
     from streamtwin.connect import profiles
     from twin.errors import BadInput
 
@@ -204,7 +204,7 @@ def _told(
     objective: str,
     simulated: float | None,
 ) -> list[Any]:
-    """What people see of the answer. simulated: the objective in a simulation of the job, if it was profiled."""
+    """Tables and sentences of the answer. simulated: the objective in a simulation of the job, if it was profiled."""
     from streamtwin.tables import chosen_plan
 
     told: list[Any] = [chosen_plan.placements(loaded.name, loaded.plan, solution, optimizer)]

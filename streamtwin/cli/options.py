@@ -1,4 +1,4 @@
-"""Options that several commands share, grouped in classes. A parameter of such a class stands for all of its fields."""
+"""Groups of options that several commands share: a parameter of such a class stands for all of its fields."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 
 class Options:
-    """The base class of groups of options. Each argument of the constructor is annotated as an option."""
+    """Base class of groups of options. Each argument of the constructor is annotated as an option."""
 
 
 def add(app: typer.Typer, name: str, panel: str | None, function: Callable[..., None]) -> None:
@@ -21,7 +21,7 @@ def add(app: typer.Typer, name: str, panel: str | None, function: Callable[..., 
 
 
 def ungrouped(function: Callable[..., None]) -> Callable[..., None]:
-    """The same function, in which each group of options is replaced by its fields, after all other parameters."""
+    """Function with each group of options replaced by its fields, after all other parameters."""
     parameters = {parameter.name: parameter for parameter in _parameters(function)}
     groups: dict[str, type[Options]] = {}
     for name, parameter in [*parameters.items()]:
@@ -44,7 +44,7 @@ def ungrouped(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _parameters(of: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters, whose annotations are objects rather than text."""
+    """Parameters of a function or class, with annotations as objects rather than text."""
     written = vars(of)["__init__"] if isinstance(of, type) and not is_dataclass(of) else of
     hints = get_type_hints(written, include_extras=True)  # resolves a field in the module of its class
     parameters = inspect.signature(of).parameters.items()

@@ -1,4 +1,4 @@
-"""Options of commands that search for plans: how to search, which plans are allowed, and what they must fulfil."""
+"""Options of commands that search for plans: the search, the allowed plans, and the requirements on plans."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Drive = Annotated[
 
 @dataclass(frozen=True)
 class Searching(Options):
-    """The options of the search for plans."""
+    """Options of the search for plans."""
 
     drive: Drive = None
     objective: Annotated[
@@ -58,7 +58,7 @@ class Searching(Options):
 
 @dataclass(frozen=True)
 class PlanRules(Options):
-    """The options that say which plans may be chosen, and what they must fulfil besides keeping up."""
+    """Options that limit the plans that may be chosen, and that require more of them than keeping up."""
 
     pin: Annotated[
         list[str] | None, typer.Option(metavar="OP,...", help="Operators that stay where they are, such as sensors.")
@@ -109,7 +109,7 @@ class PlanRules(Options):
     ] = None
 
     def space(self) -> Space:
-        """The plans that the options allow. Raises BadInput if an option cannot be read."""
+        """Space of plans that the options allow. Raises BadInput if an option cannot be read."""
         from optimizers.space import Space
 
         return Space(
@@ -123,7 +123,7 @@ class PlanRules(Options):
         )
 
     def requirements(self) -> Requirements:
-        """What the options require of a plan. Raises BadInput if an option cannot be read."""
+        """Requirements of the options on a plan. Raises BadInput if an option cannot be read."""
         from optimizers.requirements import Requirements
 
         return Requirements(
@@ -167,6 +167,6 @@ def _numbers(option: str, texts: list[str] | None, example: str) -> dict[str, fl
 
 
 def say_blindness(terminal: Terminal, scenario: str, blind: Mapping[str, Sequence[str]]) -> None:
-    """Prints a note for each cost model that ignores something in the scenario."""
+    """Prints a note for each cost model that ignores any feature of the scenario."""
     for name, words in blind.items():
         terminal.note(f"note ({scenario}): the cost model {name} ignores {'; '.join(words)}")

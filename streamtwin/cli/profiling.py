@@ -1,4 +1,4 @@
-"""`twin profile`: what each operator of a job costs, measured alone."""
+"""Command `twin profile`: the cost of each operator of a job, measured alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`twin capacity`, `sensitivity`, `dry-run`: how much a job bears, which inputs matter, what a change does to it."""
+"""Commands `twin capacity` (limits of a job), `sensitivity` (inputs that matter) and `dry-run` (effect of a change)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`twin reproduce`: the published experiments, ours beside the paper's."""
+"""Command `twin reproduce`: published experiments, our results beside the paper's."""
 
 from __future__ import annotations
 

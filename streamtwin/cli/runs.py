@@ -1,4 +1,4 @@
-"""`twin run`, `report`, `export`: one simulation as tables and a trace, as a page to send, and for other programs."""
+"""Commands `twin run`, `report` and `export`: a simulation as tables and a trace, as a page, and for other programs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def run(
 
 
 def _close(terminal: Terminal, result: Run, name: str, out: Path | None, plot: Path | None) -> None:
-    """The trace and the picture, if they are wanted, and the run's warnings."""
+    """Writes the trace and the picture, if they are wanted, and prints the run's warnings."""
     from scenarios.files.traces import write_bytes, write_run
 
     if out is not None:

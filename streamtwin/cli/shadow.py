@@ -1,4 +1,4 @@
-"""`twin shadow`: a twin beside a running job, fed by its metrics."""
+"""Command `twin shadow`: a twin beside a running job, fed by its metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from streamtwin.tables.wide import Wide
 
 MOST = 10
-"""Alerts that are shown."""
+"""Most alerts that are shown."""
 
 
 def shadow(
@@ -71,7 +71,7 @@ def shadow(
 
 
 def _alerts(alerts: Sequence[AlertRow]) -> list[Wide]:
-    """The last of them; none if there are none."""
+    """Table of the last alerts; none if there are no alerts."""
     from streamtwin.tables.tables import of_rows
 
     if not alerts:
@@ -82,7 +82,7 @@ def _alerts(alerts: Sequence[AlertRow]) -> list[Wide]:
 
 
 def _summary(name: str, seen: JobFollowed) -> str:
-    """How far it has come, and how things stand."""
+    """Sentence on the windows so far, and on the present and forecast utilisation."""
     last = seen.last
     if last is None:
         return f"{name}: no window is complete yet; a window is told when samples have passed its end"

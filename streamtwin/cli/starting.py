@@ -1,4 +1,4 @@
-"""`twin demo` shows the whole loop, small; `twin serve` a page on this machine on which questions are asked."""
+"""Commands `twin demo`, which shows the whole loop, small, and `twin serve`, which serves a page for questions."""
 
 from __future__ import annotations
 

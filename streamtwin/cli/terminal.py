@@ -1,7 +1,7 @@
-"""Where a command prints: results on stdout, everything else on stderr.
+"""Output of a command: results on stdout, everything else on stderr.
 
 With --json the result is one JSON document and nothing else may reach stdout, whatever a library prints: stdout is
-pointed at stderr while the command runs, and the document goes to the real one.
+redirected to stderr while the command runs, and the document goes to the real one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ScenarioSeed = Annotated[
 
 
 class Terminal(Options):
-    """The two output streams of one command."""
+    """Output streams of one command, with the options --json and --quiet."""
 
     def __init__(self, *, as_json: AsJson = False, quiet: Quiet = False) -> None:
         self.as_json = as_json
@@ -44,17 +44,17 @@ class Terminal(Options):
         self._out: IO[str] = _claim_stdout() if as_json else sys.stdout
 
     def note(self, text: str) -> None:
-        """A line for whoever is watching; not part of the result."""
+        """Prints a line on stderr, unless --quiet is given."""
         if not self.quiet:
             print(text, file=sys.stderr, flush=True)
 
     def stage(self, text: str) -> None:
-        """A line of progress with the seconds since the command began."""
+        """Prints a line of progress with the seconds since the command began."""
         self.note(f"[{time.monotonic() - self._start_s:5.1f} s] {text}")
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Progress]:
-        """Gives a function that is told (done, total) as the work goes on. what: the things that are counted."""
+        """Context with a function that shows (done, total) as the work goes on. what: the things that are counted."""
         if self.quiet or not sys.stderr.isatty():
             with Lines(self.stage).progress(what) as report:
                 yield report
@@ -64,7 +64,7 @@ class Terminal(Options):
 
     @contextmanager
     def search(self, objective: str) -> Iterator[Callable[[PlanningProgress], None]]:
-        """Gives a function that is told how far the search for a plan is."""
+        """Context with a function that shows the progress of the search for a plan."""
         from streamtwin.tables.chosen_plan import now_and_then, one_line
 
         if self.quiet or not sys.stderr.isatty():
@@ -91,8 +91,8 @@ class Terminal(Options):
         self._out.flush()
 
     def file(self, text: str, out: Path | None, found: Any, *renderables: RenderableType) -> None:
-        """A result that is a file (YAML, a schema): written to `out` and told as `result` does; without `out`, the text
-        is on stdout, unwrapped and uncoloured. Raises BadInput if `out` exists or cannot be written."""
+        """Writes a result that is a file (YAML, a schema) to `out`, and prints `found` as `result` does; without `out`,
+        prints the text, unwrapped and uncoloured. Raises BadInput if `out` exists or cannot be written."""
         if out is not None:
             from scenarios.files.traces import write_text
 

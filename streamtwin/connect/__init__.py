@@ -1,1 +1,1 @@
-"""Contact with real engines and machines: imports of their reports, profiles, and forecasts for running jobs."""
+"""Connections to real engines and machines: imports of their reports, profiles, and forecasts for running jobs."""

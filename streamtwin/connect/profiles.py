@@ -1,7 +1,7 @@
-"""Profiles of operators: what an optimizer may know of a job before it plans, how it is found out, and its file.
+"""Profiles of operators: measures the costs that an optimizer plans with, and keeps them in files.
 
 After BriskStream (SIGMOD 2019, Section 3.1, "Model instantiation"): each operator runs alone on sampled input of its
-own; the execution time Te, the memory traffic M and the input size N of a tuple are noted, and the model is given a
+own; the execution time Te, the memory traffic M and the input size N of a tuple are measured, and the model is given a
 percentile of Te, by default the 50th. A lower percentile is more optimistic. Sizes and traffic of an operator's tuples
 do not vary in the simulator; times and numbers of results do.
 """
@@ -35,7 +35,7 @@ SAMPLES = 10_000
 
 
 class OperatorProfile(Spec):
-    """What was measured of one operator."""
+    """Profile of one operator, measured alone."""
 
     samples: Annotated[int, Field(ge=1, description="tuples measured")]
     times_s: Annotated[
@@ -59,12 +59,12 @@ class OperatorProfile(Spec):
         return self
 
     def time_s(self, percentile: float) -> float:
-        """Te at a percentile from 0 to 100, linear between whole ones. Raises BadInput if it is none."""
+        """Te (s) at a percentile from 0 to 100, linear between whole ones. Raises BadInput outside of these."""
         return float(np.interp(check_percentile(percentile), PERCENTILES, self.times_s))
 
 
 def check_percentile(percentile: float) -> float:
-    """The percentile itself. Raises BadInput if it is none."""
+    """Returns the percentile. Raises BadInput unless it is from 0 to 100."""
     if not 0.0 <= percentile <= 100.0:
         raise BadInput(f"percentile must be from 0 to 100, got {percentile:g}")
     return percentile
@@ -73,10 +73,10 @@ def check_percentile(percentile: float) -> float:
 def profile(
     deployment: Deployment, samples: int = SAMPLES, seed: int = 0, progress: Progress | None = None
 ) -> dict[str, OperatorProfile]:
-    """A profile of each operator, measured alone, in data-flow order, over that many tuples each.
+    """Measures a profile of each operator, alone, in data-flow order, over `samples` tuples each.
 
-    An operator's input is a mixture of its producers' results in the proportions that their own profiles found.
-    Raises BadInput if an operator costs nothing or gets nothing to do.
+    An operator's input is a mixture of its producers' results, in the proportions that their own profiles found.
+    Raises BadInput if an operator gets no input.
     """
     query = deployment.query
     found: dict[str, OperatorProfile] = {}
@@ -94,11 +94,11 @@ def profile(
 
 
 def instantiate(deployment: D, profiles: Mapping[str, OperatorProfile], percentile: float = MEDIAN) -> D:
-    """The same job (or scenario) as its profiles describe it: what an optimizer plans with.
+    """Job (or scenario) with the costs of its profiles, as an optimizer plans with it.
 
     An operator has the profiled time at that percentile, memory traffic, sizes, and results an input (of a join its
     amplification; an aggregate keeps its window and groups). Raises BadInput if the profiles are of other operators,
-    if one costs nothing at that percentile, or if there is no such percentile.
+    if an operator costs nothing at that percentile, or if there is no such percentile.
     """
     query = deployment.query
     names = [operator.name for operator in query.operators]
@@ -129,7 +129,7 @@ def _as_profiled(operator: AnyOperator, found: OperatorProfile, percentile: floa
 def _inputs_per_s(
     deployment: Deployment, operator: AnyOperator, emitted_per_s: Mapping[str, float]
 ) -> dict[str, float]:
-    """Rates of input by producer that emits anything; for a source, the rate at its broker, by its own name."""
+    """Input rates of an operator, by producer that emits anything; of a source, the rate at its broker, by its name."""
     name = operator.name
     if operator.is_source:
         return {name: deployment.workload.arrivals[name].mean_rate_per_s}
@@ -160,14 +160,14 @@ def _profile(deployment: Deployment, operator: AnyOperator, measured: MeasuredTi
 
 
 class Profiles(Spec):
-    """The profiles of a job's operators, and what it takes to measure them again."""
+    """Profiles of a job's operators, with a manifest of all that is needed to measure them again."""
 
     manifest: dict[str, str | int | float]
     operators: dict[str, OperatorProfile]
 
 
 def profiles_of(scenario: Scenario, operators: Mapping[str, OperatorProfile], samples: int, seed: int) -> Profiles:
-    """The content of a file."""
+    """Profiles with their manifest, ready to be written."""
     manifest: dict[str, str | int | float] = {
         "version": VERSION,
         "scenario": scenario.name,
@@ -179,7 +179,7 @@ def profiles_of(scenario: Scenario, operators: Mapping[str, OperatorProfile], sa
 
 
 def dump(profiles: Profiles) -> str:
-    """A text that loads back equal; a line an operator. The manifest has its checksum."""
+    """Text of profiles, which loads back equal, with a line an operator. The manifest has its checksum."""
     document: dict[str, Any] = profiles.model_dump(mode="json", exclude_none=True)
     document["manifest"] |= {KEY: of_json(document)}
     lines = [f"    {json.dumps(name)}: {json.dumps(each)}" for name, each in document["operators"].items()]
@@ -188,7 +188,7 @@ def dump(profiles: Profiles) -> str:
 
 
 def load(path: Path) -> Profiles:
-    """What a file holds. Raises BadInput, in one line, if there is none, or it is not a profile."""
+    """Reads the profiles in a file. Raises BadInput, in one line, if it is missing, damaged or something else."""
     text = read_text(path)
     try:
         data = json.loads(text)

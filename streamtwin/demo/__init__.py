@@ -1,1 +1,1 @@
-"""`twin demo`: the whole loop, its folder and its page."""
+"""Demo of the whole loop, with its folder and its page, for `twin demo`."""

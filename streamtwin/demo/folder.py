@@ -1,4 +1,4 @@
-"""The demo's folder: recognised by its manifest, replaced only in what the demo itself wrote."""
+"""Folder of the demo: recognised by its manifest; only files that the demo itself wrote are replaced."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from twin.version import VERSION
 MANIFEST = "manifest.json"
 MADE_BY = "twin demo"
 KEPT = "corpus"
-"""What an unfinished demo of the same settings leaves for the next one to go on with."""
+"""Part of an unfinished demo that the next one of the same settings uses again."""
 REPORT = "report.html"
 PLAN = "learned-plan.yaml"
 OWN = (
@@ -44,7 +44,7 @@ OWN = (
 
 
 def prepare(out: Path, settings: Settings) -> None:
-    """An `out` that the demo may write to: new, empty, or its own, cleared of what it wrote before.
+    """Makes `out` ready for the demo: it must be new, empty, or the demo's own, and is cleared of an earlier demo.
 
     A corpus of the same settings stays if that demo did not finish. Raises BadInput if `out` holds anything else.
     """
@@ -61,7 +61,7 @@ def prepare(out: Path, settings: Settings) -> None:
 
 
 def write(out: Path, outcome: DemoOutcome) -> None:
-    """The table, the pictures, the plans and the report; last, the manifest says that the demo is finished."""
+    """Writes the table, the pictures, the plans and the report, and last the manifest of a finished demo."""
     rows = outcome.rows
     pictures = {
         "regret.png": png(placement_regret(regret_table(rows), "end-to-end latency")),
@@ -78,7 +78,7 @@ def write(out: Path, outcome: DemoOutcome) -> None:
 
 
 def regret_table(rows: Sequence[ValidationRow]) -> dict[str, list[Any]]:
-    """The table that `figures.placement_regret` draws."""
+    """Table that `figures.placement_regret` draws."""
     nan = float("nan")
     return {
         "plan": [row.optimizer for row in rows],

@@ -1,4 +1,4 @@
-"""`twin demo`: simulate, learn, plan, prove. The whole loop on one query, small enough for a coffee break.
+"""Loop of `twin demo`: simulate, learn, plan, prove, on one query, small enough for a coffee break.
 
 The query is the library's smart-grid over edge, fog and cloud hosts. Its cost model is trained on variations of that
 same query (plan, rates and hardware), so it knows this family of jobs and no other.
@@ -34,7 +34,7 @@ OBJECTIVE = "e2e_latency_s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How large the demo is. budget: plans a cost model may be asked about; sim_budget: the same for the simulator."""
+    """Size of the demo. budget: number of plans that a cost model may estimate; sim_budget: that the simulator may."""
 
     seed: int = 0
     runs: int = 500
@@ -49,7 +49,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOutcome:
-    """What the demo found; everything that the report tells. seconds: of each stage, wall time."""
+    """Results of the demo, with everything that the report shows. seconds: wall time of each stage."""
 
     settings: Settings
     scenario: Scenario
@@ -64,21 +64,21 @@ class DemoOutcome:
 
 
 class Stopwatch:
-    """Seconds by stage."""
+    """Stopwatch of wall time (s) by stage."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self._last_s = time.monotonic()
 
     def stop(self, stage: str) -> None:
-        """What has passed since the last stop belongs to that stage."""
+        """Adds the time since the last stop to a stage."""
         now_s = time.monotonic()
         self.seconds[stage] = self.seconds.get(stage, 0.0) + now_s - self._last_s
         self._last_s = now_s
 
 
 def play(out: Path, settings: Settings, audience: Audience) -> DemoOutcome:
-    """The loop; leaves corpus, dataset and model in `out`, which must hold none of the latter two."""
+    """Runs the loop; leaves corpus, dataset and model in `out`, which must hold none of the latter two."""
     clock, say = Stopwatch(), audience.stage
     scenario = scenario_file.load(SCENARIO)
     say("1/5 simulating the naive plan: every operator on the small box beside the meters")
@@ -88,7 +88,7 @@ def play(out: Path, settings: Settings, audience: Audience) -> DemoOutcome:
     training_data(scenario, out, settings, audience)
     clock.stop("corpus and dataset (Spark)")
     from scenarios.learning import (
-        learner,  # JAX; only now, because its threads and the launcher of Spark's JVM do not mix
+        learner,  # imports JAX; only now, because its threads and the launcher of Spark's JVM do not mix
     )
 
     say(f"4/5 training {settings.members} graph neural networks on them")
@@ -131,7 +131,7 @@ def training_data(scenario: Scenario, out: Path, settings: Settings, audience: A
 
 
 def train(out: Path, settings: Settings, audience: Audience) -> tuple[LearnedCostModel, Dataset, dict[str, list[Any]]]:
-    """Writes OUT/model; gives it back with the rows it was trained on and its learning curve."""
+    """Writes OUT/model; returns the model with the rows that it was trained on, and its learning curve."""
     from models import dataset as datasets
     from models import prediction
     from models.pipeline import train as train_ensembles
@@ -151,7 +151,7 @@ def train(out: Path, settings: Settings, audience: Audience) -> tuple[LearnedCos
 
 
 def prove(scenario: Scenario, model: LearnedCostModel, settings: Settings) -> list[validation.ValidationRow]:
-    """Every plan simulated: the given one, a random one, a heuristic's, and the best by three cost models."""
+    """Simulates every plan: the given one, a random one, a heuristic's, and the best by three cost models."""
     rates = RateModel()
     sim = SimulatedCostModel(simulate)
     given, random, governor, search = planner.optimizers("as-given,random,governor,local-search")
@@ -177,7 +177,7 @@ def prove(scenario: Scenario, model: LearnedCostModel, settings: Settings) -> li
 
 
 def learned_plan(rows: Sequence[validation.ValidationRow]) -> ExecutionPlan:
-    """The plan of the search that asked the learned model."""
+    """Plan of the search by the learned model."""
     chosen = next(row for row in rows if "learned" in row.optimizer)
     return ExecutionPlan.model_validate({"placement": chosen.plan})
 

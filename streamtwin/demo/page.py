@@ -1,4 +1,4 @@
-"""The demo's report: one self-contained page for a reader who knows neither the papers nor this project."""
+"""Report of the demo: one self-contained page for a reader who knows neither the papers nor this project."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from twin.query import AnyOperator
 from twin.version import VERSION
 
 CLOSE = 0.01
-"""Relative; latencies that differ by less are as good."""
+"""Relative difference below which latencies count as equally good."""
 OPERATORS = ("operator", "what it does", "reads from", "tuples/s in", "naive plan", "learned plan")
 HOSTS = ("host", "tier", "CPU (100 % = one core)", "memory", "bandwidth out", "latency out")
 REGRETS = ("plan by", "latency predicted", "latency simulated", "in the simulator", "regret", "effort of planning")
@@ -41,7 +41,7 @@ TEMPLATE = Path(__file__).parent / "templates" / "report.html"
 
 
 def page(outcome: DemoOutcome, pictures: Mapping[str, bytes], out: Path) -> str:
-    """HTML with everything inside it; `pictures` are PNG files by name, `out` is where the demo's other files are."""
+    """HTML page with everything inside it. pictures: PNG files by name. out: folder of the demo's other files."""
     rows = outcome.rows
     naive, learned = rows[0], next(row for row in rows if "learned" in row.optimizer)
     values = {
@@ -73,7 +73,7 @@ def page(outcome: DemoOutcome, pictures: Mapping[str, bytes], out: Path) -> str:
 
 
 def verdict(naive: ValidationRow, learned: ValidationRow) -> str:
-    """The result in a sentence, whatever it was."""
+    """Result in a sentence, whatever it was."""
     before, after = seconds(naive.simulated), seconds(learned.simulated)
     kept = "cannot keep up with its input" if naive.backpressured else "keeps up with its input"
     text = f"Placed naively, the query {kept} and a result is {before} old when it arrives."
@@ -83,14 +83,14 @@ def verdict(naive: ValidationRow, learned: ValidationRow) -> str:
 
 
 def unlearned(rows: Sequence[ValidationRow]) -> ValidationRow | None:
-    """The best plan that was chosen without learning and without simulating; None if none keeps up."""
+    """Best plan that was chosen without learning and without simulating; None if none keeps up."""
     told = [row for row in rows if "learned" not in row.optimizer and "simulations" not in row.optimizer]
     kept = [row for row in told if row.success and not row.backpressured and row.simulated is not None]
     return min(kept, key=lambda row: row.simulated or math.inf, default=None)
 
 
 def credit(learned: ValidationRow, other: ValidationRow | None) -> str:
-    """Whether learning added anything, as far as these plans tell."""
+    """Sentence on whether learning helped, as far as these plans tell."""
     if other is None or other.simulated is None:
         return "" if learned.backpressured else "No plan chosen without learning keeps up."
     named = f"{other.optimizer}: {seconds(other.simulated)}, planned in {seconds(other.plan_s)}"
@@ -168,7 +168,7 @@ def _hosts(outcome: DemoOutcome) -> str:
 
 
 def _html_rows(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Heading and body of a table; each cell knows its heading, which stands beside it where the page is narrow."""
+    """Heading and body of an HTML table; each cell has its heading, which stands beside it where the page is narrow."""
     head = "".join(f"<th>{escape(each)}</th>" for each in headings)
     cells = (
         [f'<td data-of="{escape(of)}">{escape(cell)}</td>' for of, cell in zip(headings, row, strict=True)]

@@ -1,1 +1,1 @@
-"""Runs for other programs: trace viewers, spreadsheets, data frames."""
+"""Export of runs to other programs: trace viewers, spreadsheets, data frames."""

@@ -1,5 +1,5 @@
-"""A run in the formats of other programs: perfetto (one JSON file), csv and parquet (a folder of tables), metrics
-(a folder of samples)."""
+"""Writes a run in the formats of other programs: perfetto (one JSON file), csv and parquet (a folder of tables),
+metrics (a folder of samples)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GAUGES = ("busyTimeMsPerSecond", "backPressuredTimeMsPerSecond")
 
 
 class MetricSample(NamedTuple):
-    """time: the end of its period, in simulated seconds."""
+    """Sample of a metric. time: the end of its period, in simulated seconds."""
 
     time: float
     metric: str
@@ -34,7 +34,7 @@ class MetricSample(NamedTuple):
 
 
 def files_of(run: Run) -> Iterator[tuple[str, str]]:
-    """(name, text) of each file of metric samples, in order of time: a file a period, whose end its name tells in ms.
+    """Name and text of each file of metric samples, in order of time: a file a period, named after its end in ms.
 
     `twin import metrics` and `twin shadow` read them. Counters grow from 0; gauges are means over the period.
     """
@@ -71,29 +71,29 @@ def _hosts(run: Run) -> Iterator[MetricSample]:
 
 
 NOT_IN_TABLES = ("runs",)
-"""A table of one row is no table for a spreadsheet; what it says is in result.json."""
+"""Tables that are not exported as CSV: one row is no table for a spreadsheet, and its values are in result.json."""
 
 
 def export(kept: KeptRun, form: str, out: Path) -> None:
-    """Writes `out`, whole or not at all. Raises BadInput if it is there or cannot be written."""
+    """Writes a run to `out` in a format, whole or not at all. Raises BadInput if it exists or cannot be written."""
     check_free(out)
     with writing(out, "name another place with --out"):
         FORMATS[form][1](kept, out)
 
 
 def check_format(form: str) -> None:
-    """Raises BadInput, with the nearest, for an unknown format."""
+    """Raises BadInput, with the nearest name, for an unknown format."""
     if form not in FORMATS:
         raise BadInput(f"--format {form}: unknown format; {suggest(form, FORMATS)}")
 
 
 def default_place(name: str, form: str) -> Path:
-    """The default place of an export."""
+    """Default path of an export."""
     return Path(f"{name}{FORMATS[form][0]}")
 
 
 def _perfetto(kept: KeptRun, out: Path) -> None:
-    """An event a line, so that long runs need no memory."""
+    """Writes a trace, event by event, so that long runs need no memory."""
     about = {"scenario": kept.name, "simulated": True, "streamtwin": VERSION, **kept.run.manifest}
     with new_file(out) as aside, aside.open("w", encoding="utf-8") as file:
         file.write('{"displayTimeUnit": "ms", "otherData": ' + json.dumps(about) + ', "traceEvents": [\n')
@@ -103,7 +103,7 @@ def _perfetto(kept: KeptRun, out: Path) -> None:
 
 
 def _csv(kept: KeptRun, out: Path) -> None:
-    """A file a table; lists within a cell are JSON."""
+    """Writes a file a table; lists within a cell are JSON."""
     rows = kept.run.rows(run="run-000000", name=kept.name, subtasks=True)
     with new_folder(out) as aside:
         for name in TABLES:
@@ -118,7 +118,7 @@ def _parquet(kept: KeptRun, out: Path) -> None:
 
 
 def _metrics(kept: KeptRun, out: Path) -> None:
-    """A file a period."""
+    """Writes a file of samples a period."""
     with new_folder(out) as aside:
         for name, text in files_of(kept.run):
             (aside / name).write_text(text, encoding="utf-8")
@@ -130,4 +130,4 @@ FORMATS: Mapping[str, tuple[str, Callable[[KeptRun, Path], None]]] = {
     "parquet": ("-parquet", _parquet),
     "metrics": ("-metrics", _metrics),
 }
-"""By name: the ending of the default place, and the function that writes."""
+"""Formats by name: the ending of the default path, and the function that writes."""

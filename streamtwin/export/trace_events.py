@@ -1,8 +1,8 @@
-"""A run in the Trace Event Format, which Perfetto and Chrome's viewer open: ui.perfetto.dev or chrome://tracing.
+"""Turns a run into the Trace Event Format, which Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing) show.
 
-Operators and hosts are tracks with a slice a period; what happened and what stood still are slices; queues, rates,
-latencies and shares in use are counters. Times are microseconds of simulated time. Format: Google, "Trace Event
-Format" (complete events X, instants i, counters C, metadata M); slices of a track never overlap in part.
+Operators and hosts are tracks with a slice a period; events and pauses are slices; queues, rates, latencies and
+utilisations are counters. Times are microseconds of simulated time. Format: Google, "Trace Event Format" (complete
+events X, instants i, counters C, metadata M); slices of a track never overlap in part.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHOWN = ("numRecordsIn", "numRecordsOut", "numRecordsDropped", "queueLength", "b
 
 
 def trace_events(run: Run) -> Iterator[Event]:
-    """All events, tracks' names first."""
+    """Yields all events of a run, names of tracks first."""
     operators = list(dict.fromkeys(row["operator"] for row in run.operator_rows))
     hosts = list(dict.fromkeys(row["host"] for row in run.host_rows))
     horizon_s = float(run.manifest["horizon_s"])
@@ -44,7 +44,7 @@ def trace_events(run: Run) -> Iterator[Event]:
 
 
 def lanes(slices: Iterable[tuple[float, float, Row]]) -> list[list[tuple[float, float, Row]]]:
-    """Slices on as few tracks as it takes for none to overlap."""
+    """Tracks of slices, as few as are needed for none to overlap."""
     tracks: list[list[tuple[float, float, Row]]] = []
     for each in sorted(slices, key=lambda each: each[:2]):
         free = next((track for track in tracks if track[-1][1] <= each[0] and track[-1][0] < each[0]), None)
@@ -56,7 +56,7 @@ def lanes(slices: Iterable[tuple[float, float, Row]]) -> list[list[tuple[float, 
 
 
 def _end_s(row: Row, horizon_s: float) -> float:
-    """What lasts ends with the run."""
+    """End of an event (s); an event that has not ended ends with the run."""
     return horizon_s if row["end_s"] is None else min(row["end_s"], horizon_s)
 
 
@@ -102,7 +102,7 @@ def _link_events(rows: Sequence[Row]) -> Iterator[Event]:
 
 
 def _job_events(run: Run) -> Iterator[Event]:
-    """Rates and latency quantiles, as in the time-lines of a report."""
+    """Counters of rates and latency quantiles, as in the time-lines of a report."""
     rates, _, latencies, *_ = panels(run)
     for panel in (rates, latencies):
         for number, at_s in enumerate(panel.at_s):
@@ -113,7 +113,7 @@ def _job_events(run: Run) -> Iterator[Event]:
 
 
 def _happening(process: int, track: int, start_s: float, end_s: float, row: Row) -> Event:
-    """A slice, or an instant where it took no time."""
+    """Slice of an event or pause, or an instant if it took no time."""
     detail = {key: value for key, value in row["detail"].items() if value is not None}
     name, args = f"{row['kind']} of {row['component']}", {"what": in_words(row), **detail}
     about = {"name": name, "cat": "event", "pid": process, "tid": track, "ts": start_s * MICROS, "args": args}

@@ -1,1 +1,1 @@
-"""What `import streamtwin` gives beside the parts: runs and answers as data frames, which notebooks show."""
+"""Runs and answers for `import streamtwin`, as data frames, which notebooks show."""

@@ -1,8 +1,8 @@
-"""The questions of the command line in Python. Each returns an `Answer` with the result type of its command.
+"""Questions of the command line in Python. Each returns an `Answer` with the result type of its command.
 
 All take `seed` (default: the scenario's own); `workers`, the number of processes (with more than one, a script needs
-`if __name__ == "__main__":`); `master`, a Spark master that makes the runs instead; and `audience`, which hears of the
-progress. All raise BadInput for questions that cannot be answered.
+`if __name__ == "__main__":`); `master`, a Spark master that makes the runs instead; and `audience`, which gets reports
+of the progress. All raise BadInput for questions that cannot be answered.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from twin.errors import BadInput
 from twin.scenario import Scenario
 
 Knobs = Mapping[str, Sequence[Any] | str]
-"""Values by path or 'replicas of OPERATOR'; a text is read as on the command line ("1k..50k:10")."""
+"""Values of knobs by path or 'replicas of OPERATOR'; a text is read as on the command line ("1k..50k:10")."""
 SILENT = Lines(lambda _text: None)
 
 
 class Runs(NamedTuple):
-    """Where runs are made: see the arguments of all questions above."""
+    """Arguments of all questions that decide where runs are made, and who gets reports."""
 
     workers: int
     master: str | None
@@ -48,7 +48,7 @@ class Runs(NamedTuple):
 
     @contextmanager
     def bench(self, cases: Sequence[Variant], of: Of = outcome) -> Iterator[Bench]:
-        """A bench for the cases. Raises BadInput if one of them would take hours."""
+        """Context with a bench for the cases. Raises BadInput if one of them would take hours."""
         made_by = executor(self.workers if self.master is None else None, self.master, self.audience.stage)
         with Bench(made_by, of) as bench:
             of_variants.check(bench, cases)
@@ -70,7 +70,7 @@ def whatif(
     master: str | None = None,
     audience: Audience = SILENT,
 ) -> Answer:
-    """Variants of a scenario, all combinations of what is varied, beside the scenario itself: `twin whatif`.
+    """Compares variants of a scenario, all combinations of the given values, with the scenario itself: `twin whatif`.
 
     plans: files. policies: names. events: events in YAML. precision: runs are added until half of each interval is this
     share of its mean.
@@ -97,7 +97,7 @@ def compare(
 ) -> Answer:
     """Compares scenarios, such as one under several plans, with the first, on the same random numbers: `twin compare`.
 
-    scenarios: by label. precision: as of `whatif`. Raises BadInput for fewer than two, equal ones, or no labels.
+    scenarios: by label. precision: as in `whatif`. Raises BadInput for fewer than two, equal ones, or no labels.
     """
     if not isinstance(scenarios, Mapping):
         raise BadInput("compare: scenarios without labels; give them as {'as given': one, 'better': another}")
@@ -150,12 +150,12 @@ def capacity(
     master: str | None = None,
     audience: Audience = SILENT,
 ) -> Answer:
-    """The largest or smallest value at which a condition holds, and what binds there: `twin capacity`.
+    """Finds the largest or smallest value at which a condition holds, and what binds there: `twin capacity`.
 
     find_max, find_min: one of the two: a path such as `workload.arrivals.clicks.rate_per_s`, `load`, `replicas of
     OPERATOR`, or `hosts`. between: the lowest and highest value. on: hosts that replicas take in turn. precision: of
     the limit of each run, as a share. replications: None: 4, or up to 10 for the precision. prove: by runs; if false,
-    the rate model's prediction is the answer. full_length: whether all runs are as long as the scenario says.
+    the rate model's prediction is the answer. full_length: whether all runs have the scenario's length.
     """
     if (find_max is None) == (find_min is None):
         raise BadInput("capacity: give either find_max or find_min, such as 'workload.arrivals.SOURCE.rate_per_s'")
@@ -190,12 +190,13 @@ def dry_run(
     master: str | None = None,
     audience: Audience = SILENT,
 ) -> Answer:
-    """Tries a change of a running job: how long it pauses, lags and catches up: `twin dry-run`.
+    """Tries a change of a running job: its pauses, its backlog, and the time to catch up: `twin dry-run`.
 
     rescale: replicas, or their hosts, by operator; migrate: hosts by operator, or by replica ("match[1]"); fail: hosts
-    that die. at_s: when, in simulated seconds; None: after a third of the run. recover_after_s: seconds from a failure
-    until the job runs again; None: 10. failover: what a failure restarts, or both ways beside each other. lost: the
-    failed hosts stay away, and other hosts take their subtasks, or the job waits. Raises BadInput for what cannot be.
+    that die. at_s: time of the change, in simulated seconds; None: after a third of the run. recover_after_s: seconds
+    from a failure until the job runs again; None: 10. failover: the part that a failure restarts, or both ways for a
+    comparison. lost: the failed hosts stay away, and other hosts take their subtasks, or the job waits. Raises BadInput
+    for impossible changes.
     """
     Wanted(replications).check()
     given = of_change.finer(_given(scenario, seed), recover_after_s or USUAL_RECOVERY_S)
@@ -221,7 +222,7 @@ def sensitivity(
     master: str | None = None,
     audience: Audience = SILENT,
 ) -> Answer:
-    """Which inputs matter for a metric, and how much of its variance they explain: `twin sensitivity`.
+    """Finds the inputs that matter for a metric, and the shares of its variance that they explain: `twin sensitivity`.
 
     inputs: two or more intervals by path, as (low, high) or as on the command line ("50..200:log"). trajectories: of
     Morris' screening. samples: for Sobol's indices, a power of 2. replications: runs of each point.
@@ -255,12 +256,12 @@ def _told(command: str, result: Any) -> Answer:
 
 
 def _policy(policy: str | PolicySpec | Mapping[str, Any]) -> str:
-    """A policy as the command line writes it."""
+    """Policy as text of the command line."""
     if isinstance(policy, str):
         return policy
     return json.dumps(policy.model_dump(mode="json") if isinstance(policy, PolicySpec) else dict(policy))
 
 
 def _listed(values: Sequence[Any]) -> str:
-    """Values as the command line lists them."""
+    """Values as a list of the command line."""
     return ",".join(json.dumps(value) for value in values)

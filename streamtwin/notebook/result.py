@@ -1,4 +1,4 @@
-"""A run as people and programs look at it: sentences, data frames, pictures, files."""
+"""Result of a run for people and programs: sentences, data frames, pictures, files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Table = Literal["operators", "subtasks", "hosts", "links"]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One simulated run. name: of the scenario; job: what was run; run: all that it gave."""
+    """Result of one simulated run. name: of the scenario. job: the job that was run. run: all of its results."""
 
     name: str
     job: Deployment
@@ -44,12 +44,12 @@ class Result:
 
     @property
     def metrics(self) -> Metrics:
-        """Throughput, latencies, backpressure, success."""
+        """Metrics of the run: throughput, latencies, backpressure, success."""
         return self.run.metrics
 
     @property
     def verdict(self) -> str:
-        """Whether the job keeps up, and what the bottleneck is, in sentences."""
+        """Sentences on whether the job keeps up, and on the bottleneck."""
         return verdict(self.job, self.run)
 
     @property
@@ -59,17 +59,17 @@ class Result:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader should know besides."""
+        """Warnings of the run."""
         return self.run.warnings
 
     @property
     def operators(self) -> DataFrame:
-        """A line an operator, after the warm-up: rates, and shares of time busy, backpressured, idle."""
+        """Data frame with a line an operator, after the warm-up: rates, shares of time busy, backpressured, idle."""
         return frame(self.run.operators, "operator").drop(columns="subtasks")
 
     @property
     def subtasks(self) -> DataFrame:
-        """A line for each operator and subtask: the same columns, its host and socket, and its queue."""
+        """Data frame with a line a subtask of each operator: the columns of `operators`, host and socket, and queue."""
         return frame(
             {"operator": operator.operator, **asdict(subtask)}
             for operator in self.run.operators
@@ -78,23 +78,24 @@ class Result:
 
     @property
     def hosts(self) -> DataFrame:
-        """A line a host: CPU in use, memory, what it sent."""
+        """Data frame with a line a host: CPU in use, memory, bytes sent."""
         return frame(self.run.hosts, "host")
 
     @property
     def links(self) -> DataFrame:
-        """A line a network card, or direction of a link, that carried anything."""
+        """Data frame with a line a network card, or direction of a link, that carried anything."""
         return frame(self.run.links, "link")
 
     @property
     def events(self) -> DataFrame:
-        """A line a change of the running job, in order; empty if there was none."""
+        """Data frame with a line a change of the running job, in order; empty if there was none."""
         from pandas import DataFrame
 
         return DataFrame(list(self.run.event_rows), columns=EVENTS.names[1:])
 
     def periods(self, table: Table = "operators") -> DataFrame:
-        """A line a component and period of statistics; columns are those of `twin.trace`. Raises BadInput."""
+        """Data frame with a line a component and period of statistics; columns are those of `twin.trace`. Raises
+        BadInput for an unknown table."""
         run = self.run
         rows = {"operators": run.operator_rows, "subtasks": run.subtask_rows, "hosts": run.host_rows}
         rows |= {"links": run.link_rows}
@@ -103,8 +104,8 @@ class Result:
         return frame(rows[table])
 
     def over_time(self) -> DataFrame:
-        """Rates, queues, latency quantiles and busy shares, by the second in which a period ends; columns (quantity,
-        series). Queues are those at the end of the period; all else is over the whole period."""
+        """Data frame of rates, queues, latency quantiles and busy shares, by the second in which a period ends; columns
+        (quantity, series). Queues are those at the end of the period; all else is over the whole period."""
         from pandas import DataFrame, Index
 
         shown = panels(self.run)
@@ -114,22 +115,22 @@ class Result:
 
     @property
     def picture(self) -> Html:
-        """The query on its hosts, coloured by how busy operators were."""
+        """Drawing of the query on its hosts, coloured by the utilisation of operators."""
         return picture(self.job, self.run)
 
     @property
     def timelines(self) -> Html:
-        """`over_time` drawn."""
+        """Time-lines of `over_time`, drawn in HTML."""
         return Html(element("div", *(time_line(panel) for panel in panels(self.run)), style="max-width: 82rem"))
 
     def figure(self) -> Figure:
-        """`over_time` drawn by Matplotlib, for print."""
+        """Figure of `over_time` by Matplotlib, for print."""
         from figures.run_panels import run_panels
 
         return run_panels(panels(self.run))
 
     def report(self, file: str | Path) -> Path:
-        """Writes the page of `twin report`. Raises BadInput if the file is there and is no report."""
+        """Writes the page of `twin report`. Raises BadInput if the file exists and is no report."""
         check_ours(Path(file))
         write_text(Path(file), run_page(self.name, self.job, self.run))
         return Path(file)
@@ -150,7 +151,7 @@ class Result:
 def run(scenario: Scenario | str, *, progress: Callable[[int, int], None] | None = None, **settings: Any) -> Result:
     """Simulates a scenario, or the one of that library name or file, under other run settings such as `horizon_s=60`.
 
-    progress: told (done, total) periods. Raises BadInput for what cannot be.
+    progress: called with (done, total) periods. Raises BadInput for a scenario or settings that are not valid.
     """
     wanted = load(scenario) if isinstance(scenario, str) else scenario
     wanted = wanted.with_run(**settings) if settings else wanted
@@ -158,5 +159,5 @@ def run(scenario: Scenario | str, *, progress: Callable[[int, int], None] | None
 
 
 def read_run(folder: str | Path) -> Result:
-    """The run in a folder that `twin run --out` or `Result.save` wrote. Raises BadInput if it holds none."""
+    """Reads the run in a folder that `twin run --out` or `Result.save` wrote. Raises BadInput if it holds none."""
     return Result(*read_kept(Path(folder)))

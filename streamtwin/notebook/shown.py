@@ -1,4 +1,4 @@
-"""What a notebook shows: rows as data frames, pictures, and answers, which are a frame, sentences, and a document."""
+"""Objects that a notebook shows: rows as data frames, pictures, and answers (a frame, sentences, a document)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def frame(rows: Iterable[Any], index: str | None = None) -> DataFrame:
-    """A line a row: mappings, or dataclasses such as what `validate` gives. index: the column that names the rows.
+    """Data frame with a line a row. rows: mappings, or dataclasses such as those of `validate`. index: the column that
 
-    Raises KeyError if there is no such column.
+    names the rows. Raises KeyError if there is no such column.
     """
     from pandas import DataFrame
 
@@ -31,7 +31,7 @@ def frame(rows: Iterable[Any], index: str | None = None) -> DataFrame:
 
 
 class Html(str):
-    """HTML, as text elsewhere."""
+    """HTML that a notebook shows; elsewhere it is text."""
 
     def __repr__(self) -> str:
         return f"<HTML of {len(self):,} characters>"
@@ -41,36 +41,37 @@ class Html(str):
 
 
 def picture(scenario: Deployment, run: Run | None = None) -> Html:
-    """A query on its hosts, coloured by a run if there is one; many operators are drawn in groups, and that is said."""
+    """Drawing of a query on its hosts, coloured by a run if there is one; many operators are drawn in groups, with a
+    note."""
     shown, told = drawn(scenario, run)
     return Html(scrolling(job_map(shown)) + (element("p", text(told)) if told else ""))
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a question. result: what the command of that name gives; told: how that is shown."""
+    """Answer to a question. result: of the type that the command gives. told: its presentation."""
 
     result: Any
     told: Presentation
 
     @property
     def document(self) -> Mapping[str, Any]:
-        """What the command prints with --json."""
+        """Document that the command prints with --json."""
         return document(self.result)
 
     @property
     def frame(self) -> DataFrame:
-        """What the command writes as table.csv: of variants a line a metric, with intervals, differences and words."""
+        """Data frame of the command's table.csv; for variants a line a metric, with intervals, changes and words."""
         return frame(self.told.rows)
 
     @property
     def sentences(self) -> list[str]:
-        """The answer in words."""
+        """Answer in words; the first sentence says most."""
         return list(self.told.sentences)
 
     @property
     def warnings(self) -> list[str]:
-        """What a reader should know besides."""
+        """Warnings and other notes on the answer."""
         return list(self.told.notes)
 
     def __repr__(self) -> str:

@@ -1,1 +1,1 @@
-"""`twin report`: a run, a scenario or an answer as one page that needs nothing else."""
+"""Reports: a run, a scenario or an answer as one page that needs nothing else, for `twin report`."""

@@ -1,4 +1,4 @@
-"""A page of HTML that is one file: no scripts, nothing from elsewhere, well-formed as XML."""
+"""Makes pages of HTML that are one file: no scripts, nothing from elsewhere, well-formed as XML."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from twin.version import VERSION
 
 STYLE = Path(__file__).parent / "templates" / "page.css"
 OURS = '<meta name="generator" content="streamtwin" />'
-"""The mark of our own pages, which may be replaced."""
+"""Mark of our own pages, which may be replaced."""
 SIMULATED = "Every number on this page is simulated: nothing was measured on a real cluster."
 
 
 def page(title: str, parts: Iterable[str], made: str) -> str:
-    """The whole page. parts: elements, in order; made: how to make it again, in words."""
+    """Whole page. parts: elements, in order. made: words on how to make the page again."""
     head = (OURS, element("title", text(title)), element("style", f"\n{STYLE.read_text(encoding='utf-8')}"))
     foot = element("footer", paragraph(f"{SIMULATED} Made by streamtwin {VERSION}; {made}"))
     body = element("body", element("h1", text(title)), *parts, foot)
@@ -27,24 +27,24 @@ def page(title: str, parts: Iterable[str], made: str) -> str:
 
 
 def html(head: Iterable[str], body: str) -> str:
-    """A document, to be read at any width. head: what else is in it."""
+    """HTML document, to be read at any width. head: further elements of its head."""
     width = '<meta name="viewport" content="width=device-width, initial-scale=1" />'
     first = element("head", '<meta charset="utf-8" />', width, *head)
     return f"<!DOCTYPE html>\n{element('html', first, body, lang='en')}\n"
 
 
 def section(heading: str, *parts: str) -> str:
-    """A part of the page under a heading; empty without parts."""
+    """Section of a page under a heading; empty without parts."""
     return element("section", element("h2", text(heading)), *parts) if parts else ""
 
 
 def paragraph(words: str, look: str | None = None) -> str:
-    """look: of the style sheet."""
+    """Paragraph of text. look: a class of the style sheet."""
     return element("p", text(words), class_=look)
 
 
 def cards(known: Sequence[tuple[str, str]]) -> str:
-    """Large numbers with what they are."""
+    """Cards of (name, value) with large values."""
     return element(
         "div",
         *(
@@ -56,22 +56,22 @@ def cards(known: Sequence[tuple[str, str]]) -> str:
 
 
 def scrolling(*parts: str, look: str = "") -> str:
-    """Parts that may be wider than the screen, in a box that scrolls by itself. look: a class of the style sheet."""
+    """Box that scrolls by itself, for parts that may be wider than the screen. look: a class of the style sheet."""
     return element("div", *parts, class_=f"scroll {look}".strip(), tabindex=0)
 
 
 def folded(summary: str, *parts: str) -> str:
-    """What is shown when it is asked for."""
+    """Details that are shown on a click on their summary."""
     return element("details", element("summary", text(summary)), *parts)
 
 
 def inline(png: bytes) -> str:
-    """The address of a picture that is within the page itself."""
+    """Address of a picture that is within the page itself."""
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
 def check_ours(out: Path) -> None:
-    """Raises BadInput if `out` is there and is no report, or cannot be written."""
+    """Raises BadInput if `out` exists and is no report, or cannot be written."""
     if out.is_dir():
         raise BadInput(f"{out} is a folder; name a file with --out, such as report.html")
     if not out.exists():
@@ -81,7 +81,7 @@ def check_ours(out: Path) -> None:
 
 
 def table(shown: Wide) -> str:
-    """One table under its title, in a frame that scrolls."""
+    """HTML of one table under its title, in a frame that scrolls."""
     head = element("tr", *(_cell("th", " ".join(column.heading), column) for column in shown.columns))
     rows = zip(*(column.cells for column in shown.columns), strict=True)
     body = (
@@ -94,7 +94,7 @@ def table(shown: Wide) -> str:
 
 
 def tables(several: Iterable[Wide]) -> list[str]:
-    """The tables as HTML, in order."""
+    """HTML of tables, in order."""
     return [table(each) for each in several]
 
 

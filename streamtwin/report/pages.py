@@ -1,4 +1,4 @@
-"""The pages of `twin report`: a run (the query on its hosts, time-lines, tables, the scenario), and a kept answer."""
+"""Pages of `twin report`: a run (the query on its hosts, time-lines, tables, the scenario), and a kept answer."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from twin.scenario import Scenario
 
 MOST_ROWS = 50
 NARROW = 6
-"""Tables with at most this many columns may stand beside each other, and come first."""
+"""Most columns of tables that may stand beside each other, and come first."""
 MOST_LISTED = 12
 """Most events that are listed below the time-lines."""
 MOST_TEXT = 60_000
 RANKED = {"operators": "busy", "hosts": "cpu", "links": "utilisation"}
-"""The column by which the rows of a long table are chosen: the fullest first."""
+"""Columns by which the rows of long tables are chosen: the fullest first."""
 
 
 def run_page(name: str, job: Deployment, run: Run) -> str:
-    """The page of one run. job: as it began; what events did to it is in the time-lines and the tables."""
+    """Page of one run. job: as it began; effects of events are in the time-lines and the tables."""
     about = run.manifest
     made = f"seed {about['seed']}, {about['horizon_s']:g} s, configuration {about['config_hash']}."
     return page(f"{name}: a simulated run", _parts(name, job, run), made)
@@ -81,7 +81,7 @@ def _picture(job: Deployment, run: Run) -> str:
 
 
 def _marks(run: Run) -> list[str]:
-    """The list of the events that are numbered in the time-lines."""
+    """List of the events that are numbered in the time-lines."""
     known = marks(run)
     if not known:
         return []
@@ -95,7 +95,7 @@ def _marks(run: Run) -> list[str]:
 
 
 def headline(run: Run) -> list[tuple[str, str]]:
-    """What a run comes to, as large numbers with what they are."""
+    """Main results of a run as (name, value), for `cards`."""
     metrics, errors = run.metrics, run.standard_errors
     rate, latency = metrics.throughput_per_s, metrics.e2e_latency_s
     rate_error = errors.throughput_per_s and ERRORS * errors.throughput_per_s
@@ -112,7 +112,7 @@ def headline(run: Run) -> list[tuple[str, str]]:
 
 
 def shortened(run: Run) -> tuple[Run, list[str]]:
-    """The run with the fullest of very many operators, hosts and links alone; a sentence for each part."""
+    """Run with only the fullest operators, hosts and links if there are very many; a sentence for each such part."""
     parts: dict[str, Any] = {}
     told = []
     for part, key in RANKED.items():
@@ -140,12 +140,12 @@ ANSWER, FIGURE = "answer.json", "figure.png"
 
 
 def holds_answer(folder: Path) -> bool:
-    """Whether a folder is one of a question."""
+    """Whether a folder holds a question."""
     return (folder / QUESTION).is_file()
 
 
 def answer_page(folder: Path) -> str:
-    """The page of a finished answer. Raises BadInput if it is not finished, or not one."""
+    """Page of a finished answer. Raises BadInput if the answer is not finished, or damaged, or none."""
     if not (folder / ANSWER).is_file():
         raise BadInput(
             f"{folder} holds a question that is not answered yet; give its command again with --out {folder}"

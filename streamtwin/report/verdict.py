@@ -1,4 +1,4 @@
-"""What a run comes to, in sentences: whether the job keeps up, and what the bottleneck is."""
+"""Verdict on a run in sentences: whether the job keeps up, and its bottleneck."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from twin.run import Run
 
 MOST_NAMES = 4
 LONGER = "A longer run may show that it does not keep up, as this is full"
-"""Queues before what was busy all of the time, or at the end, may still be filling."""
+"""Words for runs in which a resource was full all of the time, or at the end: queues before it may still be filling."""
 LONG = 0.1
-"""Share of the periods in which something must be full to be called the bottleneck of a run."""
+"""Share of the periods in which a resource must be full to be called the bottleneck of a run."""
 
 
 def verdict(job: Deployment, run: Run) -> str:
-    """How it went, what binds, and for how long the job stood still."""
+    """Sentences on whether a job kept up, what binds, and how long it was paused."""
     return " ".join((_state(run), _bottleneck(job, run), *_pauses(run)))
 
 
@@ -62,7 +62,7 @@ def _bottleneck(job: Deployment, run: Run) -> str:
 
 
 def _at_times(job: Deployment, run: Run) -> str:
-    """What was full in the most periods after the warm-up, if it was in one of ten: a host's CPU before operators."""
+    """Resource that was full in most periods after the warm-up, if in one of ten: a host's CPU before operators."""
     periods = measured(run.host_rows, run.manifest["warmup_s"])
     names = job.query.holding_up
     hosts = job.plan.hosts(*names)
@@ -81,7 +81,7 @@ def _at_times(job: Deployment, run: Run) -> str:
 
 
 def _full(job: Deployment, found: Sequence[Resource]) -> Iterator[str]:
-    """What binds. An operator on a host whose CPU is full waits for that, and is named with it."""
+    """Words for each resource that binds. An operator on a host with a full CPU waits for it, and is named with it."""
     full = [each for each in found if each.used >= FULL]
     hosts = {each.name for each in full if each.kind == "CPU"}
     on = {name: {*job.plan.hosts(name)} for name in job.plan.placement}
@@ -109,13 +109,13 @@ def _pauses(run: Run) -> Iterator[str]:
 
 
 def some(names: Sequence[str]) -> str:
-    """A few of many names."""
+    """Words for a few of many names."""
     if len(names) <= MOST_NAMES + 1:
         return joined(names)
     return f"{', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES:,} more"
 
 
 def joined(words: Iterable[str]) -> str:
-    """The words joined as in a sentence."""
+    """Words joined as in a sentence."""
     listed = list(words)
     return " and ".join(filter(None, (", ".join(listed[:-1]), listed[-1]))) if listed else ""

@@ -1,1 +1,1 @@
-"""What commands print with --json, described."""
+"""JSON Schemas of the documents that commands print with --json."""

@@ -1,4 +1,4 @@
-"""What commands print with --json that is no result type of its own."""
+"""Types of documents that commands print with --json and that are no result types."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from twin.scenario import Scenario
 
 
 class Happened(TypedDict):
-    """A change of the running job. end_s: null while it lasts. bytes: of state that was moved."""
+    """Change of the running job. end_s: null while it lasts. bytes: of state that was moved."""
 
     at_s: Seconds
     end_s: Number
@@ -33,8 +33,8 @@ class Happened(TypedDict):
 
 
 class Manifest(TypedDict):
-    """All that is needed to make the run again. simulated_s: when it ended; with a precision, this may be before its
-    horizon. warmup_s: when means begin; this is later than asked for if a whole number of slides is measured."""
+    """All that is needed to make a run again. simulated_s: end of the run; with a precision, this may be before its
+    horizon. warmup_s: begin of means; later than asked for if a whole number of slides is measured."""
 
     version: str
     config_hash: str
@@ -47,13 +47,13 @@ class Manifest(TypedDict):
 
 
 def _but(kind: Any, key: str = "") -> dict[str, Any]:
-    """The types of a dataclass's fields, by name, one left out."""
+    """Types of a dataclass's fields, by name, without the field `key`."""
     hints = get_type_hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.name != key}
 
 
 def _by_name(kind: Any, key: str) -> Any:
-    """Records as an object, by the field that names them."""
+    """Type of an object of records, by the field that names them."""
     part: Any = TypedDict(kind.__name__, _but(kind, key))  # type: ignore[misc]
     part.__doc__ = kind.__doc__
     return dict[str, part]
@@ -80,7 +80,7 @@ source, the age of latency markers there (s)."""
 
 @CLOSED
 class ReportDocument(TypedDict):
-    """`twin report`."""
+    """The answer of `twin report`."""
 
     page: str
     bytes: int
@@ -88,7 +88,7 @@ class ReportDocument(TypedDict):
 
 @CLOSED
 class ServeDocument(TypedDict):
-    """`twin serve`, as soon as it serves. state: the folder in which changes are kept."""
+    """The answer of `twin serve`, as soon as it serves. state: the folder in which changes are kept."""
 
     address: str
     state: str
@@ -96,7 +96,7 @@ class ServeDocument(TypedDict):
 
 @CLOSED
 class ExportDocument(TypedDict):
-    """`twin export`."""
+    """The answer of `twin export`."""
 
     format: str
     path: str
@@ -104,7 +104,7 @@ class ExportDocument(TypedDict):
 
 @CLOSED
 class ListDocument(TypedDict):
-    """`twin list`: by name, a line on each."""
+    """The answer of `twin list`: by name, a line on each."""
 
     scenarios: dict[str, str]
     optimizers: dict[str, str]
@@ -117,18 +117,18 @@ class ListDocument(TypedDict):
 
 @CLOSED
 class VersionDocument(TypedDict):
-    """`twin version`."""
+    """The answer of `twin version`."""
 
     version: str
 
 
 ReproduceDocument = dict[str, dict[str, str | list[dict[str, Any]]]]
-"""Rows by experiment and table; without names, a line by experiment."""
+"""Answer of `twin reproduce`: rows by experiment and table; without names, a line by experiment."""
 
 
 @CLOSED
 class ScenarioDocument(TypedDict):
-    """`twin use-profile`."""
+    """The answer of `twin use-profile`."""
 
     scenario: Scenario
     predictions: list[Prediction]
@@ -136,7 +136,7 @@ class ScenarioDocument(TypedDict):
 
 @CLOSED
 class MachineDocument(TypedDict):
-    """`twin import lstopo`, `numactl` and `mlc`."""
+    """The answer of `twin import lstopo`, `numactl` and `mlc`."""
 
     cluster: Cluster
     notes: list[str]
@@ -144,14 +144,14 @@ class MachineDocument(TypedDict):
 
 @CLOSED
 class RowsDocument(TypedDict):
-    """`twin import metrics`."""
+    """The answer of `twin import metrics`. rows: their number."""
 
     rows: int
 
 
 @CLOSED
 class DatasetDocument(TypedDict):
-    """`twin dataset`. runs: of the corpus, those that failed included."""
+    """The answer of `twin dataset`: numbers. runs: of the corpus, failed ones included."""
 
     runs: int
     rows: int
@@ -160,7 +160,7 @@ class DatasetDocument(TypedDict):
 
 @CLOSED
 class DemoDocument(TypedDict):
-    """`twin demo`. seconds: of each stage."""
+    """The answer of `twin demo`. seconds: of each stage."""
 
     out: str
     report: str
@@ -171,14 +171,14 @@ class DemoDocument(TypedDict):
 
 
 class ProfileDocument(Profiles):
-    """`twin profile`. percentile: that service times are taken at."""
+    """The answer of `twin profile`. percentile: at which service times are taken."""
 
     percentile: float
 
 
 @CLOSED
 class TriedStructure(TypedDict):
-    """A structure that was fitted; the least criterion is chosen."""
+    """Structure that was fitted; the one with the least criterion is chosen."""
 
     structure: str
     residual: Number
@@ -186,7 +186,7 @@ class TriedStructure(TypedDict):
 
 
 class CalibrateDocument(CalibratedProfile):
-    """`twin calibrate`: the profile; contradictions: readings that the others speak against."""
+    """The answer of `twin calibrate`: the profile. contradictions: readings that the others contradict."""
 
     contradictions: list[str]
     tried: list[TriedStructure]

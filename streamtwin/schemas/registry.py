@@ -1,4 +1,4 @@
-"""The JSON Schema of what a command prints with --json."""
+"""Registry of the JSON Schemas of documents that commands print with --json."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ DOCUMENTS: Mapping[str, Any] = {
 
 
 def schema_of(command: str) -> dict[str, Any]:
-    """JSON Schema 2020-12. Raises BadInput, with the nearest, for a command that has none."""
+    """JSON Schema (2020-12) of a command's document. Raises BadInput, with the nearest name, for one without."""
     if command not in DOCUMENTS:
         raise BadInput(f"no schema of what {command!r} prints; {suggest(command, DOCUMENTS)}")
     return schema(DOCUMENTS[command])

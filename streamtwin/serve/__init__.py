@@ -1,1 +1,1 @@
-"""`twin serve`: the questions of the command line, asked and answered on a local page."""
+"""Server of a local page on which the questions of the command line are asked and answered, for `twin serve`."""

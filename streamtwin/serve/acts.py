@@ -1,4 +1,4 @@
-"""What a person does on a page: changes, questions, a new file."""
+"""Acts of a person on a page: changes, questions, a new file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FILE = re.compile(r"[\w][\w .-]{0,99}\.ya?ml")
 
 
 def act(hub: Hub, name: str, asked: Mapping[str, str]) -> str:
-    """Does what a page asks for. Returns words for the person, if there are any. Raises BadInput."""
+    """Carries out an act of a page. Returns words for the person, or none. Raises BadInput for an invalid act."""
     desk, inquiry = hub.desk(name)
     kind = asked.get("act", "")
     if kind in MAKE:
@@ -48,7 +48,7 @@ def act(hub: Hub, name: str, asked: Mapping[str, str]) -> str:
 
 
 def _save(hub: Hub, inquiry: Inquiry, file: str) -> str:
-    """A new scenario file in the folder of the scenarios."""
+    """Writes a new scenario file in the folder of the scenarios; returns words for the person."""
     if not _FILE.fullmatch(file):
         raise BadInput(f"file {file!r}: write a plain name that ends in .yaml, such as mine.yaml")
     out = hub.jobs.folder / file
@@ -75,7 +75,7 @@ MAKE: Mapping[str, Callable[[Desk, Inquiry, Mapping[str, str]], list[Alteration]
     "cancel": lambda _desk, inquiry, asked: [cancelled(inquiry.scenario(inquiry.values), _whole(asked.get("at", "")))],
     "accept": _accepted,
 }
-"""Acts that add changes to the list."""
+"""Acts that add changes to the list, as functions that make the changes."""
 
 
 def _whole(text: str) -> int:
@@ -86,7 +86,7 @@ def _whole(text: str) -> int:
 
 
 def _check_files(before: Inquiry, after: Inquiry) -> None:
-    """Raises BadInput if a change names a file: the page reads no others than those of the scenario given."""
+    """Raises BadInput if a change names a file: the page reads only files that the given scenario names."""
     known, named = (_recordings(each.scenario(changes)) for each, changes in ((before, ()), (after, None)))
     if strange := sorted(named - known):
         raise BadInput(f"{strange[0]}: a change on the page may not name a file; write it into the scenario's file")

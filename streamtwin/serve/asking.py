@@ -1,4 +1,4 @@
-"""What is asked on the page: the list of changes, the knobs, what can be made to happen."""
+"""Parts of the page that ask: the list of changes, the knobs, and forms for events."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from streamtwin.serve.inquiry import EVENT, Alteration, Inquiry
 from twin.scenario import Scenario
 
 MOST_CONTROLS = 12
-"""Controls of a group that are shown; the others are one click away."""
+"""Most controls of a group that are shown; the others are one click away."""
 
 
 def changes(inquiry: Inquiry) -> Iterator[str]:
-    """The list of changes, the commands that give the same answers, and where to save."""
+    """Yields the list of changes, the commands that give the same answers, and a form to save."""
     count = len(inquiry.changes)
     heading = f"{count} change{'s' * (count != 1)}" if count else "As given"
     undo = element(
@@ -56,13 +56,13 @@ def _change(each: Alteration) -> str:
 
 
 def command_told(name: str, words: str) -> str:
-    """A command to copy. name: what it gives."""
+    """Command to copy. name: of its result."""
     copy = element("button", text(f"Copy {name}"), type="button", data_copy=words)
     return element("details", element("summary", copy), element("pre", text(words)), class_="command")
 
 
 def knobs(asked: Asked) -> Iterator[str]:
-    """All controls, by group; those of a group that was touched are open."""
+    """Yields all controls, by group; a group that was touched is open."""
     known = controls(asked.given, asked.now)
     for number_, (group, members) in enumerate(groupby(known.values(), key=lambda each: each.group)):
         listed = [_knob(each) for each in members]
@@ -83,7 +83,7 @@ def knobs(asked: Asked) -> Iterator[str]:
 
 
 def _knob(control: Control) -> str:
-    """A slider with a field, a choice, or a field."""
+    """Control as a slider with a field, a choice, or a field."""
     key = f"knob-{control.name}"
     moved = control.value != control.given
     label = element("label", text(control.label), for_=key)
@@ -119,14 +119,14 @@ def _knob(control: Control) -> str:
 
 
 def _plain(value: Any) -> str:
-    """As somebody would write it."""
+    """Value as people write it."""
     if isinstance(value, float):
         return f"{value / 1e6:.6g}M" if value >= 1e6 else f"{value:.6g}"
     return str(value)
 
 
 def _at(control: Control, steps: int) -> int:
-    """Where the slider stands."""
+    """Position of a control's slider, from 0 to `steps`."""
     low, high = float(control.low or 0.0), float(control.high or 1.0)
     value = min(max(float(control.value), low), high)
     share = math.log(value / low) / math.log(high / low) if control.log else (value - low) / (high - low)
@@ -134,7 +134,7 @@ def _at(control: Control, steps: int) -> int:
 
 
 def events(asked: Asked) -> Iterator[str]:
-    """What happens already, and forms for more."""
+    """Yields the list of events, and forms for more."""
     now = asked.now
     added = [at for at, each in enumerate(asked.inquiry.changes) if each.flag == EVENT]
     acts = [*(("cancel", at) for at in range(len(now.events) - len(added))), *(("undo", at) for at in added)]
@@ -189,7 +189,7 @@ def _places(now: Scenario) -> Iterator[str]:
 
 
 def form(title: str, fixed: Mapping[str, str], *fields: str) -> str:
-    """A form that is one act. fixed: fields with one value; `act`, if it is not an event."""
+    """Form that is one act. fixed: fields with one value; `act`, if it is not an event."""
     act = fixed.get("act", "event")
     hidden = [element("input", type="hidden", name_=key, value=value) for key, value in fixed.items() if key != "act"]
     form = element("form", *hidden, *fields, element("button", text(title), type="submit"), data_act=act)
@@ -197,18 +197,18 @@ def form(title: str, fixed: Mapping[str, str], *fields: str) -> str:
 
 
 def field(name: str, label: str, value: str, unit: str = "", look: str | None = None) -> str:
-    """A field of a form, with its label. look: of the style sheet."""
+    """Field of a form, with its label. look: a class of the style sheet."""
     box = element("input", name_=name, value=value, inputmode="decimal", class_=look)
     return element("label", text(label), " ", box, " ", element("span", text(unit), class_="unit"))
 
 
 def choice(name: str, label: str, options: Sequence[str], values: Sequence[str] = ()) -> str:
-    """A choice in a form. values: what is sent for each option, if it is not its words."""
+    """Choice in a form, with its label. values: sent for each option, if not its words."""
     return element("label", text(label), " ", select(options, values, name_=name))
 
 
 def select(options: Sequence[str], values: Sequence[str] = (), chosen: str | None = None, **about: str) -> str:
-    """A choice without a label. values: as of `choice`. chosen: one of them; None: the first option."""
+    """Choice without a label. values: sent for each option, if not its words. chosen: one of them; None: the first."""
     listed = (
         element("option", text(each), value=value, selected="selected" if value == chosen else None)
         for each, value in zip(options, values or options, strict=True)

@@ -1,4 +1,4 @@
-"""The sliders and fields of the page: what of a job can be changed, between which values, and by which option."""
+"""Controls of the page, sliders and fields: values of a job that can be changed, with their ranges and options."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from twin.scenario import Scenario
 from twin.workload import ArrivalLaw
 
 WIDE = 10.0
-"""A slider reaches from a tenth of the given value to ten times it."""
+"""Factor on the given value, up and down, to which a slider reaches."""
 MOST_REPLICAS = 16
 MOST_SKEW = 2.0
 
 
 class Control(NamedTuple):
-    """One knob. value: as it is now. given: as the scenario's file says. low, high: the ends of its slider; without,
-    it is a field. choices: it is one of these. text: the option's text for a value that somebody has written. first: an
-    option that has to come before it.
+    """Control of one value of a job. value: present. given: in the scenario's file. low, high: ends of its slider;
+    without, it is a field. choices: its possible values, if few. text: makes the option's text from a written value.
+    first: an option that has to come before it.
     """
 
     group: str
@@ -44,15 +44,15 @@ class Control(NamedTuple):
 
 
 def controls(given: Scenario, now: Scenario) -> dict[str, Control]:
-    """All controls of a job, by name. given: the job as its file says; now: with the changes."""
+    """All controls of a job, by name. given: the job of the file. now: with the changes."""
     listed = (*_rates(given, now), *_replicas(given, now), *_hosts(given, now), *_keys(given, now), *_run(given, now))
     return {each.name: each for each in listed}
 
 
 def turned(given: Scenario, inquiry: Inquiry, name: str, value: str, stroke: str = "") -> list[Alteration]:
-    """The changes that a control makes: one, and what has to come before it. value: as written.
+    """Changes that a control makes: one, and another that has to come before it, if any. value: as written.
 
-    Raises BadInput for what it does not take.
+    Raises BadInput for an unknown control, or a value that it does not take.
     """
     marked = stroke and f"{name} {stroke}"
     known = controls(given, inquiry.scenario(inquiry.before_stroke(marked)))
@@ -63,7 +63,7 @@ def turned(given: Scenario, inquiry: Inquiry, name: str, value: str, stroke: str
 
 
 def _at(path: str) -> Callable[[str], str]:
-    """A control of one value at a path; what is written is read as `--set` reads it."""
+    """Function that makes the option's text of a control of one value at a path, which is read as by `--set`."""
     return lambda value: f"{path}={value}"
 
 
@@ -86,7 +86,7 @@ def _rates(given: Scenario, now: Scenario) -> Iterator[Control]:
 
 
 def _rate(name: str, first: ArrivalLaw, law: ArrivalLaw) -> Control:
-    """Sets the rate of a law that has one; scales the rates of any other law together."""
+    """Control of a source's rate: sets the rate of a law that has one, or scales all rates of another law."""
     path, mean, given = f"workload.arrivals.{name}", law.mean_rate_per_s, first.mean_rate_per_s
     if _plain(law):
         return _slider("Rates", f"rate {name}", name, f"{path}.rate_per_s", mean, given, "/s")
@@ -123,7 +123,7 @@ def _replicas(given: Scenario, now: Scenario) -> Iterator[Control]:
 
 
 def plan_option(before: Scenario, after: Scenario) -> str:
-    """The text that makes the plan of one of another: of one operator alone, if nothing else differs."""
+    """Option's text that turns the plan of one scenario into that of another: of one operator, if only that differs."""
     old, new = before.plan, after.plan
     differ = [name for name in new.placement if new.placement[name] != old.placement[name]]
     written = new.model_dump(mode="json")

@@ -1,4 +1,4 @@
-"""What the page shows of one job as it was last changed, and what of that is ready: runs, a comparison, a film.
+"""Desk of one job: its present state on the page, and the results that are ready: runs, a comparison, a film.
 
 The run at the scenario's own seed is the one that `twin run` prints. For the comparison, pairs of runs on the same
 random numbers follow, those of `twin whatif`, and intervals narrow as they come.
@@ -35,7 +35,7 @@ TOO_LONG_S = 60.0
 
 @dataclass
 class Asked:
-    """One state of an inquiry. Raises BadInput where the scenario cannot be read, or does not take the changes."""
+    """State of an inquiry. Raises BadInput if the scenario cannot be read, or does not take the changes."""
 
     inquiry: Inquiry
     since_s: float = field(default_factory=time.monotonic)
@@ -50,34 +50,34 @@ class Asked:
 
     @cached_property
     def meanwhile(self) -> str:
-        """What the rate model says of it, until the run is done."""
+        """Sentence with the rate model's prediction, which is shown until the run is done."""
         return _predicted(self.now)
 
     @cached_property
     def run(self) -> RunTask:
-        """The run that `twin run` prints."""
+        """Task of the run that `twin run` prints."""
         return _run(self.now, 0)
 
     @cached_property
     def film(self) -> RunTask:
-        """The same in short periods."""
+        """Task of the run in short periods."""
         return RunTask(f"film {self.key}", "film", 3, filmed, (self.now,))
 
     @cached_property
     def found(self) -> Scenario | None:
-        """The scenario under the plan that the last long question found, if it is one of this state."""
+        """Scenario under the plan that the last long question found, if it was asked of this state; else None."""
         change = self.plan_found()
         return None if change is None else self.inquiry.scenario((*self.inquiry.changes, change))
 
     def plan_found(self) -> Alteration | None:
-        """The change that takes the plan found; None if none was, or it is the given one."""
+        """Change that takes the plan found; None if none was found, or it is the given one."""
         answered = self.inquiry.answer
         if answered is None or answered["question"] != "optimize" or answered["of"] != self.key:
             return None
         return Alteration(SET, answered["plan"]) if answered["plan"] else None
 
     def tasks(self) -> Iterator[RunTask]:
-        """All that is wanted of this state, of which the most urgent have the lowest ranks."""
+        """Yields all tasks of this state; the most urgent have the lowest ranks."""
         if self.too_long:
             return
         yield self.run
@@ -89,7 +89,7 @@ class Asked:
 
 
 def _predicted(scenario: Scenario) -> str:
-    """What the rate model says, in a sentence."""
+    """Prediction of the rate model in a sentence."""
     found = RateModel().planning().predict(scenario, [scenario.plan])
     keeps = "does not keep up" if found["backpressured"][0] >= 0.5 else "keeps up"
     rate, latency = number(float(found["throughput_per_s"][0])), seconds(float(found["e2e_latency_s"][0]))
@@ -97,7 +97,7 @@ def _predicted(scenario: Scenario) -> str:
 
 
 def pairs_of(case: Scenario) -> list[RunTask]:
-    """The runs of a scenario in a comparison."""
+    """Tasks of the runs of a scenario in a comparison."""
     seeds = [child_seed(case.run.seed, index) for index in range(PAIRS)]
     name = key(case)
     return [
@@ -115,7 +115,7 @@ def _key(scenario: Scenario) -> str:
 
 
 class Desk:
-    """One job: what was asked of it, and what is known by now."""
+    """Desk of one job: its present state, and the results by now."""
 
     def __init__(self, name: str, workers: Workers) -> None:
         self.name, self._workers = name, workers
@@ -125,7 +125,8 @@ class Desk:
         self.answered_s: float | None = None
 
     def look_at(self, inquiry: Inquiry) -> None:
-        """Makes this the present state, of the scenario as its file is now. If that does not fit, `wrong` says why."""
+        """Makes an inquiry the present state, with the scenario's file as it is now. If it does not fit, `wrong` says
+        why."""
         try:
             if self.asked is None or self.asked.inquiry != inquiry or self.asked.given is not given(inquiry.name):
                 before, self.asked = self.asked, None
@@ -137,18 +138,18 @@ class Desk:
         self._workers.want(self.name, [*self.asked.tasks()] if self.asked else [])
 
     def run(self) -> Made | None:
-        """The run of the present state, as soon as it is there."""
+        """Run of the present state; None until it is done."""
         return None if self.asked is None or self.asked.too_long else self._workers.made(self.asked.run)
 
     def found_run(self) -> Run | None:
-        """The run under the plan found."""
+        """Run under the plan found; None until it is done."""
         found = (
             None if self.asked is None or self.asked.found is None else self._workers.made(_run(self.asked.found, 1))
         )
         return None if found is None else found.result
 
     def film(self) -> Film | None:
-        """The film of the present state, as soon as it is there."""
+        """Film of the present state; None until it is done."""
         if self.asked is None:
             return None
         made = self._workers.made(self.asked.film)
@@ -159,7 +160,7 @@ class Desk:
         return self._film[1]
 
     def compared(self, first: str, second: str) -> VariantsCompared | None:
-        """Two of `before`, `now` and `found` on as many pairs as there are; None while there are fewer than two."""
+        """Comparison of two of `before`, `now` and `found` on all pairs so far; None while there are fewer than two."""
         asked = self.asked
         cases = [None if asked is None else getattr(asked, name) for name in (first, second)]
         known = [self._outcomes(case) for case in cases if case is not None]
@@ -171,7 +172,7 @@ class Desk:
         return answer(variants, list(USUAL), Wanted(PAIRS), asked.now.run.seed, samples)
 
     def _outcomes(self, case: Scenario) -> list[RunOutcome]:
-        """Those that are there, in order."""
+        """Outcomes of a scenario's runs by now, in order."""
         found = []
         for task in pairs_of(case):
             made = self._workers.made(task)
@@ -181,13 +182,13 @@ class Desk:
         return found
 
     def progress(self) -> tuple[int, int, float]:
-        """Runs done, runs in all, and the CPU seconds of those that are done."""
+        """Number of runs done and of all runs, and the CPU seconds of those done."""
         made = [self._workers.made(task) for task in (self.asked.tasks() if self.asked else ())]
         done = [each for each in made if each is not None]
         return len(done), len(made), sum(each.cpu_s for each in done)
 
     def stage(self) -> str:
-        """Changes when there is something new to see."""
+        """Text that changes when there is something new to see."""
         if self.asked is None:
             return self.wrong
         if self.answered_s is None and self.run() is not None:

@@ -1,4 +1,4 @@
-"""A run moment by moment: each period is drawn like a run of its own, under the plan that the job then had."""
+"""Film of a run: each period is drawn like a run of its own, under the plan that the job then had."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from twin.scenario import Scenario
 from twin.simulation import simulate
 
 MOMENTS = 120
-"""Periods of a film, about, unless a policy sees them."""
+"""Approximate number of periods of a film, unless a policy sees them."""
 
 MOST_MOVING, OWNERS = 6, 6
-"""Operators of which a film shows what moves, and colours of subtasks."""
+"""Most operators whose moving state a film shows, and number of colours of subtasks."""
 
 
 def filmed(scenario: Scenario) -> Run:
-    """The same run in short periods, to be watched; with a policy in the given ones, as the policy decides by them."""
+    """Makes a run in short periods, to be watched; with a policy in the given ones, as the policy decides by them."""
     if scenario.policy is not None:
         return simulate(scenario)
     run = scenario.run
@@ -40,8 +40,8 @@ def filmed(scenario: Scenario) -> Run:
 
 @dataclass(frozen=True)
 class Film:
-    """The periods of a run in order. most: the longest queue of any operator on a host. moving: operators whose
-    subtasks or key groups move, and what of each is shared out: the state, or without any the records taken."""
+    """Periods of a run in order. most: the longest queue of any operator on a host (records). moving: operators whose
+    subtasks or key groups move, with the column that is divided among subtasks: state, or without any records taken."""
 
     job: Deployment
     run: Run
@@ -52,7 +52,7 @@ class Film:
 
     @classmethod
     def of(cls, job: Deployment, run: Run) -> Film:
-        """The film of a run."""
+        """Film of a run."""
         rows: dict[str, dict[int, list[Row]]] = {}
         tables = {"operators": run.operator_rows, "hosts": run.host_rows, "subtasks": run.subtask_rows}
         for name, table in tables.items():
@@ -65,8 +65,8 @@ class Film:
         return cls(job, run, tuple(ends[each] for each in sorted(ends)), rows, most, _moving(run, rows["subtasks"]))
 
     def picture(self, number_: int) -> tuple[str, str, str]:
-        """The job in one period, what happens in it, in words, and what each subtask has of what moves. Raises
-        IndexError beyond the last."""
+        """Drawing of the job in one period, words on what happens in it, and strips with the shares of subtasks. Raises
+        IndexError beyond the last period."""
         period = sorted({*self.rows["operators"]})[number_]
         operators, subtasks = self.rows["operators"][period], self.rows["subtasks"].get(period, [])
         start_s, end_s = operators[0]["start_s"], operators[0]["end_s"]
@@ -93,7 +93,7 @@ class Film:
         return f"{seconds(start_s)} to {seconds(end_s)}{queue}{''.join(f'; {in_words(row)}' for row in going[:3])}"
 
     def _job_then(self, subtasks: list[Row], end_s: float) -> Deployment:
-        """The job under the plan at the end of a period, by where its subtasks then were."""
+        """Job under the plan at the end of a period, by the places of its subtasks then."""
         places: dict[str, list[str]] = {}
         for row in subtasks:
             if row["end_s"] >= end_s:
@@ -103,12 +103,12 @@ class Film:
             return self.job
         try:
             return self.job.with_plan(self.job.plan.model_copy(update={"placement": placement, "key_groups": {}}))
-        except BadInput:  # in the middle of a change two ends of a stream may not fit
+        except BadInput:  # during a change the two ends of a stream may not fit
             return self.job
 
 
 def _queues(subtasks: list[Row]) -> dict[tuple[str, str], float]:
-    """Records that wait at the end of a period, by operator and host; of sources, those at the broker."""
+    """Number of records that wait at the end of a period, by operator and host; of sources, at the broker."""
     found: dict[tuple[str, str], float] = defaultdict(float)
     for row in subtasks:
         found[row["operator"], row["host"]] += waiting(row)
@@ -116,7 +116,7 @@ def _queues(subtasks: list[Row]) -> dict[tuple[str, str], float]:
 
 
 def _moving(run: Run, subtasks: Mapping[int, list[Row]]) -> dict[str, str]:
-    """See `Film`."""
+    """Operators whose subtasks or key groups move, with the column that is divided among their subtasks."""
     places: dict[str, set[frozenset[tuple[int, str]]]] = defaultdict(set)
     states: dict[str, float] = defaultdict(float)
     for period in subtasks.values():
@@ -132,7 +132,7 @@ def _moving(run: Run, subtasks: Mapping[int, list[Row]]) -> dict[str, str]:
 
 
 def _owned(operator: str, key: str, subtasks: list[Row]) -> str:
-    """A strip with a part for each subtask, as wide as its share."""
+    """Strip with a part for each subtask, as wide as its share."""
     mine = sorted((row for row in subtasks if row["operator"] == operator), key=lambda row: row["subtask"])
     total = sum(row[key] for row in mine)
     of_all = f"state, {total / 1e6:.3g} MB," if key == "stateBytes" else f"{total:,} records taken"

@@ -1,7 +1,7 @@
-"""Who may use the page: only pages of this server, in browsers that were given its token, on this machine.
+"""Guards the server: it answers only its own pages, in browsers that were given its token, on this machine.
 
 Other pages in the same browser can send requests here, and names of other sites can be made to lead here. So the Host
-must be this one, a request that changes something must come from this page, and each request has the token.
+must be this one, a request that changes anything must come from this page, and each request must have the token.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 1_000_000
-"""Of a request's body."""
+"""Most bytes of a request's body."""
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": "default-src 'self'; style-src-attr 'unsafe-inline'; frame-ancestors 'none'; "
     "base-uri 'none'; form-action 'none'",
@@ -24,18 +24,18 @@ HEADERS: Mapping[str, str] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Of each answer. Drawings have their least width in a style attribute, so these are allowed."""
+"""Headers of each answer. Style attributes are allowed, as drawings have their least width in one."""
 
 
 class Guard:
-    """Around an application: refuses what must not get in, and says so in a line."""
+    """Application around another one, which refuses requests that must not get in, with a line on the reason."""
 
     def __init__(self, app: ASGIApp, port: int, token: str) -> None:
         self._app, self._token, self.cookie = app, token, f"twin-{port}"
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Answers or refuses a request, as an ASGI application."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -57,7 +57,7 @@ class Guard:
         await app(scope, _bounded(receive), guarded)
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
-        """The status and the words; None if the request may get in."""
+        """Status and words of a refusal; None if the request may get in."""
         headers = Headers(scope=scope)
         if headers.get("host", "") not in self._hosts:
             return 421, "this is not a name of this server; use the address that twin serve printed"
@@ -90,7 +90,7 @@ class Guard:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """Cuts off a body that is too long, whatever its headers said."""
+    """`receive` that cuts off a body which is too long, whatever its headers said."""
     seen = 0
 
     async def bounded() -> Message:

@@ -22,13 +22,13 @@ FIELDS: Mapping[str, Sequence[str]] = {
     "rate-change": ("at_s", "source", "factor"),
     "scale": ("at_s", "operator", "replicas"),
 }
-"""The fields of the form of each kind of event."""
+"""Fields of the form of each kind of event."""
 
 
 def moved(now: Scenario, operators: Sequence[str], start: str, end: str) -> Alteration:
-    """Replicas of these operators that are at a place get another one. start: empty: all replicas.
+    """Change that moves replicas of operators from one place to another. start: empty: all replicas.
 
-    Raises BadInput for an unknown place, and for operators that are not there.
+    Raises BadInput for an unknown place or operator, and if nothing moves.
     """
     hosts = {host.name: host for host in now.cluster.hosts}
     to = _location(end)
@@ -48,7 +48,8 @@ def moved(now: Scenario, operators: Sequence[str], start: str, end: str) -> Alte
 
 
 def happening(now: Scenario, kind: str, fields: Mapping[str, str]) -> Alteration:
-    """An event from the fields of its form; empty ones are left out. Raises BadInput for a kind that has no form."""
+    """Change that adds an event, from the fields of its form; empty ones are left out. Raises BadInput for a kind that
+    has no form."""
     if kind not in FIELDS:
         raise BadInput(f"event {kind!r}: {suggest(kind, FIELDS)}")
     filled = {name: fields[name].strip() for name in FIELDS[kind] if fields.get(name, "").strip()}
@@ -62,7 +63,7 @@ def happening(now: Scenario, kind: str, fields: Mapping[str, str]) -> Alteration
 
 
 def told(event: Mapping[str, Any]) -> str:
-    """An event in words."""
+    """Event in words, such as "60 s: work on edge-1 takes × 2"."""
     kind, where = event["kind"], event.get("host") or event.get("operator") or event.get("source")
     lasts = f" for {event['duration_s']:g} s" if event.get("duration_s") is not None else ""
     if kind == "failure":
@@ -87,7 +88,7 @@ def told(event: Mapping[str, Any]) -> str:
 
 
 def cancelled(now: Scenario, at: int) -> Alteration:
-    """The change that removes an event of the scenario, by number. now: without events that were added."""
+    """Change that removes an event of the scenario, by number. now: without events that were added."""
     if not 0 <= at < len(now.events):
         raise BadInput(f"there is no event {at + 1}; there are {len(now.events)}")
     left = [each.model_dump(mode="json", exclude_none=True) for each in now.events]

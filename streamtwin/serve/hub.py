@@ -1,4 +1,4 @@
-"""All jobs of a server: their desks, the long questions about them, and the pages that listen."""
+"""Hub of a server: all jobs with their desks, the long questions about them, and the pages that listen."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PING_S = 15.0
 
 
 class Hub:
-    """All jobs, their desks, and who listens."""
+    """Hub of all jobs, their desks, and the pages that listen."""
 
     def __init__(self, jobs: Jobs, state: Path, count: int) -> None:
         self.jobs, self.shelf = jobs, Shelf(state, jobs.called)
@@ -40,7 +40,7 @@ class Hub:
         self._going: set[asyncio.Task[None]] = set()
 
     def desk(self, name: str) -> tuple[Desk, Inquiry]:
-        """The desk and the inquiry of a job. Raises HTTPException (404) for any other name."""
+        """Desk and inquiry of a job. Raises HTTPException (404) for an unknown name."""
         if name not in self.jobs.called:
             raise HTTPException(404, f"there is no scenario {name!r} here")
         inquiry = self.shelf.get(name)
@@ -50,7 +50,7 @@ class Hub:
         return self.desks[name], inquiry
 
     def view(self, name: str) -> tuple[dict[str, Any], Mapping[str, str]]:
-        """The progress of a job, and the regions of its page, which are made anew when there is something new."""
+        """Progress of a job, and the regions of its page, which are made anew when there is something new."""
         desk, inquiry = self.desk(name)
         work, stage = self.works.get(name), self._stage(name)
         if name not in self._views or self._views[name][0] != stage:
@@ -60,13 +60,13 @@ class Hub:
         return state, self._views[name][1]
 
     def put(self, name: str, inquiry: Inquiry) -> None:
-        """Keeps this as the inquiry of the job, and tells all listeners."""
+        """Keeps an inquiry as that of the job, and tells all listeners."""
         self.shelf.put(name, inquiry)
         self.desk(name)
         self.tell()
 
     def tell(self) -> None:
-        """Tells all listeners of jobs that have something new."""
+        """Tells all listeners which jobs have something new to see."""
         for name in self.desks:
             stage = self._stage(name)
             if self._stages.get(name) != stage:
@@ -76,12 +76,12 @@ class Hub:
                         each.put_nowait(name)
 
     def _stage(self, name: str) -> str:
-        """Changes when a job has something new to see."""
+        """Text that changes when a job has something new to see."""
         work = self.works.get(name)
         return f"{self.desks[name].stage()} {[] if work is None else [work.question, *work.lines]}"
 
     def ask(self, name: str, question: str, fields: Mapping[str, str]) -> None:
-        """Begins a long question. Raises BadInput if too many are being answered."""
+        """Begins to answer a long question. Raises BadInput if too many are being answered."""
         desk, inquiry = self.desk(name)
         if desk.asked is None:
             raise BadInput(desk.wrong)
@@ -106,7 +106,7 @@ class Hub:
         self.put(name, self.shelf.get(name).answered(answered))
 
     def _plan(self, name: str, work: LongQuestion, document: str) -> str:
-        """The text that takes the plan found; empty if it is the given one, or was asked of an earlier state."""
+        """Option's text that takes the plan found; empty if it is the given one, or was asked of an earlier state."""
         asked = self.desk(name)[0].asked
         if asked is None or asked.key != work.of:
             return ""
@@ -120,7 +120,7 @@ class Hub:
             each.put_nowait("")
 
     async def close(self) -> None:
-        """Ends all that was started."""
+        """Ends all questions and workers that were started."""
         for going in self._going:
             going.cancel()
         await asyncio.gather(*self._going, return_exceptions=True)
@@ -128,7 +128,8 @@ class Hub:
 
 
 async def stream(hub: Hub) -> AsyncIterator[str]:
-    """Names of jobs as they have something new. It begins at once, so that a page knows that it is heard."""
+    """Yields events with the names of jobs as they have something new, and a first one at once, which tells a page that
+    it is connected."""
     heard: asyncio.Queue[str] = asyncio.Queue()
     hub.listeners.add(heard)
     try:

@@ -1,6 +1,6 @@
-"""What is asked of a job: the scenario as given, and a list of changes, each of them an option of the command line.
+"""Inquiry about a job: the scenario as given, and a list of changes, each of them an option of the command line.
 
-So the page cannot ask what the command cannot, and the command that gives the same answer is written down from here.
+So the page can ask nothing that the command cannot, and can show the command that gives the same answer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WORD = re.compile(r"[\w./-]+")
 
 
 def flow(value: Any) -> str:
-    """A value on one line of YAML, with as few quotes as it takes."""
+    """Value on one line of YAML, with as few quotes as possible."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{flow(key)}: {flow(part)}" for key, part in value.items()) + "}"
     if isinstance(value, str):
@@ -48,13 +48,13 @@ def _read(text: str) -> Any:
 
 SET, EVENT = "--set", "--event"
 MOST_CHANGES, MOST_TEXT = 200, 100_000
-"""Of one job, and characters of one change."""
+"""Most changes of one job, and most characters of one change."""
 PAIRS = 5
 
 
 class Alteration(NamedTuple):
-    """An option, as `--set` and its text. stroke: changes of one stroke of a slider take each other's place. said: what
-    it does, where its text does not say so."""
+    """Change of a job: an option, such as `--set`, and its text. stroke: a change replaces an earlier one of the same
+    stroke of a slider. said: words for people, if the text does not tell."""
 
     flag: str
     text: str
@@ -64,8 +64,9 @@ class Alteration(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """name: the scenario, as commands call it. against: what it is compared with. version: grows with each
-    change, also after a restart of the server. answer: the last long question, its options and its document."""
+    """Inquiry about a job. name: of the scenario, for commands. against: the state that it is compared with. version:
+    grows with each change, also after a restart of the server. answer: the last long question, its options and its
+    document."""
 
     name: str
     changes: tuple[Alteration, ...] = ()
@@ -74,19 +75,19 @@ class Inquiry:
     answer: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def options(self, changes: Sequence[Alteration] | None = None) -> list[str]:
-        """The options of the command line, in its order: values first, then events."""
+        """Options of the command line, in its order: values first, then events."""
         listed = self.changes if changes is None else changes
         ordered = [each for flag in (SET, EVENT) for each in listed if each.flag == flag]
         return [word for each in ordered for word in (each.flag, each.text)]
 
     def scenario(self, changes: Sequence[Alteration] | None = None) -> Scenario:
-        """The scenario with the changes. Raises BadInput if they do not fit it (any more)."""
+        """Scenario with the changes. Raises BadInput if they do not fit it (any more)."""
         listed = self.changes if changes is None else changes
         values = set_values(given(self.name), [each.text for each in listed if each.flag == SET])
         return with_all_events(values, [each.text for each in listed if each.flag == EVENT])
 
     def changed(self, change: Alteration) -> Self:
-        """With one more change, checked. One of the same stroke is replaced. Raises BadInput if it does not fit."""
+        """Inquiry with one more change, which replaces one of the same stroke. Raises BadInput if it does not fit."""
         before = self.before_stroke(change.stroke)
         if len(before) >= MOST_CHANGES:
             raise BadInput(
@@ -99,12 +100,12 @@ class Inquiry:
         return self._next(changes=after)
 
     def before_stroke(self, stroke: str) -> tuple[Alteration, ...]:
-        """The changes that a change of this stroke follows; what the stroke did until now does not count."""
+        """Changes that a change of this stroke follows, without an earlier one of the same stroke."""
         again = bool(stroke and self.changes) and self.changes[-1].stroke == stroke
         return self.changes[:-1] if again else self.changes
 
     def dropped(self, at: int) -> Self:
-        """Without one of the changes, by number; -1: the last. Raises BadInput if the others do not fit without it."""
+        """Inquiry without one of the changes, by number; -1: the last. Raises BadInput if the others no longer fit."""
         if not self.changes:
             raise BadInput("there is nothing to undo: the scenario is as given")
         if not -1 <= at < len(self.changes):
@@ -115,34 +116,34 @@ class Inquiry:
         return self._next(changes=kept)
 
     def compared_with(self, against: str) -> Self:
-        """The same beside the run before, or beside the scenario as given."""
+        """Inquiry that is compared with the run before, or with the scenario as given."""
         if against not in ("before", "given"):
             raise BadInput(f"against {against!r}: either before or given")
         return self._next(against=against)
 
     def answered(self, answer: Mapping[str, Any] | None) -> Self:
-        """With the answer to a long question."""
+        """Inquiry with the answer to a long question."""
         return self._next(answer=answer)
 
     @property
     def values(self) -> tuple[Alteration, ...]:
-        """The changes that are no added events."""
+        """Changes that are no added events."""
         return tuple(each for each in self.changes if each.flag == SET)
 
     @property
     def earlier(self) -> tuple[Alteration, ...]:
-        """The changes of the scenario that it is compared with."""
+        """Changes of the scenario that the present one is compared with."""
         return () if self.against == "given" else self.changes[:-1]
 
     def _next(self, **parts: Any) -> Self:
         return replace(self, version=self.version + 1, **parts)
 
     def run_command(self) -> str:
-        """The command that prints the numbers of the page's run."""
+        """Command that prints the numbers of the page's run."""
         return command("run", self.name, *self.options())
 
     def compare_command(self) -> str:
-        """The command that gives the page's comparison; empty if the two differ in several changes at once."""
+        """Command that gives the page's comparison; empty if the two scenarios differ in several changes at once."""
         if len(self.changes) - len(self.earlier) != 1:
             return ""
         last, before = self.changes[-1], self.earlier
@@ -156,12 +157,12 @@ class Inquiry:
 
 
 def command(*words: str) -> str:
-    """A command line, quoted for a shell."""
+    """Command line of `twin`, quoted for a shell."""
     return shlex.join(["twin", *words])
 
 
 def given(name: str) -> Scenario:
-    """The scenario as its file says now. Raises BadInput."""
+    """Scenario in its file as it is now. Raises BadInput if the file cannot be read."""
     path = registry.find(name)
     try:
         status = path.stat()
@@ -176,21 +177,21 @@ def _given(name: str, _modified_ns: int, _bytes: int) -> Scenario:
 
 
 class Shelf:
-    """The jobs that may be asked about, by their names on the page, and where what was asked is kept."""
+    """Shelf of the inquiries about jobs, by their names on the page, kept in files."""
 
     def __init__(self, folder: Path, jobs: Mapping[str, str]) -> None:
-        """folder: of the state. jobs: as commands call each, by the name on the page."""
+        """Opens the shelf. folder: of the state. jobs: names of jobs for commands, by the name on the page."""
         self.folder, self.jobs = folder, jobs
         self._open: dict[str, Inquiry] = {}
 
     def get(self, name: str) -> Inquiry:
-        """The inquiry of a job; as given if nothing was asked. Raises KeyError for what is no job of these."""
+        """Inquiry about a job; without changes if there is none yet. Raises KeyError for an unknown job."""
         if name not in self._open:
             self._open[name] = self._read(name, self.jobs[name])
         return self._open[name]
 
     def put(self, name: str, inquiry: Inquiry) -> None:
-        """Kept; it is in the file when this returns."""
+        """Keeps the inquiry about a job, and writes it to its file."""
         self._open[name] = inquiry
         kept = {key: value for key, value in asdict(inquiry).items() if key != "name"}
         write_text(self._file(name), json.dumps(kept, indent=1))

@@ -1,4 +1,4 @@
-"""Which scenarios are served: one, those of a folder, or the library; nothing outside of these is ever read."""
+"""Jobs that are served: one scenario, those of a folder, or the library; nothing outside of these is ever read."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ STATE = ".twin-serve"
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """called: as commands call each job, by its name on the page. folder: where new files are saved."""
+    """Jobs that are served. called: names for commands, by the name on the page. folder: where new files are saved."""
 
     called: Mapping[str, str]
     folder: Path
 
     @classmethod
     def of(cls, target: str | None) -> Jobs:
-        """target: a file, a folder of files or a library name; None: the library, whose new files are saved in the
-        current folder. Raises BadInput if there is no such scenario, or none in the folder."""
+        """Jobs of a target: a file, a folder of files or a library name; None: the library, whose new files are saved
+        in the current folder. Raises BadInput if there is no such scenario, or none in the folder."""
         if target is None:
             return cls({name: name for name in registry.names()}, Path())
         path = Path(target)
@@ -38,7 +38,7 @@ class Jobs:
         return cls({path.stem: target}, path.parent)
 
     def about(self, name: str) -> str:
-        """The first sentence of a job's description; empty if it has none, or cannot be read."""
+        """First sentence of a job's description; empty if it has none, or cannot be read."""
         try:
             return registry.summary(registry.find(self.called[name]))
         except (BadInput, OSError, UnicodeDecodeError):

@@ -1,6 +1,6 @@
-"""The page of one job: the parts that stay, and the regions that are sent again when something is new.
+"""Page of one job: the parts that stay, and the regions that are sent again when there is something new.
 
-Everything that a scenario says goes through `figures.svg.text` or an attribute, so none of it is ever markup.
+All text of a scenario goes through `figures.svg.text` or an attribute, so none of it is ever markup.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SAID_BY_COLOUR = (
 
 
 def whole(title: str, parts: Sequence[str], job: str = "", jobs: Sequence[str] = ()) -> str:
-    """A page, in which regions are filled in. job: its name; empty on the list of jobs."""
+    """Whole page with its parts. job: its name; empty on the list of jobs. jobs: names to choose from."""
     head = (
         element("title", text(title)),
         element("link", rel="icon", href="/static/icon.svg"),
@@ -46,7 +46,7 @@ def whole(title: str, parts: Sequence[str], job: str = "", jobs: Sequence[str] =
 
 
 def listed(jobs: Mapping[str, str], folder: str) -> str:
-    """The page that lists the jobs. jobs: what each is, by name."""
+    """Page that lists the jobs. jobs: a sentence on each, by name."""
     rows = [
         element("li", element("a", text(name), href=f"/job/{name}"), " ", element("span", text(about)))
         for name, about in jobs.items()
@@ -60,7 +60,7 @@ def listed(jobs: Mapping[str, str], folder: str) -> str:
 
 
 def page(name: str, regions: Mapping[str, str], jobs: Sequence[str], about: str) -> str:
-    """The page of a job."""
+    """Page of a job, with its regions. jobs: names to choose from. about: a sentence on the job."""
 
     def region(key: str, tag: str = "div") -> str:
         return element(tag, regions.get(key, ""), id=key, class_="region")
@@ -111,7 +111,7 @@ def page(name: str, regions: Mapping[str, str], jobs: Sequence[str], about: str)
 
 
 def regions(desk: Desk, inquiry: Inquiry, work: LongQuestion | None) -> dict[str, str]:
-    """All regions as they are now."""
+    """HTML of all regions of a page as they are now, by name."""
     asked = desk.asked
     if asked is None:
         wrong = paragraph(f"This does not run: {desk.wrong}", "verdict bad")

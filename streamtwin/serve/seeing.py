@@ -1,4 +1,4 @@
-"""What is seen of a job on its page: the answer, the picture, the comparison; and long questions with their answers."""
+"""Parts of the page that show a job: the answer, the picture, the comparison, and long questions with their answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MEASURES = {
 
 
 def answered(desk: Desk, asked: Asked) -> Iterator[str]:
-    """The run in a sentence and in large numbers, and the CPU time that it took."""
+    """Yields the run in a sentence and in large numbers, and the CPU time that it took."""
     made = desk.run()
     if asked.too_long:
         yield paragraph(
@@ -56,14 +56,14 @@ def answered(desk: Desk, asked: Asked) -> Iterator[str]:
 
 
 def pictured(desk: Desk, asked: Asked) -> str:
-    """The job on its hosts: the means of the whole run."""
+    """Drawing of the job on its hosts, with the means of the whole run."""
     made = desk.run()
     run = None if made is None else made.result
     return job_map(drawn(asked.now, run, free_apart=True).picture)
 
 
 def film_told(desk: Desk, asked: Asked) -> str:
-    """What the scrubber has to know, as JSON."""
+    """Data for the scrubber, as JSON."""
     film = desk.film()
     ends_s = () if film is None else film.ends_s
     axis = {"left": LEFT_PX, "wide": WIDTH_PX - LEFT_PX - RIGHT_PX, "end_s": asked.now.run.horizon_s}
@@ -72,7 +72,7 @@ def film_told(desk: Desk, asked: Asked) -> str:
 
 
 def beside(desk: Desk, asked: Asked) -> Iterator[str]:
-    """The effect of the last change, or of all changes."""
+    """Yields the effect of the last change, or of all changes."""
     inquiry = asked.inquiry
     if not inquiry.changes:
         yield paragraph("Change something: its effect is shown here, compared with the run before.", "note")
@@ -84,7 +84,7 @@ def beside(desk: Desk, asked: Asked) -> Iterator[str]:
 
 
 def compared(answer: VariantsCompared | None, first: str, second: str) -> Iterator[str]:
-    """A line a quantity: both means, the change, and whether it is more than chance. None: there are no pairs yet."""
+    """Yields a table of quantities: both means, the change, its significance. answer: None before the first pairs."""
     if answer is None:
         yield paragraph("Pairs of runs are on the way ...", "note")
         return
@@ -113,7 +113,7 @@ USUAL = "local-search"
 
 
 def questions(now: Scenario) -> Iterator[str]:
-    """The forms of the long questions."""
+    """Yields the forms of the long questions."""
     rates = [each.name for each in now.query.sources if hasattr(now.workload.arrivals[each.name], "rate_per_s")]
     loads = {f"workload.arrivals.{name}.rate_per_s": f"the rate of {name}" for name in rates}
     together = {"load": "all sources together"}
@@ -155,7 +155,7 @@ def questions(now: Scenario) -> Iterator[str]:
 
 
 def long_question(desk: Desk, asked: Asked, work: LongQuestion | None) -> Iterator[str]:
-    """The progress of the long question, or its answer."""
+    """Yields the progress of the long question, or its answer."""
     if work is not None:
         stop = element("button", "Stop", type="button", data_act="stop")
         yield element("div", element("p", text(f"{work.command.split()[1]} ..."), class_="waiting"), stop, class_="row")
@@ -191,7 +191,7 @@ def long_question(desk: Desk, asked: Asked, work: LongQuestion | None) -> Iterat
 
 
 def _plan(desk: Desk) -> Iterator[str]:
-    """The plan found beside the given one, by runs, and whether to take it."""
+    """Yields the plan found, compared with the present one by runs, and a button to take it."""
     yield element("button", "Take this plan", type="button", data_act="accept", class_="main")
     yield from compared(desk.compared("now", "found"), "now", "with this plan")
     asked, run = desk.asked, desk.found_run()

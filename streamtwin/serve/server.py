@@ -1,4 +1,4 @@
-"""The server and what each of its addresses gives.
+"""Server with its routes.
 
 It is bound to this machine alone, has a token that outlives a restart, and is ended by Ctrl-C.
 """
@@ -33,11 +33,11 @@ from streamtwin.serve.work import shown
 from twin.errors import BadInput
 
 STATIC: list[str | tuple[str, str]] = [("streamtwin.serve", "static"), ("streamtwin.report", "templates")]
-"""Folders of files that are served as they are: of each, the package and its name there."""
+"""Folders of files that are served unchanged: package, and name of the folder there."""
 
 
 def application(hub: Hub, port: int, token: str, started: Callable[[], None] = lambda: None) -> Guard:
-    """The whole server, guarded."""
+    """Application of the whole server, guarded. started: called when it begins to serve."""
 
     @asynccontextmanager
     async def life(_app: Starlette) -> AsyncIterator[None]:
@@ -134,7 +134,7 @@ def application(hub: Hub, port: int, token: str, started: Callable[[], None] = l
 
 
 HOST, PORT = "127.0.0.1", 8377
-"""The port is another one if this is taken."""
+"""Host, and default port; another port if this one is taken."""
 
 
 def serve(jobs: Jobs, state: Path, port: int | None, count: int, ready: Callable[[str], None]) -> None:
@@ -159,30 +159,30 @@ def serve(jobs: Jobs, state: Path, port: int | None, count: int, ready: Callable
         await _Server(settings, hub).serve(sockets=[bound])
 
     asyncio.run(run())
-    raise KeyboardInterrupt  # a shell that starts it in the background has it ignore the signal that uvicorn hears
+    raise KeyboardInterrupt  # uvicorn raises it again only if the signal is not ignored, as it is in the background
 
 
 class _Server(uvicorn.Server):
-    """Ends the streams before it waits for answers that are still being sent."""
+    """Server that ends the streams to pages before it waits for answers that are still being sent."""
 
     def __init__(self, settings: uvicorn.Config, hub: Hub) -> None:
         super().__init__(settings)
         self._hub = hub
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """See uvicorn."""
+        """Ends the streams, then shuts down as uvicorn does."""
         self._hub.hush()
         await super().shutdown(sockets)
 
 
 def _bound(port: int | None) -> socket.socket:
-    """A socket on this machine alone, at the port that is asked for, else at the usual one or any that is free."""
+    """Socket on this machine alone, at `port`, or by default at the usual port or any that is free."""
     for wanted in (PORT, 0) if port is None else (port,):
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind((HOST, wanted))
-            made.listen(1024)  # who has read the address may connect before the server takes over
+            made.listen(1024)  # a browser may connect as soon as the address is printed
             return made
         except OSError as error:
             made.close()
@@ -192,7 +192,7 @@ def _bound(port: int | None) -> socket.socket:
 
 
 def _token(state: Path) -> str:
-    """The same after a restart, so that open pages go on; only its owner can read it."""
+    """Token of the server, which is kept over restarts, so that open pages go on; only its owner can read the file."""
     file = state / "token"
     try:
         state.mkdir(parents=True, exist_ok=True)

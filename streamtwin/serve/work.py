@@ -1,6 +1,6 @@
-"""Long questions: the command itself, in a process of its own, so that its numbers are the command's.
+"""Answers long questions by the command itself, in a process of its own, so that the numbers are the command's.
 
-What it says on the way is shown, and it can be stopped as by Ctrl-C: a search for a plan then gives its best.
+Its progress is shown, and it can be stopped as by Ctrl-C: a search for a plan then gives its best.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from twin.scenario import Scenario
 from twin.spec import parse
 
 MOST_LINES, MOST_FIELD = 8, 500
-"""Lines of progress that are shown, and characters that a field may have."""
+"""Most lines of progress that are shown, and most characters of a field."""
 LIMIT_S = 1800.0
-"""Seconds after which a question is stopped, as by Ctrl-C."""
+"""Longest time for a question, after which it is stopped as by Ctrl-C."""
 OBJECTIVES: Mapping[str, str] = {
     "e2e_latency_s": "end-to-end latency, mean",
     "processing_latency_s": "processing latency, mean",
@@ -39,24 +39,23 @@ OBJECTIVES: Mapping[str, str] = {
     "price": "price of the hosts",
     "traffic_bytes_per_s": "bytes a second between hosts",
 }
-"""All of `optimizers.objectives`, in words."""
+"""Words for all of `optimizers.objectives`."""
 NAMED: Mapping[str, Mapping[str, Callable[[], Collection[str]]]] = {
     "optimize": {"objective": lambda: OBJECTIVES, "optimizer": catalogue.optimizers},
     "compare-policies": {"policies": lambda: ("none", *catalogue.policies())},
 }
-"""Fields that take only these, by question: other values name files, and some of these would be run as code."""
+"""Allowed values of fields, by question: other values name files, and some of these would be run as code."""
 OPTIONS: Mapping[str, Sequence[str]] = {
     "capacity": ("find-max", "find-min", "while"),
     "optimize": ("objective", "optimizer"),
     "compare-policies": ("policies", "slo"),
     "dry-run": ("fail", "rescale", "migrate", "at", "recover-after", "lost"),
 }
-"""The options that each question has on the page."""
+"""Options that each question has on the page."""
 
 
 def words(inquiry: Inquiry, question: str, fields: Mapping[str, str]) -> list[str]:
-    """The command's words after `twin`. Fields that are empty are left out. Raises BadInput for an unknown question or
-    name."""
+    """Words of the command after `twin`. Empty fields are left out. Raises BadInput for an unknown question or name."""
     if question not in OPTIONS:
         raise BadInput(f"question {question!r}: {suggest(question, OPTIONS)}")
     found = [question, inquiry.name, *inquiry.options()]
@@ -74,7 +73,7 @@ def words(inquiry: Inquiry, question: str, fields: Mapping[str, str]) -> list[st
 
 
 class LongQuestion:
-    """A question that is being answered. lines: what it has said last."""
+    """Long question that is being answered. lines: the last lines of its progress."""
 
     def __init__(self, question: str, asked: list[str], of: str) -> None:
         self.question, self.asked, self.of = question, asked, of
@@ -85,11 +84,11 @@ class LongQuestion:
 
     @property
     def command(self) -> str:
-        """As a shell takes it."""
+        """Command line, quoted for a shell."""
         return command(*self.asked)
 
     async def answer(self, told: Callable[[], None]) -> dict[str, Any]:
-        """What is kept of the answer. told: called when it has said something."""
+        """Answers the question; returns the values to keep. told: called after each line of progress."""
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", "streamtwin", *self.asked, "--json",
@@ -115,13 +114,13 @@ class LongQuestion:
             told()
 
     def stop(self) -> None:
-        """As Ctrl-C does; the second time at once."""
+        """Stops the command as Ctrl-C does; the second call kills it."""
         if self._process is not None and self._process.returncode is None:
             os.killpg(self._process.pid, signal.SIGKILL if self.stopping else signal.SIGINT)
         self.stopping = True
 
     async def _end(self) -> None:
-        """At once, with all that it has started; its pipes are closed when this returns."""
+        """Kills the command with all processes that it has started, and closes its pipes."""
         assert self._process is not None
         if self._process.returncode is None:
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -129,25 +128,25 @@ class LongQuestion:
 
 
 def _hears_ctrl_c() -> None:
-    """A server that a shell started in the background ignores Ctrl-C, and its children would, too."""
+    """Makes a child process heed Ctrl-C, which it would ignore if a shell started the server in the background."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def shown(question: str, document: str, now: Scenario | None = None) -> Presentation:
-    """The presentation of an answer's document. now: the scenario of which a plan was asked."""
+    """Presentation of an answer's document. now: the scenario for which a plan was found."""
     if question == "optimize":
         return _of_plan(read(PlanChosen, document), now)
     return presented(question, document)
 
 
 def plan_of(document: str) -> ExecutionPlan:
-    """The plan found, of the document of `optimize`."""
+    """Plan in a document of `optimize`."""
     chosen = read(PlanChosen, document)
     return parse(ExecutionPlan, {name: getattr(chosen, name) for name in ExecutionPlan.model_fields})
 
 
 def _of_plan(chosen: PlanChosen, now: Scenario | None) -> Presentation:
-    """The plan found beside the given one."""
+    """Presentation of the plan found beside the given one."""
     shows = quantity(chosen.objective)
     found = "keeps up" if chosen.keeps_up else "does not keep up"
     found += ", but not as required" * (chosen.keeps_up and not chosen.as_required)

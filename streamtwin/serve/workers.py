@@ -1,7 +1,7 @@
-"""Processes that make runs for whoever asks: told what is wanted now, they drop what no longer is.
+"""Worker processes that make runs for the desks, and drop runs that are no longer wanted.
 
-Whoever asks declares all that it wants, in order; what it wanted before and does not now is left out of the queue, and
-a run of it that has gone on for a while is ended with its process. So nobody waits for answers to older questions.
+A desk declares all tasks that it wants now. Tasks that it wanted before and does not want now leave the queue, and
+their runs are ended with their processes. So nobody waits for answers to older questions.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from scenarios.executing.processes import starting
 from twin.errors import BadInput
 
 PATIENCE_S = 1.0
-"""A run of a comparison may keep others waiting for so long."""
+"""Longest time for which a run of a comparison may keep others waiting."""
 BACK = 3
-"""Nice value of the processes for comparisons, which so leave the processor to first answers."""
+"""Nice value of the processes for comparisons, so that they leave the processor to first answers."""
 LIMIT_S = 300.0
-"""A run that takes longer is given up."""
+"""Longest time of a run, after which it is given up."""
 
 
 class RunTask(NamedTuple):
-    """key: of the result. kind: results of a kind are kept up to a number. rank: smaller ones first."""
+    """Task of making one run. key: of the result. kind: by which results are kept, up to a number (KEPT). rank: smaller
+    ones first."""
 
     key: str
     kind: str
@@ -38,7 +39,7 @@ class RunTask(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A result, or in words why there is none; and the CPU seconds that it took."""
+    """Result of a task, or words on why there is none; and the CPU seconds that it took."""
 
     result: Any
     refused: str
@@ -50,10 +51,10 @@ KEPT: Mapping[str, int] = {"run": 96, "film": 32, "outcome": 4000}
 
 
 class Workers:
-    """A number of processes, one more for first answers alone, and what they have made. Use it from one event loop."""
+    """Pool of processes, one more for first answers alone, with their results. Use it from one event loop."""
 
     def __init__(self, count: int, told: Callable[[], None]) -> None:
-        """told: called when something is ready."""
+        """Starts `count` processes and one more. told: called when a result is ready."""
         self._told, self._threads = told, ThreadPoolExecutor(count + 1)
         self._idle = [_Worker(first=number == 0) for number in range(count + 1)]
         self._running: dict[str, _Running] = {}
@@ -63,7 +64,7 @@ class Workers:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def want(self, owner: str, tasks: Sequence[RunTask]) -> None:
-        """From now on this is all that the owner wants. Whoever has asked last comes first."""
+        """Replaces the tasks of an owner, such as a desk. The owner that has asked last comes first."""
         self._wanted.pop(owner, None)
         self._wanted = {owner: tasks, **self._wanted}
         wanted = {task.key for task in self._open()}
@@ -73,7 +74,7 @@ class Workers:
         self._go_on()
 
     def made(self, task: RunTask) -> Made | None:
-        """What became of a task; None if it is not done yet."""
+        """Result of a task; None if it is not done yet."""
         kept = self._made[task.kind]
         if task.key in kept:
             kept.move_to_end(task.key)
@@ -88,12 +89,12 @@ class Workers:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _open(self) -> list[RunTask]:
-        """What is still to be done: first answers before all else, then what was asked for last, by rank."""
+        """Tasks that are not done: first answers before all else, then those of the last owner to ask, by rank."""
         listed = [task for tasks in self._wanted.values() for task in sorted(tasks, key=lambda task: task.rank)]
         return sorted((task for task in listed if self.made(task) is None), key=lambda task: task.rank > 0)
 
     def _go_on(self) -> None:
-        """Begins what can be begun; looks again when a run that is in the way has gone on for long."""
+        """Begins tasks on idle processes; if tasks wait, makes room after PATIENCE_S of the longest run."""
         loop, waiting = asyncio.get_running_loop(), False
         for task in self._open():
             if task.key in self._running:
@@ -112,7 +113,7 @@ class Workers:
             loop.call_later(max(0.0, PATIENCE_S - oldest_s), self._make_room)
 
     def _make_room(self) -> None:
-        """Ends one run of a comparison if who asked last has to wait for it."""
+        """Ends one run of a comparison if the last owner to ask has to wait for it."""
         wanted = ({task.key for task in tasks if self.made(task) is None} for tasks in self._wanted.values())
         last = next(filter(None, wanted), set())
         for key, running in sorted(self._running.items(), key=lambda each: -each[1].task.rank):
@@ -148,7 +149,7 @@ class Workers:
         self._told()
 
     def _keep(self, task: RunTask, made: Made) -> None:
-        """What is made is wanted no longer, also when it is forgotten, until somebody asks for it again."""
+        """Keeps a result, and takes its task off all owners' lists, so that it is not made again if it is forgotten."""
         self._wanted = {
             owner: [each for each in tasks if each.key != task.key] for owner, tasks in self._wanted.items()
         }
@@ -159,7 +160,7 @@ class Workers:
 
 
 class _Worker:
-    """A process that does one thing at a time. first: it is kept for first answers."""
+    """Process that does one task at a time. first: it is reserved for first answers."""
 
     def __init__(self, first: bool) -> None:
         self.first = first
@@ -171,19 +172,19 @@ class _Worker:
         self.wanted_end = False
 
     def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Made:
-        """What becomes of it. Raises EOFError or OSError if the process ends before."""
+        """Calls a function in the process; returns its result. Raises EOFError or OSError if the process ends first."""
         self._pipe.send((function, arguments))
         made: Made = self._pipe.recv()
         return made
 
     def end(self) -> None:
-        """At once."""
+        """Kills the process."""
         self.wanted_end = True
         self._process.kill()
 
 
 class _Running(NamedTuple):
-    """A task that is being worked on."""
+    """Task that a process is working on."""
 
     worker: _Worker
     task: RunTask
@@ -191,7 +192,8 @@ class _Running(NamedTuple):
 
 
 def _work(pipe: Connection, nice: int) -> None:
-    """Until the other end of the pipe is closed. Ctrl-C is for the server, which then ends this."""
+    """Main loop of a worker process, until the other end of the pipe is closed. It ignores Ctrl-C, on which the server
+    ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(nice)
     while True:

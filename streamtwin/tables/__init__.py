@@ -1,1 +1,1 @@
-"""Results for people: tables, pictures, pages, progress."""
+"""Results for people: tables, pictures of jobs, time-lines, words."""

@@ -1,4 +1,4 @@
-"""The checkpoints of a run in one table: what one takes on average, and at most. Each has a row in the trace."""
+"""Table of the checkpoints of a run: means and maxima of what one takes. Each checkpoint has a row in the trace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamtwin.tables.tables import number, of_rows, seconds
 from streamtwin.tables.wide import Wide
 
 KIND = "checkpoint"
-"""The kind of checkpoints in the rows of events."""
+"""Kind of checkpoints in the rows of events."""
 Row = Mapping[str, Any]
 QUANTITIES: Mapping[str, tuple[Callable[[Row], float], Callable[[float], str]]] = {
     "from the first barrier to the last upload": (lambda row: row["end_s"] - row["at_s"], seconds),
@@ -22,12 +22,12 @@ QUANTITIES: Mapping[str, tuple[Callable[[Row], float], Callable[[float], str]]] 
 
 
 def apart(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """The rows of events that changed the job, and the rows of checkpoints."""
+    """Rows of events that changed the job, and rows of checkpoints."""
     return [row for row in rows if row["kind"] != KIND], [row for row in rows if row["kind"] == KIND]
 
 
 def of_checkpoints(rows: Sequence[Row]) -> Wide:
-    """rows: of the events. Title: how many were completed, and what ended the others."""
+    """Table of checkpoints. rows: of their events. Its title has the number of completed ones, and ends of others."""
     done = [row for row in rows if row["detail"]["status"] == "completed"]
     columns = {"what": "what", "mean": "mean", "most": "most"}
     lines = [_line(what, [value(row) for row in done], told) for what, (value, told) in QUANTITIES.items() if done]
@@ -43,6 +43,6 @@ def _outcome(detail: Row) -> str:
 
 
 def _counts(rows: Sequence[Row]) -> str:
-    """The number of checkpoints of each status; failed ones by their reasons."""
+    """Words for the number of checkpoints of each status; failed ones by their reasons."""
     words = [_outcome(row["detail"]) for row in rows]
     return ", ".join(f"{words.count(each)} {each}" for each in dict.fromkeys(sorted(words)))

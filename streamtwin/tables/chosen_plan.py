@@ -1,4 +1,4 @@
-"""Plans in words and tables: where a search stands, where operators run, and what is predicted beside the given plan.
+"""Plans in words and tables: the progress of a search, the hosts of operators, and predictions beside the given plan.
 
 Each line of an answer names the plan that it is about: `as given` is the scenario's own, the other is the optimizer's.
 """
@@ -17,11 +17,11 @@ from twin.plan import ExecutionPlan
 from twin.query import Query
 
 EVERY_S = 2.0
-"""Between lines where nobody sees a bar."""
+"""Least time between two lines of progress, where there is no terminal."""
 
 
 def words(standing: PlanningProgress, objective: str) -> str:
-    """One line."""
+    """Line on the progress of a search."""
     total = "" if standing.total is None else f" of {standing.total:,}"
     found = f"{standing.done:,}{total} {standing.what}"
     if standing.best is not None:
@@ -32,12 +32,12 @@ def words(standing: PlanningProgress, objective: str) -> str:
 
 
 def value(number: float, objective: str) -> str:
-    """A number in the unit of an objective."""
+    """Number in the unit of an objective."""
     return quantity(objective)(number) + "/s" * objective.endswith("per_s")
 
 
 def now_and_then(say: Callable[[str], None], objective: str) -> Callable[[PlanningProgress], None]:
-    """Says a line when something else is counted, and else every EVERY_S."""
+    """Function that prints a line of progress when another quantity is counted, and else every EVERY_S."""
     what, at_s = "", 0.0
 
     def report(standing: PlanningProgress) -> None:
@@ -51,7 +51,7 @@ def now_and_then(say: Callable[[str], None], objective: str) -> Callable[[Planni
 
 @contextmanager
 def one_line(objective: str) -> Iterator[Callable[[PlanningProgress], None]]:
-    """A line on stderr that changes in its place."""
+    """Context with a function that shows progress in one line on stderr, which changes in its place."""
     import sys
 
     from rich.console import Console
@@ -62,13 +62,13 @@ def one_line(objective: str) -> Iterator[Callable[[PlanningProgress], None]]:
 
 GIVEN = "as given"
 LACKS = {True: "not as required", False: "does not keep up"}
-"""What a plan that is not sane lacks, by whether it runs."""
+"""Words for a plan that is not sane, by whether it runs."""
 PROVED = 0.0005
-"""A gap that is 0.0 % in print says nothing beside `optimal`."""
+"""Gap below which it is 0.0 % in print, and left out beside `optimal`."""
 
 
 def placements(name: str, given: ExecutionPlan, solution: Solution, optimizer: str) -> Wide:
-    """A table of the places of each operator's replicas under both plans."""
+    """Table of the places of each operator's replicas under both plans."""
     before, after = (each.model_dump(mode="json")["placement"] for each in (given, solution.plan))
     rows = [
         {"operator": operator, "before": tables.places(before[operator]), "after": tables.places(where)}
@@ -79,7 +79,7 @@ def placements(name: str, given: ExecutionPlan, solution: Solution, optimizer: s
 
 
 def estimates(given: ExecutionPlan, solution: Solution, optimizer: str, judge: str, objective: str) -> Wide:
-    """What is predicted of both plans; of one, if the given plan is the answer."""
+    """Table of predictions for both plans; for one, if the given plan is the answer."""
     shown = quantity(objective)
     kept = solution.plan == given
     rows: list[dict[str, Any]] = []
@@ -93,7 +93,7 @@ def estimates(given: ExecutionPlan, solution: Solution, optimizer: str, judge: s
 
 
 def claim(solution: Solution) -> str:
-    """What the search did and proved, in words."""
+    """Sentence on what the search did and proved."""
     claimed = solution.status != "feasible" or solution.bound is not None
     among = f" ({solution.among})" if solution.among and claimed else ""
     weighed = f", {solution.weighed:,} placements weighed in the search" if solution.weighed else ""
@@ -108,7 +108,7 @@ def claim(solution: Solution) -> str:
 
 
 def moved_ends(query: Query, before: ExecutionPlan, after: ExecutionPlan) -> str | None:
-    """What to say of the sources and sinks that would run on other hosts than now; None if they stay."""
+    """Note on sources and sinks that would run on other hosts than now; None if they stay."""
     ends = (each.name for each in (*query.sources, *query.sinks))
     moved = [name for name in ends if {*after.hosts(name)} != {*before.hosts(name)}]
     if not moved:
@@ -118,7 +118,7 @@ def moved_ends(query: Query, before: ExecutionPlan, after: ExecutionPlan) -> str
 
 
 def quantity(objective: str) -> Callable[[float], str]:
-    """How values of a target metric are written."""
+    """Function that writes values of a target metric."""
     latency = objective.endswith("_s") and not objective.endswith("per_s")
     return tables.seconds if latency else tables.number
 

@@ -1,4 +1,4 @@
-"""What of a job is drawn as one, where operators and hosts are many; and along which streams backpressure goes."""
+"""Groups of operators and hosts that are drawn as one where there are many; and streams with backpressure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from twin.query import Query
 from twin.run import Run
 
 FULL = 0.9
-"""An operator that is busier holds its producers up."""
+"""Busy share of the time from which on an operator holds its producers up."""
 HELD = 0.05
-"""An operator that could not send for a longer share of the time is held up."""
+"""Backpressured share of the time from which on an operator counts as held up."""
 
 
 class OperatorLoad(NamedTuple):
-    """Shares of the time of an operator's replicas, and the tuples that it emits."""
+    """Load of an operator: shares of the time of its replicas, and the rate of tuples that it emits."""
 
     busy: float
     blocked: float
@@ -27,19 +27,19 @@ class OperatorLoad(NamedTuple):
 
     @property
     def presses(self) -> bool:
-        """Whether it is full, or held up itself."""
+        """Whether the operator is full, or held up itself."""
         return self.busy >= FULL or self.blocked >= HELD
 
 
 def loads(run: Run | None) -> dict[str, OperatorLoad]:
-    """By operator; nothing is known without a run. While all of a job stands still, nothing is held up by anything."""
+    """Load of each operator; empty without a run. Time in which all of a job stands still does not count as blocked."""
     totals = run.operators if run is not None else ()
     still = min((each.backpressured for each in totals), default=0.0)
     return {each.operator: OperatorLoad(each.busy, each.backpressured - still, each.rate_out_per_s) for each in totals}
 
 
 def held_up(query: Query, known: Mapping[str, OperatorLoad]) -> set[tuple[str, str]]:
-    """(producer, consumer) of streams that hold their producer up: those into consumers that press.
+    """Streams (producer, consumer) that hold their producer up: those into consumers that press.
 
     Where none of its consumers presses, the network in between does, and all of its streams count.
     """
@@ -63,15 +63,15 @@ MOST_COLUMNS = 12
 
 
 class LaneGroup(NamedTuple):
-    """Operators that are one box in each lane. column: how far from the sources."""
+    """Operators that are one box in each lane. column: by distance from the sources."""
 
     name: str
     column: int
 
 
 class Groups(NamedTuple):
-    """of: group by operator. heads: by operator, the first operator of its chain, or itself: a chain is one task.
-    lanes: lane by place. told: says what is drawn together; empty if nothing is."""
+    """Groups of a drawing. of: group by operator. heads: by operator, the first operator of its chain, or itself: a
+    chain is one task. lanes: lane by place. told: words on what is drawn together; empty if nothing is."""
 
     of: Mapping[str, LaneGroup]
     heads: Mapping[str, str]
@@ -80,7 +80,7 @@ class Groups(NamedTuple):
 
 
 def groups(job: Deployment) -> Groups:
-    """The groups of the job under its own plan."""
+    """Groups of a job under its own plan."""
     places = {name: set(job.plan.locations(name)) for name in job.plan.placement}
     lanes, lanes_told = _lanes(job, {place for used in places.values() for place in used})
     boxes = sum(len({lanes[place] for place in used}) for used in places.values())
@@ -97,7 +97,7 @@ def groups(job: Deployment) -> Groups:
 
 
 def depths(job: Deployment, heads: Mapping[str, str]) -> dict[str, int]:
-    """Number of streams on the longest way from a source to each operator, without those within chains."""
+    """Number of streams on the longest path from a source to each operator, without those within chains."""
     found: dict[str, int] = {}
     for operator in job.query.topological:
         above = job.query.upstream[operator.name]
@@ -108,7 +108,7 @@ def depths(job: Deployment, heads: Mapping[str, str]) -> dict[str, int]:
 
 
 def by_kind(job: Deployment, columns: Mapping[str, int]) -> dict[str, LaneGroup]:
-    """Operators of a kind at about the same distance from the sources are one group."""
+    """Groups of operators of one kind at about the same distance from the sources."""
     step = -(-(1 + max(columns.values())) // MOST_COLUMNS)
     parts = {name: (column // step, job.query.operator(name).kind) for name, column in columns.items()}
     sizes = Counter(parts.values())
@@ -116,7 +116,7 @@ def by_kind(job: Deployment, columns: Mapping[str, int]) -> dict[str, LaneGroup]
 
 
 def _lanes(job: Deployment, used: set[Location]) -> tuple[dict[Location, str], str]:
-    """Sockets by themselves, else hosts, else tiers, else all in one."""
+    """Lane of each place (its socket; if too many, its host, its tier, or one for all), and words on lanes together."""
     if len(used) <= MOST_LANES:
         several = {place.host for place in used if place.socket}
         return {each: f"{each.host}/{each.socket}" if each.host in several else each.host for each in used}, ""

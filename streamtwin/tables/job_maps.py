@@ -1,4 +1,4 @@
-"""A job, and what a run knows of it, as the picture of a query on its hosts."""
+"""Pictures of a query on its hosts, coloured by the results of a run."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from twin.query import Stream
 from twin.run import Run, SubtaskTotals
 
 Spot = tuple[LaneGroup, str]
-"""Operators that are drawn as one, in a lane."""
+"""Place of a box: operators that are drawn as one, and a lane."""
 FREE = "not used"
 MOST_FREE = 8
 Waiting = Mapping[tuple[str, str], float]
 
 
 class Drawn(NamedTuple):
-    """picture: for `figures.job_map.job_map`. told: what is drawn together, in words; empty if nothing is."""
+    """Picture for `figures.job_map.job_map`. told: words on what is drawn together; empty if nothing is."""
 
     picture: JobMap
     told: str
 
 
 def drawn(job: Deployment, run: Run | None = None, waiting: Waiting | None = None, free_apart: bool = False) -> Drawn:
-    """The picture of the job under its own plan. Without a run, nothing is coloured.
+    """Picture of a job under its own plan. Without a run, nothing is coloured.
 
-    waiting: by operator and host, the records that wait as shares of the most. free_apart: whether hosts that are not
-    used have lanes of their own, so that something can be put there.
+    waiting: by operator and host, the records that wait as shares of the most. free_apart: whether unused hosts have
+    lanes of their own, so that operators can be moved there.
     """
     grouped, here = groups(job), defaultdict[tuple[str, str], list[SubtaskTotals]](list)
     for totals in run.operators if run else ():
@@ -54,14 +54,14 @@ def drawn(job: Deployment, run: Run | None = None, waiting: Waiting | None = Non
 
 
 def _lost(run: Run) -> dict[str, float]:
-    """When hosts were lost that never came back, by name."""
+    """Times (s) at which hosts were lost that never came back, by name."""
     failures = (row for row in run.event_rows if row["kind"] == "failure")
     return {row["component"]: row["at_s"] for row in failures if row["end_s"] is None or "moved" in row["detail"]}
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """The data of a picture. loads: by operator; subtasks: by operator and lane; cpu: by host; empty without a run."""
+    """Data of a picture. loads: by operator; subtasks: by operator and lane; cpu: by host; empty without a run."""
 
     job: Deployment
     grouped: Groups
@@ -72,13 +72,13 @@ class _Seen:
 
     @cached_property
     def placed(self) -> dict[str, list[str]]:
-        """The lane of each replica, by operator."""
+        """Lane of each replica, by operator."""
         lanes = self.grouped.lanes
         return {name: [lanes[place] for place in self.job.plan.locations(name)] for name in self.grouped.of}
 
     @cached_property
     def spots(self) -> dict[Spot, list[str]]:
-        """The operators of each box, in data-flow order."""
+        """Operators of each box, in data-flow order."""
         found: dict[Spot, list[str]] = {}
         for name, group in self.grouped.of.items():
             for lane in dict.fromkeys(self.placed[name]):
@@ -87,8 +87,8 @@ class _Seen:
 
 
 def _lanes(seen: _Seen, free_apart: bool) -> Iterator[Lane]:
-    """The lanes in the order of hosts; hosts without operators are together at the end, unless they are few and apart,
-    in their places, for a person to put something there."""
+    """Lanes in the order of hosts. Hosts without operators are together at the end; few of them may have lanes of their
+    own instead, so that operators can be moved there."""
     listed = {host.name: index for index, host in enumerate(seen.job.cluster.hosts)}
     hosts: dict[str, list[str]] = {}
     for place in sorted(seen.grouped.lanes, key=lambda each: (listed[each.host], each.socket)):
@@ -105,7 +105,7 @@ def _lanes(seen: _Seen, free_apart: bool) -> Iterator[Lane]:
 
 
 def _lane(seen: _Seen, name: str, hosts: Sequence[str]) -> Lane:
-    """A host in words; of several, how full the fullest is."""
+    """Lane of a host, described in words; of several hosts, with the utilisation of the fullest."""
     used = max((seen.cpu[each] for each in hosts if each in seen.cpu), default=None)
     if len(hosts) > 1:
         return Lane(name, "" if used is None else f"the fullest has {used:.0%} of its CPU in use", used)
@@ -115,7 +115,7 @@ def _lane(seen: _Seen, name: str, hosts: Sequence[str]) -> Lane:
 
 
 def _box(seen: _Seen, spot: Spot, names: Sequence[str], lane: int) -> Box:
-    """The box of one or several operators, with the share of the busiest subtask and of the most backpressured."""
+    """Box of one or several operators, with the share of the busiest subtask and of the most backpressured."""
     group, where = spot
     tasks = [name for name in names if seen.grouped.heads[name] == name] or names
     here = sum(seen.placed[name].count(where) for name in tasks)
@@ -143,7 +143,7 @@ def _box(seen: _Seen, spot: Spot, names: Sequence[str], lane: int) -> Box:
 
 
 def _wires(seen: _Seen) -> list[Wire]:
-    """Streams between boxes; as thick as the tuples that they carry, where that is known."""
+    """Wires of the streams between boxes, as thick as their rates of tuples, where these are known."""
     numbers = {spot: index for index, spot in enumerate(seen.spots)}
     slow = held_up(seen.job.query, seen.loads)
     rates: Counter[tuple[int, int]] = Counter()
@@ -173,7 +173,7 @@ def _told(streams: Sequence[Stream], rate_per_s: float, alarm: bool, known: bool
 
 
 def _shares(seen: _Seen, stream: Stream) -> dict[tuple[str, str], float]:
-    """The approximate share of a stream between each pair of lanes, by how replicas are spread."""
+    """Approximate share of a stream between each pair of lanes, from the lanes of replicas."""
     starts, ends = seen.placed[stream.producer], seen.placed[stream.consumer]
     how = seen.job.query.partitioning(stream)
     if how.paired:

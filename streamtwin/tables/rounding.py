@@ -1,4 +1,4 @@
-"""Values beside their errors: no more digits than the error leaves."""
+"""Writes values beside their errors, with no more digits than the error leaves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FEWEST_DIGITS = 2
 
 
 def place(value: float, error: float) -> int:
-    """The power of ten to which a value is written: two digits for an error of 1 to 10 %, three for one of 0.1 to 1 %.
+    """Power of ten to which a value is rounded: two digits for an error of 1 to 10 %, three for one of 0.1 to 1 %.
 
     One digit more where the error would not be seen otherwise. Both are > 0.
     """
@@ -21,12 +21,12 @@ def place(value: float, error: float) -> int:
 
 
 def digits(value: float, error: float) -> int:
-    """Significant digits of a value > 0 that an error > 0 leaves."""
+    """Number of significant digits of a value > 0 that an error > 0 leaves."""
     return math.floor(math.log10(value)) - place(value, error) + 1
 
 
 def number(value: float, error: float | None) -> str:
-    """A value >= 0 with its error, as in "110 ± 10"; empty if there is no error to write."""
+    """Value >= 0 with its error, as in "110 ± 10"; empty if there is no error to write."""
     if not value or not error:
         return ""
     at = place(value, error)
@@ -34,14 +34,14 @@ def number(value: float, error: float | None) -> str:
 
 
 def seconds(value_s: float, error_s: float | None) -> str:
-    """A duration with its error in the unit that reads best, as in "1.04 ± 0.03 s"; empty if there is no error."""
+    """Duration with its error in the unit that reads best, as in "1.04 ± 0.03 s"; empty if there is no error."""
     factor, unit = units.scale(value_s)
     text = number(value_s * factor, None if error_s is None else error_s * factor)
     return text and f"{text} {unit}"
 
 
 def metric(name: str, mean: float | None, half_width: float | None, difference: bool = False) -> str:
-    """The mean of a metric of that name with its interval, in the unit that reads best.
+    """Mean of a metric of that name with its interval, in the unit that reads best.
 
     difference: whether it is a difference of means, which may be negative; otherwise an interval begins at 0 or above.
     """
@@ -58,10 +58,10 @@ def metric(name: str, mean: float | None, half_width: float | None, difference: 
 
 
 def significant(value: float, digits: int) -> str:
-    """A value > 0 with so many digits, zeros included."""
+    """Value > 0 with a number of significant digits, zeros included."""
     return _to(value, math.floor(math.log10(value)) - digits + 1)
 
 
 def _to(value: float, at: int) -> str:
-    """Rounded to a power of ten."""
+    """Value rounded to a power of ten, as text."""
     return f"{round(value, -at):,.{max(0, -at)}f}"

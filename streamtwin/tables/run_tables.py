@@ -1,4 +1,4 @@
-"""One run as tables to read: metrics with their errors, operators, hosts, links and events."""
+"""Tables of a run for people: metrics with their errors, operators, hosts, links and events."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ QUANTILES = ("p50", "p95", "p99")
 MOST_DIGITS = 3
 """Most digits of numbers that have no error beside them."""
 NUMBERED = frozenset({"replica", "to_replica"})
-"""Details of events in which 0 is the first one, not none of them."""
+"""Details of events in which 0 means the first one, and not none."""
 
 
 def of_run(name: str, run: Run) -> list[Wide]:
-    """Metrics, operators, hosts and, if there were any, links, events, checkpoints."""
+    """Tables of a run: metrics, operators, hosts and, if there were any, links, events, checkpoints."""
     tables = [_metrics(name, run), _operators(run), _hosts(run)]
     if any("->" in link.link for link in run.links):  # hosts' cards are above
         tables.append(_links(run))
@@ -68,7 +68,7 @@ def _metrics(name: str, run: Run) -> Wide:
 
 
 def _latency(latency: Latency | None, error_s: float | None) -> Iterator[str]:
-    """The mean with its error, and quantiles, of which nothing is known better."""
+    """Cells of a latency: the mean with its error, and quantiles with no more digits than the mean."""
     mean_s = latency.mean if latency is not None else None
     yield rounding.seconds(mean_s or 0.0, error_s) or seconds(mean_s)
     for quantile in QUANTILES:
@@ -110,7 +110,7 @@ def _operators(run: Run) -> Wide:
 
 
 def _busiest(totals: OperatorTotals) -> str | None:
-    """Which subtask is the busiest, and how busy it is; None if it is as busy as the mean."""
+    """Words for the busiest subtask and its utilisation; None if it is as busy as the mean."""
     busiest = totals.busiest
     if busiest is None or f"{busiest.busy:.0%}" == f"{totals.busy:.0%}":
         return None
@@ -118,7 +118,7 @@ def _busiest(totals: OperatorTotals) -> str | None:
 
 
 def _rate_in(totals: OperatorTotals, run: Run) -> Any:
-    """A rate of results is no better known than that of all."""
+    """Input rate of an operator; of a sink with no more digits than the throughput."""
     error = run.standard_errors.throughput_per_s
     if totals.kind not in SINKS or not error or not totals.rate_in_per_s:
         return totals.rate_in_per_s
@@ -169,12 +169,12 @@ def _event_row(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _detail(detail: Mapping[str, Any]) -> str:
-    """A decision's reason says all that it orders; else every value with its name, of counts those above 0."""
+    """Details of an event in words: a decision's reason, which tells all; else every value but 0 with its name."""
     told = (f"{key} {cell(value)}" for key, value in detail.items() if value or (key in NUMBERED and value == 0))
     return str(detail.get("reason") or ", ".join(told))
 
 
 def _row(totals: Any, *shares: str) -> dict[str, Any]:
-    """The fields of a record, shares as such."""
+    """Fields of a record as a row, with shares in percent."""
     row = asdict(totals)
     return {**row, **{key: f"{row[key]:.0%}" for key in shares}}

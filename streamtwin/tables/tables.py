@@ -1,4 +1,4 @@
-"""Results as tables to read: documents (what --json prints) in, rich tables out."""
+"""Tables of results for people, and the words for single values in them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES_WIDE = 110
 
 
 def of_rows(title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> Wide:
-    """One line a row; `columns` maps a key of the rows to its heading. Numbers are right-aligned."""
+    """Table with a line a row; `columns` maps a key of the rows to its heading. Numbers are right-aligned."""
     listed = list(rows)
     shown = []
     for key, heading in columns.items():
@@ -33,7 +33,7 @@ def of_rows(title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, 
 
 
 def glossary(title: str, meanings: Mapping[str, str]) -> Table:
-    """Names with what they mean, a line each."""
+    """Table of names with their meanings, a line each."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=True)
     table.add_column("name", no_wrap=True)
     table.add_column("meaning")
@@ -43,7 +43,7 @@ def glossary(title: str, meanings: Mapping[str, str]) -> Table:
 
 
 def names(parts: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """The names in each part, in columns that are as wide as the longest name."""
+    """Yields the names in each part, in columns that are as wide as the longest name."""
     for title, part in parts.items():
         wide = 2 + max(map(len, part), default=0)
         rows = "".join(f"{name:<{wide}}" for name in part)
@@ -53,7 +53,7 @@ def names(parts: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 
 
 def of_regrets(rows: Sequence[ValidationRow]) -> list[Wide]:
-    """A regret table a scenario."""
+    """Tables of regret, one a scenario."""
     columns = {
         "optimizer": "optimizer",
         "cost_model": "cost model",
@@ -87,7 +87,7 @@ def _regret_row(row: ValidationRow) -> dict[str, Any]:
 
 
 def of_standings(rows: Sequence[Standing], title: str = "regret in the simulator, over all scenarios") -> Wide:
-    """One line an optimizer and cost model."""
+    """Table of standings, with a line an optimizer and cost model."""
     columns = {
         "optimizer": "optimizer",
         "cost_model": "cost model",
@@ -111,8 +111,8 @@ def _standing_row(row: Standing) -> dict[str, Any]:
 
 
 def of_strata(title: str, measures: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Wide:
-    """One line a metric and stratum that has runs; rows: of `models.error_breakdown`. What is known of none of them
-    has no column: accuracies of few runs, noise without replicates."""
+    """Table with a line a metric and stratum that has runs; rows: of `models.error_breakdown`. Columns without values
+    are left out, such as accuracies of few runs, and noise without replicates."""
     columns = {"metric": "metric", "stratum": "runs of", "rows": "runs", **measures}
     columns |= {"share": "share of the error", "noise_share": "of it noise", "pairs": "by pairs"}
     listed = [row for row in rows if row["rows"]]
@@ -121,7 +121,7 @@ def of_strata(title: str, measures: Mapping[str, str], rows: Sequence[Mapping[st
 
 
 def of_errors(title: str, groups: Mapping[str, ErrorSummary]) -> Wide:
-    """Relative errors, a line a group."""
+    """Table of relative errors, with a line a group."""
     shares = {"median": "median", "p90": "90 %", "within_5_percent": "within 5 %"}
     columns = {"group": "of", "quantities": "values", **shares}
     rows = [
@@ -132,19 +132,19 @@ def of_errors(title: str, groups: Mapping[str, ErrorSummary]) -> Wide:
 
 
 def places(where: Any) -> str:
-    """The places of an operator's replicas, as a plan is written: a place, a list of them, or counts by place."""
+    """Words for the places of an operator's replicas in a plan: a place, a list of them, or counts by place."""
     if isinstance(where, Mapping):
         return ", ".join(f"{place} x {count}" for place, count in where.items())
     return where if isinstance(where, str) else ", ".join(where)
 
 
 def seconds(value: float | None) -> str:
-    """A duration in the unit that reads best; a dash if there is none."""
+    """Duration in the unit that reads best; a dash if there is none."""
     return "-" if value is None or not math.isfinite(value) else units.seconds(value)
 
 
 def _numbers(values: Sequence[Any]) -> bool:
-    """Whether they are to be aligned as numbers: all that are something, and not dashes alone."""
+    """Whether values are aligned as numbers: all of them are numbers, none or dashes, and not dashes alone."""
     said = [each for each in values if each is not None and each != "-"]
     return all(map(_numeric, said)) and (bool(said) or "-" not in values)
 
@@ -154,7 +154,7 @@ def _numeric(value: Any) -> bool:
 
 
 def cell(value: Any) -> str:
-    """A value as people read it: a dash for none, yes and no, numbers with three digits."""
+    """Value for people: a dash for none, yes and no, numbers with three digits."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -167,7 +167,7 @@ def cell(value: Any) -> str:
 
 
 def number(value: float) -> str:
-    """Three significant digits, thousands separated; whole numbers whole."""
+    """Number with three significant digits, thousands separated; whole numbers are written in full."""
     if not math.isfinite(value):
         return "-"
     if float(value).is_integer() or abs(value) >= 1000:

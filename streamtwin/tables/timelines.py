@@ -1,4 +1,4 @@
-"""A run over simulated time: rates, queues, latencies, how busy operators and hosts were, and what happened."""
+"""Time-lines of a run: rates, queues, latencies, utilisation of operators and hosts, and events."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MOST_MARKS = 40
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 Group = Sequence[Row]
-"""The rows of one point: a period, or several where there are many."""
+"""Rows of one point: of a period, or of several where there are many."""
 
 
 def panels(run: Run) -> list[Panel]:
-    """Five pictures on the same axis of time; of long runs a point is several periods."""
+    """Five panels on the same axis of time; in long runs a point is several periods."""
     operators = _by_point(run.operator_rows)
     at_s = [(group[0]["start_s"] + group[-1]["end_s"]) / 2 for group in operators]
     rest: dict[str, Any] = {"at_s": at_s, "marks": marks(run), "end_s": run.manifest["horizon_s"]}
@@ -41,12 +41,12 @@ def panels(run: Run) -> list[Panel]:
 
 
 def marks(run: Run) -> list[EventMark]:
-    """Events and decisions; of very many the first ones."""
+    """Marks of events and decisions; the first ones if there are very many."""
     return [EventMark(row["at_s"], row["end_s"], in_words(row)) for row in apart(run.event_rows)[0][:MOST_MARKS]]
 
 
 def in_words(event: Mapping[str, Any]) -> str:
-    """What happened when, to which key groups, and for how long the job or a part of it stood still."""
+    """Event in words: time, kind, component, key groups, and for how long the job or a part of it was paused."""
     paused = f", paused {seconds(event['paused_s'])}" if event["paused_s"] else ""
     detail = event["detail"]
     moved = detail.get("key_groups", ())
@@ -58,7 +58,7 @@ def in_words(event: Mapping[str, Any]) -> str:
 
 
 def _by_point(rows: Iterable[Row]) -> list[list[Row]]:
-    """Rows by period, in order; so many neighbouring periods together that there are not too many points."""
+    """Rows by point, in order: by period, or by several neighbouring periods if there would be too many points."""
     periods: dict[int, list[Row]] = {}
     for row in rows:
         periods.setdefault(row["period"], []).append(row)
@@ -83,7 +83,7 @@ def _rates(groups: Sequence[Group]) -> dict[str, list[float | None]]:
 
 
 def _queues(groups: Sequence[Group]) -> dict[str, list[float | None]]:
-    """At the sources' brokers, and before the operators with the longest queues; at the end of each point."""
+    """Queues at the sources' brokers, and before the operators with the longest ones; at the end of each point."""
     at_brokers: list[float | None] = []
     for group in groups:
         last = group[-1]["period"]
@@ -103,7 +103,7 @@ def _latencies(groups: Sequence[Group]) -> dict[str, list[float | None]]:
 
 
 def _busy(groups: Sequence[Group], run: Run) -> dict[str, list[float | None]]:
-    """Chained operators are one task, and so one line, which has all their names."""
+    """Busy shares of the busiest tasks; chained operators are one task, and so one line, which has all their names."""
     job = Deployment.model_validate_json(run.deployment_json)
     chains = {chain[0]: chain for chain in fused(job.query, job.plan, job.engine)}
     followers = {name for chain in chains.values() for name in chain[1:]}
@@ -117,7 +117,7 @@ def _cpu(groups: Sequence[Group]) -> dict[str, list[float | None]]:
 
 
 def _mean(rows: Group, key: str) -> float:
-    """Weighted by the lengths of the periods."""
+    """Mean of a column of rows, weighted by the lengths of their periods."""
     lengths = [row["end_s"] - row["start_s"] for row in rows]
     return float(sum(row[key] * each for row, each in zip(rows, lengths, strict=True)) / sum(lengths))
 
@@ -125,7 +125,7 @@ def _mean(rows: Group, key: str) -> float:
 def _fullest(
     groups: Sequence[Group], key: str, value: Callable[[Group], float], most: int, prefix: str = ""
 ) -> dict[str, list[float | None]]:
-    """A line for each of those with the highest values, the highest first; ones that are 0 throughout are left out."""
+    """Lines of the `most` components with the highest values, the highest first, without those that are always 0."""
     lines: dict[str, list[float | None]] = {}
     for number, group in enumerate(groups):
         mine: dict[str, list[Row]] = {}

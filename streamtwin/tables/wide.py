@@ -1,4 +1,4 @@
-"""Tables that lose no column: one too wide for a terminal goes on below, with its first columns again."""
+"""Tables that lose no column: one that is too wide for a terminal goes on below, with its first columns again."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from rich.table import Table
 from rich.text import Text
 
 GAP = 3
-"""Characters between two columns."""
+"""Number of characters between two columns."""
 HEADING = 12
-"""A heading that must be is broken into lines of so many characters, or as many as the widest cell below it has."""
+"""Characters of the lines into which a heading is broken, if need be; more if a number below it is wider."""
 WRAPPED = 24
 """Most characters that a column of text needs; longer text is broken into lines where there is no more room."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """heading: its lines. cells: as shown. number: is right-aligned, and never broken into lines."""
+    """Column of a table. heading: its lines. cells: as shown. number: is right-aligned, and never broken into lines."""
 
     heading: tuple[str, ...]
     cells: tuple[str, ...]
@@ -29,7 +29,7 @@ class Column:
 
     @property
     def least(self) -> int:
-        """Characters without which it cannot be read."""
+        """Least width (characters) at which the column can be read."""
         widest = max(map(len, [*self.heading, *self.cells]), default=0)
         if self.number:
             return widest
@@ -37,20 +37,20 @@ class Column:
         return min(WRAPPED, widest) if not words else max(min(WRAPPED, widest), min(WRAPPED, max(map(len, words))))
 
     def broken(self) -> Column:
-        """The same with its heading in lines."""
+        """Column with its heading broken into lines."""
         most = max([HEADING, *map(len, self.cells)] if self.number else [HEADING])
         return replace(self, heading=tuple(textwrap.wrap(" ".join(self.heading), most)))
 
 
 @dataclass(frozen=True, slots=True)
 class Wide:
-    """Columns under a title. The leading columns of text say what a row is about, and stand in every part."""
+    """Table of columns under a title. The leading columns of text tell what a row is about, and are in every part."""
 
     title: str
     columns: tuple[Column, ...]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """One table, or several below each other. The title may be wider than they are."""
+        """Yields one table, or several below each other. The title may be wider than they are."""
         if self.title:
             yield Text(self.title, style="bold")
         for number, part in enumerate(parts(self.columns, options.max_width)):
@@ -60,7 +60,7 @@ class Wide:
 
 
 def parts(columns: Sequence[Column], width: int) -> list[list[Column]]:
-    """The columns in groups that fit, with headings in lines if need be; each has the leading ones and another."""
+    """Columns in groups that fit, with headings in lines if need be; each has the leading ones and at least another."""
     if _needed(columns) <= width:
         return [list(columns)]
     broken = [column.broken() for column in columns]

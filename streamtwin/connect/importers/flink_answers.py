@@ -1,4 +1,4 @@
-"""Where answers of Flink's REST API come from: a folder of saved ones, or a live endpoint.
+"""Reads answers of Flink's REST API: saved ones from a folder, or live ones from an endpoint.
 
 `GET /jobs/:id` returns the metrics that were gathered before it was asked, and has new ones gathered every 10 s at
 most, so a live job is asked again and again through the window, and rates are differences between two fresh snapshots.
@@ -26,28 +26,28 @@ from twin.errors import BadInput, suggest
 
 ASKED_EVERY_S = 0.5
 PATIENCE_S = 10.0
-"""Most seconds for one answer."""
+"""Longest time for one answer."""
 MOST_BYTES = 64 * 2**20
-"""Most bytes of one answer. Answers about jobs with hundreds of vertices have a thousandth of it."""
+"""Most bytes of one answer. Answers about jobs with hundreds of vertices have a thousandth of this."""
 REFRESHED_S = 30.0
-"""How long fresh metrics are waited for; by default a cluster gathers them every 10 s."""
+"""Longest wait for fresh metrics; by default a cluster gathers them every 10 s."""
 JOB = "_jobs_id.json"
 COMPLETE = "-complete"
-"""How the word is named that says whether a metric is of all subtasks."""
+"""Ending of the key that tells whether a metric covers all subtasks."""
 MARKERS = "latency_mean"
-"""How the names of these metrics end."""
+"""Ending of the names of metrics on latency markers."""
 AT_A_TIME = 40
-"""Metrics that are asked for by one address."""
+"""Most metrics in one request."""
 ACCUMULATED = ("accumulated-busy-time", "accumulated-backpressured-time", "accumulated-idle-time")
-"""Times of a vertex, which newer versions add up."""
+"""Keys of a vertex's times in each state, which newer versions of Flink add up."""
 OF_A_SECOND = ("busyTimeMsPerSecond", "backPressuredTimeMsPerSecond")
-"""What subtasks say of the first two, means over a time of Flink's own."""
+"""Metrics of subtasks for the first two of these times, means over a time of Flink's own."""
 CPU = "Status.JVM.CPU.Time"
-"""Nanoseconds of CPU that a task manager's JVM has used."""
+"""Metric of the nanoseconds of CPU that a task manager's JVM has used."""
 WAITS = ("TaskMailboxImpl.take", "LocalBufferPool")
-"""In the stack of a thread that has no record, or is backpressured."""
+"""Words in the stack of a thread that has no record, or is backpressured."""
 ASLEEP = ("Net.poll", "socketRead0", "epollWait")
-"""In the stack of a thread that waits for an answer while Java calls it runnable."""
+"""Words in the stack of a thread that waits for an answer while Java calls it runnable."""
 
 T = TypeVar("T")
 Form = type[T] | TypeAdapter[T]
@@ -55,12 +55,12 @@ Form = type[T] | TypeAdapter[T]
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What is known of one job. first: an earlier snapshot of the job; None: all counters are since its start.
+    """Answers about one job. first: an earlier snapshot of the job; None: all counters are since its start.
 
-    details: by vertex, where its subtasks are; absent where nobody asked. markers: by vertex, ages of latency markers,
-    if the job has any. averages: by vertex, of its subtasks, where their times are not added up. threads: by vertex,
-    what they were seen to do. managers, config: of the cluster. cpu, cpu_first: metrics of each task manager at the
-    last and at the first snapshot.
+    details: by vertex, places of its subtasks; absent if they were not requested. markers: by vertex, ages of latency
+    markers, if the job has any. averages: by vertex, shares of time over its subtasks, where Flink does not add up
+    times. threads: by vertex, counts of what threads did. managers, config: of the cluster. cpu, cpu_first: metrics of
+    each task manager at the last and at the first snapshot.
     """
 
     where: str
@@ -79,7 +79,7 @@ class Answers:
     version: str = ""
 
     def saved(self) -> dict[str, Any]:
-        """The answers by the file in which `from_folder` looks for them."""
+        """Answers by the file in which `from_folder` looks for them."""
         files = {
             "job_jobs_id.json": self.job,
             "job_jobs_id_plan.json": self.plan,
@@ -105,9 +105,9 @@ def _plain(answer: Any) -> Any:
 
 
 def from_folder(folder: Path, job: str | None = None) -> Answers:
-    """Saved answers: NAME_jobs_id.json, NAME_jobs_id_plan.json, NAME_v0_detail.json, ..., taskmanagers.json.
+    """Reads saved answers: NAME_jobs_id.json, NAME_jobs_id_plan.json, NAME_v0_detail.json, ..., taskmanagers.json.
 
-    job: the NAME; may be left out if there is one. Raises BadInput if something is missing or no such answer.
+    job: the NAME; may be left out if there is one. Raises BadInput if an answer is missing or malformed.
     """
     names = sorted(each.name.removesuffix(JOB) for each in folder.glob(f"*{JOB}"))
     if not names:
@@ -164,20 +164,20 @@ def from_folder(folder: Path, job: str | None = None) -> Answers:
 
 
 def without_credentials(url: str) -> str:
-    """An address without its user and password, which must not be shown."""
+    """Address without its user and password, which must not be shown."""
     return re.sub(r"//.*@", "//", url)
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """base: the address without credentials. credentials: sent with each request, and never shown."""
+    """Endpoint of a REST API. base: address without credentials. credentials: sent with each request, never shown."""
 
     base: str
     credentials: str = field(default="", repr=False)
 
     @classmethod
     def of(cls, url: str) -> Endpoint:
-        """From http://HOST:PORT or http://USER:PASSWORD@HOST:PORT. Raises BadInput if `url` is no address."""
+        """Endpoint at http://HOST:PORT or http://USER:PASSWORD@HOST:PORT. Raises BadInput if `url` is no address."""
         base = without_credentials(url).rstrip("/")
         try:
             parts = urlsplit(url)
@@ -189,7 +189,7 @@ class Endpoint:
         return cls(base, base64.b64encode(named.encode()).decode())
 
     def ask(self, path: str, form: Form[T]) -> T:
-        """The answer to GET path. Raises BadInput if it is missing, late, too long, or of another form."""
+        """Answer to GET path. Raises BadInput if it is missing, late, too long, or of another form."""
         try:
             return self._asked(path, form)
         except urllib.error.HTTPError as error:
@@ -201,7 +201,7 @@ class Endpoint:
         raise BadInput(f"{url} gives no answer of Flink's REST API ({reason}); check the address")
 
     def ask_if_known(self, path: str, form: Form[T]) -> T | None:
-        """The same; None where the server has no such answer."""
+        """Answer to GET path; None if the server has no such answer. Raises BadInput as `ask` otherwise."""
         try:
             return self._asked(path, form)
         except urllib.error.HTTPError as error:
@@ -227,7 +227,7 @@ class Endpoint:
 
 
 def _body(request: urllib.request.Request) -> bytes:
-    """The body of an answer. Raises ValueError if it is too long or takes too long, and otherwise as urllib does."""
+    """Body of an answer. Raises ValueError if it is too long or takes too long, and otherwise as urllib does."""
     end_s, parts, size = time.monotonic() + PATIENCE_S, [], 0
     with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         while part := answer.read1(2**16):
@@ -249,7 +249,7 @@ def from_endpoint(
     report: Callable[[int, int], None] | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Answers:
-    """A live job: polled for window_s. job: its name or id; may be left out if one runs.
+    """Polls a live job for window_s. job: its name or id; may be left out if only one runs.
 
     Raises BadInput if the endpoint does not answer, no such job is running, or its metrics stand still.
     """
@@ -278,14 +278,14 @@ def from_endpoint(
 
 
 def _averages(flink: Endpoint, vertex: str, answer: forms.VertexAnswer) -> list[forms.AverageAnswer]:
-    """Shares of time of versions that do not add up a vertex's times; none where the job says them."""
+    """Mean shares of time of a vertex's subtasks, for versions of Flink that do not add up times; else empty."""
     if any(key in answer.metrics for key in ACCUMULATED):
         return []
     return flink.ask_if_known(f"{vertex}/subtasks/metrics?get={','.join(OF_A_SECOND)}&agg=avg", forms.AVERAGES) or []
 
 
 def _markers(flink: Endpoint, vertex: str) -> list[forms.ReadingAnswer]:
-    """The mean ages of latency markers at a vertex, by source and subtask; none where the job sends none."""
+    """Mean ages of latency markers at a vertex, by source and subtask; empty if the job sends none."""
     listed = flink.ask_if_known(f"{vertex}/metrics", forms.READINGS) or []
     names = [quote(each.id, safe="") for each in listed if each.id.endswith(MARKERS)]
     asked = (",".join(names[start : start + AT_A_TIME]) for start in range(0, len(names), AT_A_TIME))
@@ -294,7 +294,7 @@ def _markers(flink: Endpoint, vertex: str) -> list[forms.ReadingAnswer]:
 
 
 Snapshot = tuple[forms.JobAnswer, tuple[list[forms.ReadingAnswer], ...]]
-"""A job, and the metrics of each task manager, gathered with it."""
+"""Snapshot of a job, and the metrics of each task manager, gathered with it."""
 
 
 def _watched(
@@ -305,9 +305,9 @@ def _watched(
     report: Callable[[int, int], None] | None,
     sleep: Callable[[float], None],
 ) -> tuple[Snapshot, Snapshot, tuple[forms.ThreadsAnswer, ...]]:
-    """The first and the last snapshot that were fresh; watched for longer where there are not two in window_s.
+    """Watches a job: its first and last fresh snapshots (for longer than window_s, until there are two), and its
 
-    With each goes a look at the threads of one task manager, in turn.
+    threads, from a dump of one task manager at each poll, in turn.
     """
     of_managers = [f"taskmanagers/{quote(each.id, safe='')}" for each in managers.taskmanagers]
     fresh: list[Snapshot] = []
@@ -335,7 +335,7 @@ def _watched(
 
 
 def _count(dump: forms.DumpAnswer | None, job: forms.JobAnswer, threads: list[forms.ThreadsAnswer]) -> None:
-    """Adds what the threads of a dump do that run subtasks, by vertex."""
+    """Adds the threads of a dump that run subtasks to the counts of their vertices."""
     for thread in dump.threads if dump else ():
         subtask = re.match(r"(.*) \(\d+/\d+\)#\d+", thread.name)
         which = next((n for n, each in enumerate(job.vertices) if subtask and each.name == subtask[1]), None)

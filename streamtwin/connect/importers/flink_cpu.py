@@ -1,7 +1,7 @@
-"""How busy times split into CPU and waits for a core, by host.
+"""Splits busy times into CPU and waiting for a core, by host.
 
 A subtask is busy while it computes, while it waits for a core, and while it sleeps or waits for an answer. Thread dumps
-tell the last; JVMs say how much CPU they used. One point does not tell what they use without records.
+tell the last; JVMs tell the CPU that they used. One point does not tell the CPU that they use without records.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from scenarios.calibration.host_cpu import APART, Wanted, in_use, waited
 from streamtwin.connect.importers.flink_job import FlinkJob, TaskManagers, Vertex
 
 TOLD = 0.1
-"""A vertex that is asleep for a larger share of its busy time is named."""
+"""Share of its busy time beyond which a vertex that is asleep is named in a note."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostUse:
-    """share: of the time for which subtasks want a core, that in which they have one. others: cores that other
-    processes use. asleep: subtasks that need none while they are busy. cpu: share of the other cores that was used,
-    where busy times say which part of it may be the records'."""
+    """Use of a host. share: of the time for which subtasks want a core, in which they have one. others: cores that
+    other processes use. asleep: mean number of subtasks that are busy without needing a core. cpu: share of the cores
+    left by others that was used; None if busy times cannot tell the part of it that records used."""
 
     share: float = 1.0
     others: float = 0.0
@@ -32,7 +32,8 @@ class HostUse:
 def uses_of(
     job: FlinkJob, places: Mapping[str, Sequence[str]], names: Mapping[str, str], notes: list[str]
 ) -> dict[str, HostUse]:
-    """By host. places: by vertex, the host of each of its subtasks. names: by vertex, its name in the twin."""
+    """Use of each host, by name. places: by vertex, the host of each of its subtasks. names: by vertex, its name in the
+    twin. notes: get words for people."""
     wanted: dict[str, list[Wanted]] = defaultdict(list)
     asleep: dict[str, float] = defaultdict(float)
     unread = {host for vertex in job.vertices if vertex.busy is None for host in places[vertex.id]}
@@ -58,7 +59,7 @@ def uses_of(
 
 
 def busy_of(vertex: Vertex, places: Sequence[str], uses: Mapping[str, HostUse]) -> float | None:
-    """The sum of its subtasks' busy times without waits for a core, a second; None where they were not measured."""
+    """Sum of the subtasks' busy shares of time without waiting for a core; None if they were not measured."""
     if vertex.busy is None:
         return None
     return sum(vertex.busy * (vertex.asleep + (1.0 - vertex.asleep) * uses[host].share) for host in places)
@@ -81,6 +82,6 @@ def _use(machine: TaskManagers, wanted: Sequence[Wanted], asleep: float, unread:
             f"CPU, and others use {cores - left:.2f} of {cores:g} cores (others_percent)"
         )
     share = in_use(wanted, left) / demand if demand > 0 else 1.0
-    if used is None or asleep or (unread and used > APART * demand):  # the records' part of it cannot be told
+    if used is None or asleep or (unread and used > APART * demand):  # the part that records used is unknown
         return HostUse(share, cores - left, asleep)
     return HostUse(share, cores - left, asleep, min(1.0, used / left))

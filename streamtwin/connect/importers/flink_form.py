@@ -1,4 +1,4 @@
-"""The form of the answers of Flink's REST API that are read; other answers are refused before they are used."""
+"""Form of the answers of Flink's REST API that are read; other answers are refused before they are used."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from twin.errors import BadInput
 
 RUNNING = "RUNNING"
 MOST_SUBTASKS = 2**15
-"""Flink's own limit of key groups, which no parallelism exceeds."""
+"""Largest parallelism: Flink's own limit of key groups."""
 T = TypeVar("T")
 
 
 def finite(value: Any) -> float | None:
-    """A reading as a number; None if it is not finite or no number."""
+    """Reading as a number; None if it is not finite or no number."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -35,7 +35,7 @@ def finite(value: Any) -> float | None:
 
 
 def printable(text: str) -> str:
-    """The text on one line, without control characters."""
+    """Text on one line, without control characters."""
     return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
@@ -49,7 +49,7 @@ Subtasks = Annotated[int, Field(ge=1, le=MOST_SUBTASKS)]
 
 
 class RestAnswer(BaseModel):
-    """Keeps keys that are not read, so that answers are saved as they came."""
+    """Base of answers, which keeps keys that are not read, so that answers are saved as they came."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -65,7 +65,7 @@ class VertexAnswer(RestAnswer):
 
 
 class JobAnswer(RestAnswer):
-    """GET /jobs/:id"""
+    """Answer to GET /jobs/:id."""
 
     name: Text = "flink-job"
     state: Text = "unknown"
@@ -80,7 +80,7 @@ class Listed(RestAnswer):
 
 
 class JobsAnswer(RestAnswer):
-    """GET /jobs/overview"""
+    """Answer to GET /jobs/overview."""
 
     jobs: list[Listed]
 
@@ -101,7 +101,7 @@ class PlanNodes(RestAnswer):
 
 
 class PlanAnswer(RestAnswer):
-    """GET /jobs/:id/plan, saved with the word `plan` around it or without."""
+    """Answer to GET /jobs/:id/plan, saved with the key `plan` around it or without."""
 
     plan: PlanNodes
 
@@ -118,7 +118,7 @@ class Manager(RestAnswer):
 
 
 class ManagersAnswer(RestAnswer):
-    """GET /taskmanagers"""
+    """Answer to GET /taskmanagers."""
 
     taskmanagers: list[Manager]
 
@@ -134,7 +134,7 @@ class Subtask(RestAnswer):
 
 
 class DetailAnswer(RestAnswer):
-    """GET /jobs/:id/vertices/:id"""
+    """Answer to GET /jobs/:id/vertices/:id."""
 
     subtasks: list[Subtask] = []
 
@@ -155,13 +155,13 @@ class ThreadInfo(RestAnswer):
 
 
 class DumpAnswer(RestAnswer):
-    """GET /taskmanagers/:id/thread-dump"""
+    """Answer to GET /taskmanagers/:id/thread-dump."""
 
     threads: Annotated[list[ThreadInfo], Field(alias="threadInfos")] = []
 
 
 class ThreadsAnswer(RestAnswer):
-    """How often threads of a vertex were seen to compute (or to wait for a core), and how often asleep."""
+    """Numbers of sightings of a vertex's threads: computing (or waiting for a core), and asleep."""
 
     computing: Annotated[int, Field(ge=0)] = 0
     asleep: Annotated[int, Field(ge=0)] = 0
@@ -176,28 +176,28 @@ class Latest(RestAnswer):
 
 
 class CheckpointsAnswer(RestAnswer):
-    """GET /jobs/:id/checkpoints"""
+    """Answer to GET /jobs/:id/checkpoints."""
 
     latest: Latest | None = None
 
 
 class VersionAnswer(RestAnswer):
-    """GET /overview"""
+    """Answer to GET /overview."""
 
     version: Annotated[Text | None, Field(alias="flink-version")] = None
 
 
 SETTINGS = TypeAdapter(list[Setting])
-"""GET /jobmanager/config"""
+"""Answer to GET /jobmanager/config."""
 READINGS = TypeAdapter(list[ReadingAnswer])
-"""GET /jobs/:id/vertices/:id/metrics, GET /taskmanagers/:id/metrics"""
+"""Answer to GET /jobs/:id/vertices/:id/metrics, and to GET /taskmanagers/:id/metrics."""
 
 AVERAGES = TypeAdapter(list[AverageAnswer])
-"""GET /jobs/:id/vertices/:id/subtasks/metrics"""
+"""Answer to GET /jobs/:id/vertices/:id/subtasks/metrics."""
 
 
 def formed(form: type[T] | TypeAdapter[T], answer: Any, where: str) -> T:
-    """An answer in its form. Raises BadInput, naming the first place where the answer differs from that form."""
+    """Answer in its form. Raises BadInput, naming the first place where the answer differs from the form."""
     try:
         return (form if isinstance(form, TypeAdapter) else TypeAdapter(form)).validate_python(answer)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""A running Flink job from its REST answers, checked: vertices with readings, streams, machines."""
+"""Reads a running Flink job from its REST answers, with checks: vertices with readings, streams, machines."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from twin.errors import BadInput
 
 COUNTERS = ("read-records", "write-records", "read-bytes", "write-bytes")
 CALLS = "async wait operator"
-"""How Flink describes an asynchronous call that its job gives no name."""
+"""Flink's description of an asynchronous call that its job gives no name."""
 VERSIONS = ((1, 13), (3, 0))
-"""The first known version, and the first one that is not known."""
+"""First known version of Flink, and the first that is not known."""
 SEEN = 5
-"""Fewest sightings of busy threads that tell how many of them are asleep."""
+"""Fewest sightings of busy threads that tell the share of them that is asleep."""
 SOUND = 0.1
 """Largest relative difference between the time in all states and the time that passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vertex:
-    """One or more chained operators. steps: what they are. Rates are of all replicas together; None: not measured.
+    """Vertex of a job: one or more chained operators. Rates are of all replicas together; None: not measured. steps:
 
-    inputs: ids of producers, with how they ship. hosts: of the replicas, or none; dealt: tuples that each has taken,
-    or none. busy, backpressured: shares of time; busy of calls is not known, as Flink counts waits for a place as busy.
-    asleep: share of its busy time in which it neither computes nor waits for a core. passed_s: seconds for which it was
-    watched.
+    descriptions of its operators. inputs: ids of producers, and how they ship. hosts: of the replicas, or empty; dealt:
+    tuples that each has taken, or empty. busy, backpressured: shares of time; busy of calls is not known, as Flink
+    counts waits for a place as busy. asleep: share of the busy time without computing or waiting for a core. passed_s:
+    seconds for which it was watched.
     """
 
     id: str
@@ -54,8 +54,8 @@ class Vertex:
 
 @dataclass(frozen=True, slots=True)
 class TaskManagers:
-    """Task managers of one address together. It is what they say of the hardware below them. cpu: cores that their
-    JVMs used; None: not measured."""
+    """Task managers of one address together, with the hardware that they report. cpu: cores that their JVMs used; None:
+    not measured."""
 
     name: str
     cores: float
@@ -65,7 +65,7 @@ class TaskManagers:
 
 @dataclass(frozen=True, slots=True)
 class FlinkJob:
-    """settings: the configuration by key. state_bytes: of the last checkpoint, 0 if there is none."""
+    """Running Flink job. settings: configuration by key. state_bytes: of the last checkpoint, 0 if there is none."""
 
     name: str
     version: str
@@ -77,7 +77,7 @@ class FlinkJob:
 
 
 def read_job(answers: Answers) -> FlinkJob:
-    """The job in Flink's answers. Raises BadInput, naming the answer and the error, if it does not run or is no job."""
+    """Job in Flink's answers. Raises BadInput, naming the answer and the error, if it does not run or is no job."""
     job = answers.job
     _check(answers)
     notes: list[str] = []
@@ -184,7 +184,7 @@ def _vertex(answers: Answers, number: int, managers: Mapping[str, str], notes: l
 
 
 def _averages(answers: Answers, number: int) -> tuple[float | None, float | None]:
-    """Shares of time, busy and backpressured, as subtasks say them."""
+    """Shares of time, busy and backpressured, as subtasks report them; None if they do not."""
     found = answers.averages[number] if number < len(answers.averages) else ()
     shares = {each.id: finite(each.avg) for each in found}
     busy, backpressured = (shares.get(key) for key in OF_A_SECOND)
@@ -192,14 +192,14 @@ def _averages(answers: Answers, number: int) -> tuple[float | None, float | None
 
 
 def _asleep(answers: Answers, number: int) -> float:
-    """Of the busy time, by the threads that were seen; 0 if too few were."""
+    """Share of the busy time that threads are asleep, by those that were seen; 0 if too few were."""
     seen = answers.threads[number] if number < len(answers.threads) else None
     count = seen.asleep + seen.computing if seen else 0
     return seen.asleep / count if seen and count >= SEEN else 0.0
 
 
 def _used(answers: Answers, managers: Mapping[str, str], passed_s: float) -> dict[str, float | None]:
-    """Cores that the JVMs of each machine used; None unless all of them said it twice."""
+    """Cores that the JVMs of each machine used; None unless all of them reported it twice."""
     found: dict[str, float | None] = dict.fromkeys(managers.values(), 0.0)
     for number, (_, name) in enumerate(managers.items()):
         times = [_cpu_s(each[number]) if number < len(each) else None for each in (answers.cpu_first, answers.cpu)]
@@ -217,7 +217,7 @@ def _cpu_s(metrics: Sequence[ReadingAnswer]) -> float | None:
 
 
 def _marker_s(answers: Answers, number: int) -> float | None:
-    """Mean age of latency markers over sources and subtasks; None where none came."""
+    """Mean age of latency markers over sources and subtasks (s); None if there are none."""
     readings = answers.markers[number] if number < len(answers.markers) else ()
     values = [finite(each.value) for each in readings if each.id.endswith(MARKERS)]
     known = [value / 1000.0 for value in values if value is not None]
@@ -259,7 +259,7 @@ def _passed_s(answers: Answers, vertex: VertexAnswer) -> float:
 
 
 def _machines(answers: Answers) -> tuple[dict[str, str], tuple[TaskManagers, ...]]:
-    """The machine of each task manager, by its id; and all machines that there are."""
+    """Machine of each task manager, by the manager's id; and all machines."""
     if not answers.managers.taskmanagers:
         raise BadInput(f"{answers.where}: there is no task manager in these answers; save GET /taskmanagers")
     machine_of, found = {}, {}
@@ -292,7 +292,7 @@ def _host(where: str, subtask: Subtask, managers: Mapping[str, str], name: str) 
 
 
 def _steps(description: str) -> tuple[str, ...]:
-    """Chained operators, first to last."""
+    """Descriptions of the chained operators, first to last."""
     lines = re.split(r"<br\s*/?>", description)
     return tuple(line for line in (html.unescape(each).strip().lstrip("+-: ").strip() for each in lines) if line)
 

@@ -1,4 +1,4 @@
-"""A running Flink job as a scenario: one operator a vertex, at the rates that were read."""
+"""Makes a scenario of a running Flink job: one operator a vertex, at the rates that were read."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ SHIPPING = {
     "GLOBAL": "global",
 }
 BANDWIDTH_MBPS, LATENCY_MS = 10_000.0, 0.1
-"""Between machines."""
+"""Assumed network between machines."""
 SLOWED = 0.05
-"""A source that is backpressured for more of its time delivers less than it is offered."""
+"""Share of its time beyond which a backpressured source delivers less than it is offered."""
 UNEVEN = 5.0
-"""Keys are uneven if inputs of replicas differ by so many standard deviations more than if dealt by chance."""
+"""Number of standard deviations beyond chance from which on inputs of replicas count as uneven."""
 ONE_FOR_ONE = 0.01
-"""Counters of input and output are read at different moments: ratios this near to 1 are 1."""
+"""Distance to 1 below which a ratio of output to input counts as 1: counters are read at different moments."""
 WINDOWS = re.compile("Window|Join|CoGroup")
-"""Words of operators that hold records, whatever their inputs."""
+"""Words in the descriptions of operators that hold records, whatever their inputs."""
 UNREAD = "Flink's plan does not tell what it does with keys, windows or several inputs"
 ASSUMED = (
     f"bandwidth_mbps {BANDWIDTH_MBPS:g} and latency_ms {LATENCY_MS:g} of the network are assumed; Flink says neither",
@@ -55,13 +55,13 @@ ASSUMED = (
 BUFFER = "taskmanager.memory.segment-size"
 TIMEOUT = "execution.buffer-timeout"
 NETWORK_MEMORY = "taskmanager.network.memory."
-"""Prefix of the options of Flink's configuration that have the names, and the defaults, of those of the profile."""
+"""Prefix of options of Flink's configuration whose names and defaults the profile's `network_memory` has."""
 
 
 @CLOSED
 @dataclass(frozen=True, slots=True)
 class ImportedJob:
-    """`twin import flink`. readings: rows of one operating point, as `twin calibrate` takes them."""
+    """The answer of `twin import flink`. readings: rows of one operating point, as `twin calibrate` takes them."""
 
     scenario: Scenario
     readings: tuple[dict[str, Any], ...]
@@ -69,9 +69,9 @@ class ImportedJob:
 
 
 def scenario_of(job: FlinkJob, offered_per_s: Mapping[str, float]) -> ImportedJob:
-    """offered_per_s: what arrives at sources, by name, where that is known to be other than what they deliver.
+    """Scenario of a running Flink job. offered_per_s: rates that arrive at sources, by name, where these are known to
 
-    Raises BadInput for names of no source, or a job that is none.
+    differ from what the sources deliver. Raises BadInput for names of no source, or a job that makes no valid scenario.
     """
     names = names_of(job.vertices)
     consumers = {each.id: [other for other in job.vertices if each.id in dict(other.inputs)] for each in job.vertices}
@@ -111,7 +111,7 @@ def scenario_of(job: FlinkJob, offered_per_s: Mapping[str, float]) -> ImportedJo
 
 
 def names_of(vertices: tuple[Vertex, ...]) -> dict[str, str]:
-    """Unique names of operators, by vertex; those of vertices are free text."""
+    """Unique names of operators, by vertex, from the free text that names vertices."""
     found: dict[str, str] = {}
     for vertex in vertices:
         plain = re.sub(r"\b(Source|[Ss]ink): ", "", vertex.name).replace(" -> ", "-").replace(": ", ".")
@@ -123,7 +123,7 @@ def names_of(vertices: tuple[Vertex, ...]) -> dict[str, str]:
 
 
 def renamed(vertices: tuple[Vertex, ...], names: Mapping[str, str]) -> list[str]:
-    """Notes on vertices that share a name, or whose letters names of operators do not have."""
+    """Notes on vertices that share a name, or whose name has letters that names of operators cannot have."""
     return [
         f"{each.name} is called {names[each.id]}"
         for each in vertices
@@ -132,7 +132,7 @@ def renamed(vertices: tuple[Vertex, ...], names: Mapping[str, str]) -> list[str]
 
 
 def _kind(vertex: Vertex, job: FlinkJob, last: bool, notes: list[str]) -> dict[str, Any]:
-    """Kind and what only it has."""
+    """Kind of an operator, and the fields that only this kind has."""
     text, ratio = " ".join(vertex.steps), vertex.out_per_s / vertex.in_per_s if vertex.in_per_s else None
     window, gap_s = window_in(text), gap_s_in(text)
     keyed = any(how == "HASH" for _, how in vertex.inputs)
@@ -173,7 +173,7 @@ def _kind(vertex: Vertex, job: FlinkJob, last: bool, notes: list[str]) -> dict[s
 def _keys(
     job: FlinkJob, names: Mapping[str, str], operators: list[dict[str, Any]], notes: list[str]
 ) -> dict[str, dict[str, list[float]]]:
-    """Shares of key groups where replicas got tuples unevenly: a replica's, over its key groups that have keys."""
+    """Shares of key groups where replicas got tuples unevenly: a replica's share, divided by its groups with keys."""
     found = {}
     for vertex, given in zip(job.vertices, (each for each in operators if each["name"] in names.values()), strict=True):
         groups, replicas = given.get("key_groups"), vertex.replicas
@@ -195,19 +195,20 @@ def _keys(
 
 
 def _uneven(dealt: np.ndarray) -> bool:
-    """By Pearson's sum of squares, whose mean is the number of replicas but one, and its variance twice that."""
+    """Whether counts are uneven, by Pearson's chi-square, whose mean is the count's length less 1, its variance twice
+    that."""
     mean, free = dealt.mean(), len(dealt) - 1
     return bool(((dealt - mean) ** 2).sum() / mean > free + UNEVEN * (2 * free) ** 0.5)
 
 
 def _state(job: FlinkJob) -> dict[str, float]:
-    """The last checkpoint, shared evenly by the key groups of all keyed vertices."""
+    """State of a key group: the last checkpoint, divided evenly among the key groups of all keyed vertices."""
     keyed = sum(each.key_groups for each in job.vertices if any(how == "HASH" for _, how in each.inputs))
     return {"state_bytes_per_group": job.state_bytes / keyed} if job.state_bytes and keyed else {}
 
 
 def _cost(vertex: Vertex, busy: float | None) -> dict[str, float]:
-    """Service time and size of a tuple, where they can be read. busy: of all subtasks, without waits for a core."""
+    """Service time and size of a tuple, where they can be read. busy: sum over subtasks, without waiting for cores."""
     taken = vertex.in_per_s if vertex.inputs else vertex.out_per_s
     found = {}
     if busy is not None and taken > 0:
@@ -242,7 +243,7 @@ def _offered(name: str, vertex: Vertex, offered_per_s: Mapping[str, float], note
 
 
 def _end(name: str, operators: list[Any], streams: list[Any], placement: dict[str, list[str]]) -> None:
-    """A sink that costs nothing, where the last vertex has one in its chain."""
+    """Adds a sink that costs nothing, for a last vertex that has its sink in its chain."""
     end = f"{name}#sink"
     operators.append({"name": end, "kind": "sink", "service_time_s": 0.0})
     streams.append({"producer": name, "consumer": end, "partitioning": "forward"})
@@ -256,13 +257,13 @@ def _host(machine: TaskManagers, use: HostUse) -> dict[str, Any]:
 
 
 def _of_host(use: HostUse) -> dict[str, float]:
-    """The readings of a host at this point."""
+    """Readings of a host at this point."""
     others = {"others_percent": 100.0 * use.others} if use.others or use.cpu is not None else {}
     return others if use.cpu is None else {"cpu": use.cpu, **others}
 
 
 def _engine(job: FlinkJob) -> dict[str, Any]:
-    """The profile `flink` with the job's own buffers."""
+    """Profile `flink` with the job's own settings of buffers."""
     engine = FLINK.model_dump(mode="json")
     for name in engine["network_memory"]:
         key = NETWORK_MEMORY + name.replace("_", "-")

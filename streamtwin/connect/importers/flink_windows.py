@@ -1,4 +1,4 @@
-"""Windows, sessions and calls of a Flink job: what its plan says of them, and what its readings say."""
+"""Reads windows, sessions and calls of a Flink job from its plan and its readings."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 from streamtwin.connect.importers.flink_job import FlinkJob, Vertex
 
 JOINS = re.compile("CoGroup|Join")
-"""Words in the description of windows that join; several inputs of other windows are one stream."""
+"""Words in the descriptions of windows that join; several inputs of other windows are one stream."""
 MOST_KEYS = 10**9
 SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 
 
 def window_in(text: str) -> dict[str, Any] | None:
-    """The window of time that a description tells of; None if there is none."""
+    """Time window in a description; None if there is none."""
     if found := re.search(r"Tumbling\w*TimeWindows\((\d+)", text):
         return {"policy": "time", "size_s": int(found.group(1)) / 1000}
     if found := re.search(r"Sliding\w*TimeWindows\((\d+),\s*(\d+)", text):
@@ -30,7 +30,7 @@ def window_in(text: str) -> dict[str, Any] | None:
 
 
 def gap_s_in(text: str) -> float | None:
-    """The gap of the session windows that a description tells of; None if there is none."""
+    """Gap (s) of the session windows in a description; None if there is none."""
     if found := re.search(r"TimeSessionWindows\((\d+)", text):
         return int(found.group(1)) / 1000
     if found := re.search(r"SESSION\(.*?gap=\[(\d+) (\w+)\]", text):
@@ -39,8 +39,8 @@ def gap_s_in(text: str) -> float | None:
 
 
 def keys_of(vertex: Vertex, told: int, noun: str, notes: list[str]) -> int:
-    """The number of keys that results tell, but one for each subtask that got records at least. Where results tell
-    nothing: one a key group, which allows for any shares of the subtasks.
+    """Number of keys: `told` by results, but at least the number of subtasks that got records. If results tell nothing
+    (0): one a key group, which allows for any shares of the subtasks. noun: for notes.
     """
     fed = sum(each > 0 for each in vertex.dealt)
     if not told:
@@ -56,8 +56,8 @@ def keys_of(vertex: Vertex, told: int, noun: str, notes: list[str]) -> int:
 
 
 def sessions(vertex: Vertex, gap_s: float, notes: list[str]) -> dict[str, Any]:
-    """Kind and number of keys: if each of n keys gets in_per_s / n records a second by chance, a record is the last of
-    its session with probability exp(-gap in_per_s / n), and that is the share of results.
+    """Session operator with its number of keys, from the share of results: if each of n keys gets in_per_s / n records
+    a second at random, a record is the last of its session with probability exp(-gap in_per_s / n).
     """
     ended = vertex.out_per_s / vertex.in_per_s if vertex.in_per_s else 0.0
     keys = MOST_KEYS if ended >= 1 else 0
@@ -74,7 +74,7 @@ def sessions(vertex: Vertex, gap_s: float, notes: list[str]) -> dict[str, Any]:
 
 
 def calls(vertex: Vertex, notes: list[str]) -> dict[str, Any]:
-    """An asynchronous call, of which no answer of Flink's tells more."""
+    """Asynchronous call, of which no answer of Flink's tells more."""
     notes.append(
         f"{vertex.name}: Flink tells neither how long a call takes nor how many may wait; taken as 0 s and its default "
         "of 100: set its latency_s, capacity and ordered; its busy time holds waits for a place, so it says no cost"
@@ -83,7 +83,7 @@ def calls(vertex: Vertex, notes: list[str]) -> dict[str, Any]:
 
 
 def matching(vertex: Vertex, job: FlinkJob, window: dict[str, Any], notes: list[str]) -> dict[str, float]:
-    """The chance that a tuple of each side match, where there are two; else results by input, as at these rates."""
+    """Selectivity of a join of two streams: the probability that a pair matches; else its output per input."""
     sent_per_s = [each.out_per_s for each in job.vertices if each.id in dict(vertex.inputs)]
     size_s = window["size_s"]
     pairs_per_s = float(np.prod([rate * size_s for rate in sent_per_s])) / window.get("slide_s", size_s)

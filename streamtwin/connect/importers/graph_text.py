@@ -1,4 +1,4 @@
-"""The Graphviz dialect of published run graphs, as plain data: nodes, edges, and lists of records inside attributes.
+"""Reads the Graphviz dialect of published run graphs: nodes, edges, and lists of records inside attributes.
 
     graph {
         "a" ["key"="text","count"=3,"instances"="[{host=h1, outputRate=1.5}, {host=h2, outputRate=1.4}]"];
@@ -24,7 +24,7 @@ _SPACE = re.compile(r"\s*")
 
 @dataclass(frozen=True, slots=True)
 class GraphEdge:
-    """An edge from `start` to `end`, by their names in the text."""
+    """Edge from `start` to `end`, by their names in the text."""
 
     start: str
     end: str
@@ -33,14 +33,14 @@ class GraphEdge:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Attributes by node, in the order of the text, and the edges."""
+    """Graph: attributes by node, in the order of the text, and edges."""
 
     nodes: Mapping[str, Mapping[str, str]]
     edges: tuple[GraphEdge, ...]
 
 
 def parse_graph(text: str, where: str) -> Graph:
-    """The graph in `text`; `where` names the text in errors. Raises BadInput, with the line, where it is not one."""
+    """Graph in a text; `where` names the text in errors. Raises BadInput, with the line, if it is no graph."""
     reader = _TokenReader(text, where)
     if reader.text != "graph":
         raise reader.error("a run graph begins with 'graph {'")
@@ -65,7 +65,7 @@ def parse_graph(text: str, where: str) -> Graph:
 
 
 def _attributes(reader: _TokenReader) -> dict[str, str]:
-    """['[' (name '=' name [','])* ']']"""
+    """Reads attributes, if there are any: ['[' (name '=' name [','])* ']']."""
     attributes: dict[str, str] = {}
     if reader.passed("["):
         while not reader.passed("]"):
@@ -77,7 +77,7 @@ def _attributes(reader: _TokenReader) -> dict[str, str]:
 
 
 def parse_records(text: str, where: str) -> tuple[dict[str, str], ...]:
-    """`[{key=value, key=value}, {...}]` as dictionaries. Raises BadInput where it is something else."""
+    """Dictionaries in `[{key=value, key=value}, {...}]`. Raises BadInput for anything else."""
     body = text.strip()
     if not (body.startswith("[") and body.endswith("]")):
         raise BadInput(f"{where}: expected a list of records '[{{key=value, ...}}, ...]', got {body[:40]!r}")
@@ -100,14 +100,14 @@ def _record(text: str, where: str) -> dict[str, str]:
 
 
 class _TokenReader:
-    """The text token by token. text: of the next one, which is a name (quoted or not), a mark, or the end."""
+    """Reads a text token by token. text: of the next token, which is a name (quoted or not), a mark, or the end."""
 
     def __init__(self, content: str, where: str) -> None:
         self._content, self._where, self._end = content, where, 0
         self.step()
 
     def step(self) -> None:
-        """On to the next token."""
+        """Steps to the next token."""
         self._start = _SPACE.match(self._content, self._end).end()  # type: ignore[union-attr]  # it matches anywhere
         token = _TOKEN.match(self._content, self._start)
         if token is None:
@@ -118,19 +118,19 @@ class _TokenReader:
         self.text = "the end of the file" if self.is_end else plain
 
     def passed(self, mark: str) -> bool:
-        """Steps over a mark, if it is the next token."""
+        """Steps over a mark, and returns true, if it is the next token."""
         found = not self.is_name and self.text == mark
         if found:
             self.step()
         return found
 
     def mark(self, mark: str) -> None:
-        """Steps over a mark that must be there."""
+        """Steps over a mark. Raises BadInput if it is not the next token."""
         if not self.passed(mark):
             raise self.error(f"expected {mark!r}")
 
     def name(self) -> str:
-        """Steps over a name that must be there."""
+        """Steps over a name, and returns it. Raises BadInput if the next token is none."""
         if not self.is_name:
             raise self.error("expected a name")
         text = self.text
@@ -142,5 +142,5 @@ class _TokenReader:
         return f"{self._where}: line {1 + self._content.count(chr(10), 0, self._start)}"
 
     def error(self, expected: str) -> BadInput:
-        """What is wrong with the next token."""
+        """Error that names the expected and the next token, with the line."""
         return BadInput(f"{self._place}: {expected}, got {self.text[:40]!r}")

@@ -1,4 +1,4 @@
-"""What tools say of one machine, as a host: sockets are its NUMA nodes that have cores."""
+"""Makes a host of a tool's report on one machine: sockets are its NUMA nodes that have cores."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from twin.errors import BadInput
 from twin.spec import parse
 
 LOCAL_NS = 90.0
-"""An access to a socket's own memory, where only relative distances are known. Assumed: servers have 80 to 110."""
+"""Assumed latency of a socket's own memory, where only relative distances are known: servers have 80 to 110."""
 NETWORK = {"bandwidth_mbps": 10_000.0, "latency_ms": 0.1}
-"""Assumed: none of these tools looks at the network."""
+"""Assumed network of the host: none of these tools reports it."""
 
 Matrix = Sequence[Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """cores: by socket. ram_mb: of all of it. distances: relative, 1 on the diagonal; None: not known."""
+    """Hardware of one machine. cores: by socket. ram_mb: of the whole machine. distances: relative, 1 on the diagonal;
+    None: not known."""
 
     cores: tuple[int, ...]
     ram_mb: float
@@ -29,14 +30,14 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class MemoryDistances:
-    """Measured between nodes, [accessing][memory]; None: not measured."""
+    """Measurements between NUMA nodes, [accessing][memory]; None: not measured."""
 
     latency_ns: Matrix | None
     bandwidth_gbps: Matrix | None
 
 
 def relative(values: Matrix, where: str) -> tuple[tuple[float, ...], ...]:
-    """Distances over the local one. Raises BadInput if a node is nearer to another than to itself."""
+    """Distances relative to the local one. Raises BadInput if a node is nearer to another than to itself."""
     for i, row in enumerate(values):
         if not row[i] > 0 or min(row) < row[i]:
             raise BadInput(f"{where}: node {i} is nearer to another node than to itself; these are no distances")
@@ -46,7 +47,7 @@ def relative(values: Matrix, where: str) -> tuple[tuple[float, ...], ...]:
 def cluster_of(
     machine: Machine, memory: MemoryDistances | None, name: str, core_percent: float
 ) -> tuple[Cluster, list[str]]:
-    """A cluster of that one host, and what was assumed. core_percent: what one core is worth.
+    """Cluster of one host, and notes on assumptions. core_percent: speed of one core; 100 is a reference core.
 
     Raises BadInput if the measurements are of a machine with other sockets.
     """
@@ -85,7 +86,7 @@ def _local_gbps(memory: MemoryDistances | None) -> list[float] | None:
 
 
 def _numa(machine: Machine, memory: MemoryDistances | None, notes: list[str]) -> dict[str, Matrix] | None:
-    """What a remote cache line costs beyond a local one, and what can be fetched: by memory, then by reader."""
+    """Latency of a remote cache line beyond a local one (ns), and bandwidth (GB/s), if known: [memory][reader]."""
     latency = memory.latency_ns if memory else None
     if latency is None and machine.distances is not None:
         latency = [[LOCAL_NS * each for each in row] for row in machine.distances]

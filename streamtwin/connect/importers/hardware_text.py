@@ -1,4 +1,4 @@
-"""What tools say of a machine: hwloc's `lstopo` (XML of versions 1 and 2), `numactl --hardware`, Intel's `mlc`."""
+"""Reads reports on a machine: of hwloc's `lstopo` (XML of versions 1 and 2), `numactl --hardware`, Intel's `mlc`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Node:
 
 
 def read_lstopo(text: str, where: str) -> Machine:
-    """Raises BadInput if it is no XML, or that of another tool."""
+    """Machine in the XML of `lstopo`. Raises BadInput if the text is no XML, or that of another tool."""
     try:
         root = ET.fromstring(text)
     except ET.ParseError as error:
@@ -49,7 +49,7 @@ def _machine(root: ET.Element, where: str) -> Machine:
     if len(with_cores) < len(nodes):
         notes.append(f"{len(nodes) - len(with_cores)} of {len(nodes)} NUMA nodes have memory alone; left out")
     seen: dict[int, _Node] = {}
-    for node in with_cores:  # of several memories at the same cores the first
+    for node in with_cores:  # the first, if the same cores have several memories
         seen.setdefault(node.cpus, node)
     chosen = list(seen.values())
     memory = sum(node.memory_bytes for node in nodes) or _total(objects)
@@ -64,7 +64,7 @@ def _machine(root: ET.Element, where: str) -> Machine:
 
 
 def _bits(element: ET.Element) -> int:
-    """A set of CPUs, as the bits of a number: 32-bit words, highest first."""
+    """Set of CPUs as the bits of a number, from 32-bit words, highest first."""
     found = 0
     for word in (element.get("cpuset") or "0x0").split(","):
         found = found << 32 | int(word or "0", 16)
@@ -82,7 +82,7 @@ def _total(objects: list[ET.Element]) -> float:
 def _distances(
     root: ET.Element, nodes: list[_Node], chosen: list[_Node], where: str
 ) -> tuple[tuple[float, ...], ...] | None:
-    """Between the chosen nodes, over the local one; None if it says nothing."""
+    """Distances between the chosen nodes, relative to the local one; None if the report has none."""
     found = next((each for each in root.iter("distances2") if each.get("type") == "NUMANode"), None)
     if found is not None:
         order = _numbers(found, "indexes")
@@ -114,7 +114,8 @@ MLC_PARTS = {"latency": "idle latencies", "bandwidth": "Memory Bandwidths betwee
 
 
 def read_numactl(text: str, where: str, threads_per_core: int) -> Machine:
-    """threads_per_core: it lists processing units alone. Raises BadInput if it is something else, or cut off."""
+    """Machine in the output of `numactl --hardware`, which lists processing units, not cores. threads_per_core: units
+    of a core. Raises BadInput if the text is something else, or cut off."""
     cpus = {int(n): _units(listed, where) for n, listed in re.findall(r"^node (\d+) cpus:([\d\s,-]*)$", text, re.M)}
     sizes = {int(n): float(mb) for n, mb in re.findall(r"^node (\d+) size:\s*(\d+) MB", text, re.M)}
     if not cpus or not sizes:
@@ -144,7 +145,7 @@ def read_numactl(text: str, where: str, threads_per_core: int) -> Machine:
 
 
 def _units(listed: str, where: str) -> int:
-    """How many processing units a list such as '0 1 2 3', or '0-3', names."""
+    """Number of processing units in a list such as '0 1 2 3', or '0-3'."""
     ends = [re.fullmatch(r"(\d+)(?:-(\d+))?", each) for each in re.split(r"[\s,]+", listed.strip()) if each]
     if None in ends:
         raise BadInput(f"{where}: {listed.strip()!r} is no list of processing units; print it again")
@@ -152,7 +153,7 @@ def _units(listed: str, where: str) -> int:
 
 
 def read_mlc(text: str, where: str) -> MemoryDistances:
-    """Idle latencies and bandwidths between nodes. Raises BadInput if there is neither, or a table is not square."""
+    """Idle latencies and bandwidths in output of `mlc`. Raises BadInput if there is neither, or a table is cut off."""
     found = {name: _mlc_table(text, heading, where) for name, heading in MLC_PARTS.items()}
     if not any(found.values()):
         raise BadInput(f"{where} is not what 'mlc --latency_matrix' or 'mlc --bandwidth_matrix' prints; no table in it")
@@ -164,7 +165,7 @@ def read_mlc(text: str, where: str) -> MemoryDistances:
 
 
 def _mlc_table(text: str, heading: str, where: str) -> list[list[float]] | None:
-    """Rows are of nodes with cores; columns of others, which have memory alone, are left out."""
+    """Square table between nodes with cores; columns of nodes with memory alone are left out. None if it is absent."""
     _, present, rest = text.partition(heading)
     if not present:
         return None
@@ -179,7 +180,7 @@ def _mlc_table(text: str, heading: str, where: str) -> list[list[float]] | None:
 
 
 def _matrix(text: str, line: str) -> dict[int, list[float]]:
-    """Rows by number, until the first line that is none."""
+    """Rows of a matrix by number, until the first line that is no row."""
     rows: dict[int, list[float]] = {}
     for each in text.splitlines():
         found = re.match(line, each)

@@ -1,8 +1,8 @@
-"""Metrics of runs as exported from a time-series database: samples to readings, a run at a time.
+"""Turns samples of metrics, exported from a time-series database, into readings of runs.
 
-Samples are lines of a table (`sample_table`). The label `run` tells runs apart;
-`operator`, or Flink's `task_name`, names the operator, `host` the machine. Metrics are known by the ends of their names
-as exporters put scopes before them. Counters become rates by their growth, and gauges by their mean.
+Samples are lines of a table (`sample_table`). The label `run` tells runs apart; `operator`, or Flink's `task_name`,
+names the operator, `host` the machine. Metrics are known by the ends of their names, as exporters put scopes before
+them. Counters become rates by their growth, and gauges readings by their mean.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from twin.errors import BadInput, suggest
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a metric is of a point. scale: to the unit there. counter: grows. summed: over subtasks, else their mean."""
+    """Meaning of a metric for an operating point: its column, and the label that it is of. scale: to the column's unit.
+    counter: it grows. summed: over subtasks, instead of their mean."""
 
     column: str
     of: str
@@ -46,15 +47,15 @@ MEANINGS: Mapping[str, Meaning] = {
 }
 SUBTASK = "subtask_index"
 FLOWS = ("in_per_s", "out_per_s")
-"""What is wrong if a subtask is missing."""
+"""Columns that are wrong if a subtask is missing."""
 NAMES = {"operator": ("operator", "task_name"), "host": ("host",), "": ()}
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """rows: readings of one operating point. seconds: from its first to its last sample. skipped: unknown metrics.
+    """Measured run. rows: readings of one operating point. seconds: from its first to its last sample. skipped: unknown
 
-    unmeasured: metrics that have samples without a value. subtasks: how many of each operator have samples, where
+    metrics. unmeasured: metrics that have samples without a value. subtasks: number with samples, by operator, where
     labels tell.
     """
 
@@ -67,7 +68,7 @@ class MeasuredRun:
 
 
 def read_metrics(path: Path) -> list[MeasuredRun]:
-    """The runs in a file. Raises BadInput, naming file and line, for what is no table of samples."""
+    """Reads the runs in a file. Raises BadInput, naming file and line, for what is no table of samples."""
     try:
         samples = all_samples(str(path), path.read_bytes())
     except OSError as error:
@@ -111,7 +112,7 @@ def _run(name: str, everything: Sequence[dict[str, Any]], where: str) -> Measure
 
 
 def _subtasks(series: Mapping[tuple[str, str, str], Sequence[Mapping[str, Any]]]) -> dict[str, int]:
-    """The number of subtasks by operator: the fewest of any of its metrics."""
+    """Number of subtasks with samples, by operator: the fewest of any of its metrics."""
     found: dict[str, dict[str, set[str]]] = {}
     for (metric, of, _), group in series.items():
         if MEANINGS[metric].column in FLOWS and SUBTASK in group[0]:
@@ -120,7 +121,7 @@ def _subtasks(series: Mapping[tuple[str, str, str], Sequence[Mapping[str, Any]]]
 
 
 def meaning_of(sample: Mapping[str, Any]) -> str | None:
-    """The known name that its metric's name ends with; None if there is none. Latencies of operators are of markers."""
+    """Known name with which the name of a sample's metric ends, or None. Latencies of operators are of markers."""
     metric = str(sample["metric"])
     found = [name for name in MEANINGS if metric == name or metric.endswith((f"_{name}", f".{name}"))]
     longest = max(found, key=len) if found else None
@@ -132,7 +133,7 @@ def _operator(sample: Mapping[str, Any]) -> bool:
 
 
 def named(sample: Mapping[str, Any], meaning: Meaning, where: str) -> str:
-    """The operator or host that a sample is of; empty: of the whole job. Raises BadInput if its label is missing."""
+    """Operator or host that a sample is of; empty: of the whole job. Raises BadInput if its label is missing."""
     names = NAMES[meaning.of]
     found = next((str(sample[name]) for name in names if sample.get(name) not in (None, "")), "")
     if names and not found:
@@ -141,7 +142,7 @@ def named(sample: Mapping[str, Any], meaning: Meaning, where: str) -> str:
 
 
 def labels(sample: Mapping[str, Any]) -> str:
-    """What tells one series from another."""
+    """Key of the series that a sample belongs to: all but its time and value."""
     return repr(sorted((key, str(value)) for key, value in sample.items() if key not in ("time", "value")))
 
 
@@ -159,7 +160,7 @@ def _growth(group: Sequence[Mapping[str, Any]], where: str) -> float:
 
 
 def together(found: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Sums or means by column; where a counter and a gauge measure the same, the counter."""
+    """Reading by column: sum or mean of a metric's values; of the counter, if a gauge measures the same."""
     ordered = sorted(found, key=lambda metric: MEANINGS[metric].counter)
     return {
         MEANINGS[metric].column: sum(found[metric]) if MEANINGS[metric].summed else fmean(found[metric])

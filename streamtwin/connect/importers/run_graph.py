@@ -1,6 +1,6 @@
-"""Published graphs of real Flink runs (ZeroTune's form) as scenarios, with the rates that were measured.
+"""Makes scenarios of published graphs of real Flink runs (ZeroTune's form), with the rates that were measured.
 
-Given to the twin: the sources' measured output, the filters' measured selectivity, the joins' measured amplification.
+The twin is given the sources' measured output, the filters' measured selectivity, the joins' measured amplification.
 Everything else that was measured is kept beside the scenario, to compare. See docs/real-runs.md.
 """
 
@@ -30,16 +30,16 @@ from twin.scenario import RunSettings, Scenario
 from twin.workload import Constant, Workload
 
 REFERENCE_CLOCK_HZ = 2.0e9
-"""A core at this clock is one reference core: the nominal clock of the 8-core machines in the published runs."""
+"""Clock of a reference core: the nominal one of the 8-core machines in the published runs."""
 LATENCY_MS = 0.1
-"""Between hosts of one data centre. Assumed: the graphs do not record it."""
+"""Assumed latency between hosts of one data centre, which the graphs do not record."""
 SETTINGS = RunSettings(horizon_s=60.0, warmup_s=20.0, period_s=10.0)
-"""Long enough for a dozen firings of the longest window (3 s), short enough for dozens of runs a minute."""
+"""Settings of runs: long enough for a dozen firings of the longest window (3 s), short enough for dozens a minute."""
 
 JoinInput = Literal["sent", "received"]
-"""A join's amplification is its output over what its producers sent, or over what it reports to have received."""
+"""Denominator of a join's amplification: what its producers sent, or what it reports to have received."""
 Dealt = Literal["evenly", "hashed"]
-"""To the replicas of joins and time windows: evenly, or as Flink hashes the generator's keys. Count windows: evenly."""
+"""Distribution to replicas of joins and time windows: even, or as Flink hashes keys; that of count windows is even."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class MeasuredOperator:
 @CLOSED
 @dataclass(frozen=True, slots=True)
 class ImportedRun:
-    """`twin import run-graph`: a run as a scenario, what was measured (a row an operator, without the added sink), and
-    what was mended."""
+    """The answer of `twin import run-graph`: a run as a scenario, with measurements (a row an operator, without the
+    added sink), and notes on what was mended."""
 
     scenario: Scenario
     measured: tuple[MeasuredOperator, ...]
@@ -70,7 +70,7 @@ class ImportedRun:
 
 
 def read_run_graph(path: str | Path, join_input: JoinInput = "sent", dealt: Dealt = "evenly") -> ImportedRun:
-    """The run in a graph file. Raises BadInput (file, what, why) if it cannot be read as one."""
+    """Reads the run in a graph file. Raises BadInput (file, what, why) if it cannot be read as one."""
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8")
@@ -142,9 +142,9 @@ def _host(record: HostRecord, name: str) -> Host:
 
 
 def _placement(records: RunRecords, names: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Replicas that reported sit where they reported from; the others go, one by one, where there are fewest.
+    """Hosts of all replicas: those that reported are where they reported from; others go, one by one, where there are
 
-    The sink gets one replica on each host of the last operators.
+    fewest. The sink gets one replica on each host of the last operators.
     """
     placement = {}
     for operator in records.operators:
@@ -164,7 +164,7 @@ def _last(records: RunRecords) -> list[OperatorRecord]:
 
 
 def _keys(records: RunRecords) -> dict[str, KeySkew]:
-    """The key skew of operators with keyed input."""
+    """Key skew of operators with keyed input, but for count windows."""
     keyed = [each for each in records.operators if each.kind in KEY_FIELDS]
     counting = [each for each in keyed if not BY_KIND[each.kind].joins and each.fields.text("windowPolicy") == "count"]
     return {each.name: each.fields.choice(KEY_FIELDS[each.kind], KEYS) for each in keyed if each not in counting}
@@ -182,7 +182,7 @@ def _query(records: RunRecords, join_input: JoinInput, keys: Mapping[str, KeySke
         if each.name in keys:
             operator = operator.model_copy(update={"key_groups": default_key_groups(each.parallelism)})
         operators.append(operator)
-        # count windows count each key for itself: what the replicas get does not depend on how many keys there are
+        # count windows count each key by itself, so the load of replicas does not depend on the number of keys
         counts = isinstance(operator, Windowed) and not operator.joins and operator.window.policy == "count"
         streams.extend(_stream(producer.name, each.name, counts) for producer in producers)
     streams.extend(_stream(each.name, "sink", False) for each in _last(records))

@@ -1,4 +1,4 @@
-"""Operators of a published run graph in the twin's vocabulary."""
+"""Turns operators of a published run graph into the twin's."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ key is the tuple's first value of the class combined with the last digit d of it
 followed by d; an integer in -10..10, or hundredths in -0.05..0.05, times the character code of d (48..57). Without a
 class, it is the last two digits of the time stamp. Digits and values are equally frequent; products are not."""
 KEY_FIELDS: Mapping[str, str] = {"join": "joinKeyClass", "aggregate": "keyByClass"}
-"""The field with the class of an operator's keys, by kind."""
+"""Field with the class of an operator's keys, by kind."""
 
 
 def twin_operator(record: OperatorRecord, given_per_s: float) -> AnyOperator:
-    """The operator; `given_per_s` is the input against which the output of a filter or join is read.
+    """Operator of the twin; `given_per_s` is the input against which the output of a filter or join is read.
 
-    Raises BadInput where an attribute is missing or unknown, or where the ratio has no denominator.
+    Raises BadInput if an attribute is missing or unknown, or the ratio has no denominator.
     """
     return BUILDERS[record.kind](record, given_per_s)
 

@@ -1,6 +1,6 @@
-"""What a published run graph says, checked: hosts, operators with their replicas' reports, streams.
+"""Reads the records of a published run graph, with checks: hosts, operators with their replicas' reports, streams.
 
-How the rates were measured (ZeroTune's changed Flink, class StreamMonitor): each replica counts its tuples for 30 s,
+Rates were measured by ZeroTune's changed Flink (class StreamMonitor): each replica counts its tuples for 30 s,
 starting with its own first one, and reports both counts over that time. A replica that saw no tuple, or not 30 s of
 them before the run was stopped, never reports; so there can be fewer reports than replicas.
 """
@@ -29,19 +29,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Attributes of one node (or report), each read as a type. All raise BadInput, beginning with `where`."""
+    """Attributes of one node (or report), each read as a type. Methods raise BadInput, beginning with `where`."""
 
     attributes: Mapping[str, str]
     where: str
 
     def text(self, key: str) -> str:
-        """The attribute as it stands."""
+        """Attribute as text."""
         if key not in self.attributes:
             raise BadInput(f"{self.where} has no {key!r}; it is needed")
         return self.attributes[key]
 
     def number(self, key: str, positive: bool = True) -> float:
-        """A finite number, > 0 or else >= 0."""
+        """Attribute as a finite number, > 0 if `positive`, else >= 0."""
         text = self.text(key)
         try:
             value = float(text)
@@ -52,7 +52,7 @@ class Fields:
         return value
 
     def choice(self, key: str, table: Mapping[str, T]) -> T:
-        """What the table holds for the attribute."""
+        """Value that the table holds for the attribute."""
         text = self.text(key)
         if text not in table:
             raise BadInput(f"{self.where} has {key} {text!r}; {suggest(text, table)}")
@@ -61,7 +61,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class HostRecord:
-    """A machine as reported; clock_hz is what it ran at when asked, memory_bytes all of it."""
+    """Machine as reported. clock_hz: at the time of the report. memory_bytes: of the whole machine."""
 
     id: str
     cores: int
@@ -72,7 +72,7 @@ class HostRecord:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One replica's 30 s; in_per_s is None for sources."""
+    """Report of one replica over its 30 s; in_per_s is None for sources."""
 
     host: str
     in_per_s: float | None
@@ -81,7 +81,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class OperatorRecord:
-    """An operator; `index` is the number that ends its id, `parallelism` the replicas that were deployed."""
+    """Operator with its reports. index: the number that ends its id. parallelism: replicas that were deployed."""
 
     id: str
     index: int
@@ -92,32 +92,33 @@ class OperatorRecord:
 
     @property
     def name(self) -> str:
-        """Readable and unique: its kind and index."""
+        """Readable, unique name: kind and index."""
         return f"{self.kind}-{self.index}"
 
     @property
     def in_per_s(self) -> float | None:
-        """Sum over all reports; None for a source."""
+        """Input rate, summed over all reports; None for a source."""
         rates = [report.in_per_s for report in self.reports if report.in_per_s is not None]
         return math.fsum(rates) if rates else None
 
     @property
     def out_per_s(self) -> float:
-        """Sum over all reports."""
+        """Output rate, summed over all reports."""
         return math.fsum(report.out_per_s for report in self.reports)
 
     @property
     def sent_per_s(self) -> float:
-        """What it sends on: a source's replicas all produce, so those without a report count as the average one.
+        """Output rate of all replicas: a source's replicas all produce, so those without a report count as the average.
 
-        Replicas of the other operators may be silent because no key fell to them; theirs is the sum of the reports.
+        Replicas of other operators may be silent because they got no key; their rate is the sum of the reports.
         """
         return self.out_per_s * (self.parallelism / len(self.reports) if self.kind in SOURCES else 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecords:
-    """Operators by index, hosts as listed, streams as (producer id, consumer id); `notes` say what was mended."""
+    """Records of a run: operators by index, hosts as listed, streams as (producer id, consumer id), and notes on what
+    was mended."""
 
     operators: tuple[OperatorRecord, ...]
     hosts: tuple[HostRecord, ...]
@@ -126,7 +127,7 @@ class RunRecords:
 
 
 def read_records(graph: Graph, where: str) -> RunRecords:
-    """Checks the graph's nodes and edges. Raises BadInput, naming file and node, for whatever makes no run."""
+    """Records in a graph, with checks. Raises BadInput, naming file and node, for anything that is no run."""
     hosts: dict[str, HostRecord] = {}
     operators: list[OperatorRecord] = []
     for node, attributes in graph.nodes.items():
@@ -192,7 +193,7 @@ def _check(
 def _streams(
     operators: list[OperatorRecord], edges: tuple[GraphEdge, ...], where: str
 ) -> tuple[tuple[tuple[str, str], ...], list[str]]:
-    """Data-flow edges, and notes on those mended.
+    """Streams (producer id, consumer id), and notes on those mended.
 
     Some published chains hold an edge from an operator to itself in place of the edge from the operator before it.
     It is replaced where only one reading makes a chain: nothing else feeds the operator, and the one before it, by
@@ -219,7 +220,7 @@ def _streams(
 def _disagreements(
     operators: list[OperatorRecord], hosts: Mapping[str, HostRecord], edges: tuple[GraphEdge, ...]
 ) -> list[str]:
-    """Notes where counts on the edges to hosts differ from the reports. The reports win, as each names its own host."""
+    """Notes where counts on the edges to hosts differ from the reports, which count, as each names its own host."""
     counts: Counter[tuple[str, str]] = Counter()
     for edge in edges:
         ends = (edge.start, edge.end) if edge.end in hosts else (edge.end, edge.start)

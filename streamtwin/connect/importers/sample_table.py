@@ -1,6 +1,6 @@
-"""Samples of a time-series database as a table: a line each, with `time`, `metric`, `value` and labels.
+"""Reads samples of a time-series database from a table: a line each, with `time`, `metric`, `value` and labels.
 
-Exporters name and fill it in their own ways: `timestamp` and `__name__`, capitals, semicolons or tabs, epochs in
+Exporters name and fill columns in their own ways: `timestamp` and `__name__`, capitals, semicolons or tabs, epochs in
 milliseconds, and nothing or NaN where nothing was measured.
 """
 
@@ -20,14 +20,15 @@ FIXED: Mapping[str, tuple[str, ...]] = {
     "metric": ("metric", "__name__"),
     "value": ("value",),
 }
-"""What a sample must have, and what exporters call it, in capitals or not."""
+"""Columns that a sample must have, and their names at exporters, in capitals or not."""
 EPOCHS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
-"""Times beyond these are in nano-, micro- and milliseconds: in seconds they would be after the year 5000."""
+"""Times from which on they are in nano-, micro- and milliseconds (in seconds they would be after the year 5000), and
+their factors to seconds."""
 DELIMITERS = (",", ";", "\t")
 
 
 def samples_of(file: str, content: bytes) -> list[dict[str, Any]]:
-    """The samples that have a value, of a file that is CSV or Parquet by its name.
+    """Reads the samples that have a value from the content of a file, CSV or Parquet by its name.
 
     Raises BadInput, naming file and line, for what is no table of samples.
     """
@@ -35,7 +36,8 @@ def samples_of(file: str, content: bytes) -> list[dict[str, Any]]:
 
 
 def all_samples(file: str, content: bytes) -> list[dict[str, Any]]:
-    """The same, with those that have none: their value is nan."""
+    """Reads all samples from the content of a file, CSV or Parquet by its name; a missing value is nan. Raises BadInput
+    as `samples_of`."""
     rows = _rows(file, content)
     if not rows:
         raise BadInput(f"{file} holds no samples; its columns are time, metric, value and labels such as run, operator")
@@ -44,7 +46,7 @@ def all_samples(file: str, content: bytes) -> list[dict[str, Any]]:
 
 
 def _names(rows: Sequence[Mapping[str, Any]], file: str) -> dict[str, str]:
-    """What the table calls each fixed column."""
+    """Name in the table of each column in FIXED."""
     columns = list(dict.fromkeys(str(column) for row in rows for column in row))
     found = {}
     for name, others in FIXED.items():

@@ -1,11 +1,11 @@
-"""Imported real runs, simulated: predicted against measured rates, operator by operator.
+"""Validates the simulator on imported real runs: predicted against measured rates, operator by operator.
 
-The relative error of a quantity is |predicted - measured| / measured. It is taken of what is predicted: the input
-rate of every operator but the sources, and the output rate of every filter, join and aggregate. What is given (the
-sources' output) and what was not measured (zero rates, the added sink) is left out.
+The relative error of a quantity is |predicted - measured| / measured. It is computed for predicted quantities: the
+input rate of every operator but the sources, and the output rate of every filter, join and aggregate. Given quantities
+(the sources' output) and those that were not measured (zero rates, the added sink) are left out.
 
 Sources, selectivities and amplifications are given with a run, so most of its rates follow by conservation of flow; a
-simulator that does no better than that has shown nothing. What is really predicted is what windows make of their input.
+simulator that does no better than that has shown nothing. The output of windows is the real prediction.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 
 CYCLES = 12.0
-"""A run is simulated for this many cycles of its slowest window, the first third of it unmeasured. A cycle is the
-time in which every replica sees one window's content."""
+"""Length of a simulated run, in cycles of its slowest window; the first third is warm-up. A cycle is the time in which
+every replica sees one window's content."""
 
 
 Rates = Mapping[str, tuple[float, float]]
-"""Tuples/s in and out, by operator."""
+"""Rates (tuples/s) in and out, by operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One operator of one run, tuples/s. Errors are None where nothing is predicted or nothing was measured."""
+    """Comparison of one operator of one run, tuples/s. Errors are None where nothing is predicted or was measured."""
 
     run: str
     family: str
@@ -54,13 +54,13 @@ class Comparison:
 
     @property
     def errors(self) -> tuple[float, ...]:
-        """The one or two relative errors that there are."""
+        """Relative errors that exist, one or two."""
         return tuple(each for each in (self.relative_error_in, self.relative_error_out) if each is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorSummary:
-    """Relative errors of one group: how many quantities, their median and 90th percentile, the share within 5 %."""
+    """Relative errors of one group: number of quantities, median and 90th percentile, and the share within 5 %."""
 
     quantities: int
     median: float
@@ -71,11 +71,11 @@ class ErrorSummary:
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunsValidated:
-    """`twin validate-runs`. beside: the simulator, conservation of flow alone, and the law of windows alone by policy.
+    """The answer of `twin validate-runs`. beside: errors of the simulator, of conservation of flow alone, and of the
 
-    by_quantity: by kind of operator and side, such as `filter in`. by_family: by the folder that a run's file is in.
-    operators: one a row of every run that imported; failed: the reason by file for those that did not. notes: by run,
-    what was mended.
+    law of windows alone by policy. by_quantity: by kind of operator and side, such as `filter in`. by_family: by the
+    folder of a run's file. operators: one a row of every run that imported; failed: the reason by file for those that
+    did not. notes: by run, what was mended.
     """
 
     median_relative_error: float
@@ -89,11 +89,11 @@ class RunsValidated:
 
 
 def validate(directory: str | Path, settings: RunSettings, simulate: Callable[[Scenario], Run]) -> RunsValidated:
-    """Imports and simulates every `.graph` file below `directory`, in order of their paths.
+    """Imports and simulates every `.graph` file below `directory`, in order of their paths, and compares the rates.
 
-    `settings.horizon_s` is the most that is simulated of a run, see `fitted`. A file that does not import, or whose
-    scenario cannot be simulated, becomes an entry of `failed`. Raises BadInput if the directory holds no such file, or
-    nothing is left to compare.
+    `settings.horizon_s` is the longest run; most are shorter (`fitted`). A file that does not import, or whose scenario
+    cannot be simulated, becomes an entry of `failed`. Raises BadInput if the directory holds no such file, or nothing
+    is left to compare.
     """
     folder = Path(directory)
     files = sorted(folder.rglob("*.graph"))
@@ -143,7 +143,7 @@ def validate(directory: str | Path, settings: RunSettings, simulate: Callable[[S
 
 
 def fitted(deployment: Deployment, settings: RunSettings) -> RunSettings:
-    """The settings with a horizon of `CYCLES` cycles of the slowest window, where that is shorter."""
+    """Settings with a horizon of CYCLES cycles of the slowest window, if that is shorter."""
     rates = nominal_rates(deployment.query, deployment.workload.arrivals)
     cycles_s = [0.0]
     for operator in deployment.query.operators:
@@ -161,7 +161,7 @@ def fitted(deployment: Deployment, settings: RunSettings) -> RunSettings:
 
 
 def conserved(run: ImportedRun) -> Rates:
-    """Every source delivers what is given, and what goes in comes out by ratio."""
+    """Rates by conservation of flow: sources deliver what is given, and operators emit a ratio of their input."""
     rates = nominal_rates(run.scenario.query, run.scenario.workload.arrivals)
     return {name: (each.in_per_s, each.out_per_s) for name, each in rates.items()}
 
@@ -179,12 +179,12 @@ def window_errors(run: ImportedRun) -> list[tuple[str, float]]:
 
 
 def compare(run: ImportedRun, rates: Rates, name: str, family: str) -> list[Comparison]:
-    """One row a measured operator."""
+    """Comparisons, one for each measured operator."""
     return [_comparison(each, rates[each.operator], name, family) for each in run.measured]
 
 
 def relative_error(predicted: float, measured: float | None) -> float | None:
-    """|predicted - measured| / measured; None where nothing was measured."""
+    """Relative error |predicted - measured| / measured; None where nothing was measured."""
     return abs(predicted - measured) / measured if measured else None
 
 

@@ -1,1 +1,1 @@
-"""A twin beside a running job: what its metrics say, what is coming, and what would avoid it."""
+"""Shadow: a twin beside a running job, which reads its metrics, forecasts backpressure, and finds moves against it."""

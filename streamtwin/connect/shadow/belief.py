@@ -1,7 +1,7 @@
-"""What the last windows say of a job: its rates and their trends, and what its operators really cost.
+"""Estimates a job from the last windows of its metrics: rates with their trends, and costs of operators.
 
-What an operator is measured to need of a core for a tuple, beside what the rate model says it needs at the same rates,
-corrects its service time; all else about the job is believed as the scenario has it.
+The measured use of a core for a tuple, less the rate model's at the same rates, corrects an operator's service time;
+all else about the job is as in the scenario.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from twin.scenario import Scenario
 from twin.spec import parse
 
 FEWEST = 4
-"""Windows from which a trend can be told from chance."""
+"""Number of windows from which on a trend can be told from chance."""
 LEVEL = 3
-"""Windows over which a rate without a trend is averaged."""
+"""Number of windows over which a rate without a trend is averaged."""
 CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """Tuples a second now, by how much they grow in a second, and half the 95 % interval of that (None: not known)."""
+    """Trend of a rate: tuples/s now, their growth a second, and half the growth's 95 % interval (None: not known)."""
 
     now_per_s: float
     slope_per_s2: float = 0.0
     half_width95: float | None = None
 
     def ahead(self, seconds: float) -> float:
-        """The rate then; never below 0."""
+        """Rate (tuples/s) after some seconds, if the trend holds; never below 0."""
         return max(0.0, self.now_per_s + self.slope_per_s2 * seconds)
 
 
 def trend(times_s: Sequence[float], rates_per_s: Sequence[float], now_s: float) -> Trend:
-    """times_s: of the rates, ascending; at least one. The slope is 0 unless it surely is not (Student's t)."""
+    """Trend of rates at `times_s` (ascending, at least one). The slope is 0 unless it is significant (Student's t)."""
     level = float(np.mean(rates_per_s[-LEVEL:]))
     if len(times_s) < FEWEST:
         return Trend(level)
@@ -55,7 +55,7 @@ def trend(times_s: Sequence[float], rates_per_s: Sequence[float], now_s: float) 
 
 
 def _half_width(x: np.ndarray, residuals: np.ndarray) -> float:
-    """Half the interval of the slope, by the scatter about the line."""
+    """Half of the confidence interval of a slope, from the residuals about the line."""
     from scipy import stats
 
     free = len(x) - 2
@@ -64,15 +64,15 @@ def _half_width(x: np.ndarray, residuals: np.ndarray) -> float:
 
 
 LEAST_BUSY = 0.01
-"""Share of the time below which a busy time says nothing."""
+"""Share of the time below which a busy time tells nothing."""
 
 
 def speeds_of(scenario: Scenario, window: Window, least: Mapping[str, float]) -> dict[str, float]:
-    """Reference cores of a busy replica, by operator whose busy time is known. It is busy, too, while others have its
-    core.
+    """Speed of a busy replica (reference cores), by operator whose busy time is known. It is busy, too, while it waits
+    for a core.
 
-    least: by the rate model: a replica is never slower, and never faster than a core of its own. Between the two,
-    what a host was measured to use of its cores is what its replicas used.
+    least: speeds by the rate model: a replica is never slower, and never faster than a core of its own. Between the
+    two, the speeds are those at which the replicas on a host use the CPU that was measured.
     """
     busy = {name: each["busy"] for name, each in window.operators.items() if each.get("busy", 0.0) >= LEAST_BUSY}
     known = {name: share for name, share in busy.items() if name in least}
@@ -87,7 +87,7 @@ def speeds_of(scenario: Scenario, window: Window, least: Mapping[str, float]) ->
 def _factor(
     scenario: Scenario, window: Window, host: str, busy: Mapping[str, float], least: Mapping[str, float]
 ) -> float:
-    """The factor on the speeds in `least` with which all replicas on a host use the CPU that was measured."""
+    """Factor on the speeds in `least` with which all replicas on a host use the CPU that was measured."""
     there = [(name, place.socket) for name in busy for place in scenario.plan.locations(name) if place.host == host]
     slowest = sum(busy[name] * least[name] for name, _ in there)
     core = scenario.cluster.host(host).core_speed
@@ -100,24 +100,25 @@ def _factor(
 
 
 COSTS = 5
-"""Windows of which the median cost is believed."""
+"""Number of windows whose median cost counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """scenario: with the costs, and the rates as they are now. costs_s: by operator, service time of a tuple (s)."""
+    """Estimate of a job. scenario: with the estimated costs, at the rates now. trends: of the rates, by source.
+    costs_s: by operator, service time of a tuple (s)."""
 
     scenario: Scenario
     trends: Mapping[str, Trend]
     costs_s: Mapping[str, float]
 
     def ahead(self, seconds: float) -> Scenario:
-        """The job at the rates of that time, if the trends hold."""
+        """Job at the rates after some seconds, if the trends hold."""
         return at_rates(self.scenario, {name: each.ahead(seconds) for name, each in self.trends.items()})
 
 
 def believed(given: Scenario, windows: Sequence[Window]) -> Belief | None:
-    """windows: the last ones, oldest first. None while a source has not been measured in any of them."""
+    """Estimate of a job from its last windows, oldest first. None if a source was measured in none of them."""
     trends = {}
     for source in given.query.sources:
         seen = [(each, rate) for each in windows if (rate := _offered(each, source.name)) is not None]
@@ -131,7 +132,7 @@ def believed(given: Scenario, windows: Sequence[Window]) -> Belief | None:
 
 
 def at_rates(scenario: Scenario, rates_per_s: Mapping[str, float]) -> Scenario:
-    """The job with steady sources, as random between tuples as the given ones."""
+    """Job with steady sources of these rates, constant or Poisson as the given laws; without events and policy."""
     data: dict[str, Any] = scenario.model_dump(mode="json")
     for name, law in scenario.workload.arrivals.items():
         kind = "constant" if law.gap_scv == 0.0 else "poisson"
@@ -140,7 +141,7 @@ def at_rates(scenario: Scenario, rates_per_s: Mapping[str, float]) -> Scenario:
 
 
 def with_costs(scenario: Scenario, costs_s: Mapping[str, float]) -> Scenario:
-    """The job with these service times."""
+    """Job with these service times (s)."""
     data: dict[str, Any] = scenario.model_dump(mode="json")
     for operator in data["query"]["operators"]:
         operator["service_time_s"] = costs_s.get(operator["name"], operator["service_time_s"])
@@ -148,14 +149,14 @@ def with_costs(scenario: Scenario, costs_s: Mapping[str, float]) -> Scenario:
 
 
 def _offered(window: Window, source: str) -> float | None:
-    """What arrives; where nobody measures that, what is taken or emitted, which is less once there is backpressure."""
+    """Rate that arrives at a source; if not measured, the rate taken or emitted, which is less under backpressure."""
     readings = window.operators.get(source, {})
     found = [readings[name] for name in ("offered_per_s", "in_per_s", "out_per_s") if readings.get(name)]
     return found[0] if found else readings.get("offered_per_s", readings.get("out_per_s"))
 
 
 def _costs_s(given: Scenario, windows: Sequence[Window]) -> dict[str, float]:
-    """CPU seconds a tuple by measured operator."""
+    """CPU seconds of a tuple, by measured operator: medians over the windows."""
     known = given.engine, given.query
     base_s = {each.name: known[0].service_s(known[1], each) for each in given.query.operators}
     explicit = with_costs(given, base_s)
@@ -167,7 +168,7 @@ def _costs_s(given: Scenario, windows: Sequence[Window]) -> dict[str, float]:
 
 
 def _more_s(scenario: Scenario, window: Window) -> dict[str, float]:
-    """CPU seconds of a tuple that were measured beyond those predicted at the rates of the window, by operator."""
+    """CPU seconds of a tuple as measured, less those predicted at the rates of the window, by operator."""
     rates = {each.name: _offered(window, each.name) for each in scenario.query.sources}
     taken = {name: rate for name, rate in rates.items() if rate is not None}
     if len(taken) < len(rates):
@@ -178,7 +179,7 @@ def _more_s(scenario: Scenario, window: Window) -> dict[str, float]:
     found = {}
     for name, speed in speeds.items():
         if isinstance(scenario.query.operator(name), Calling):
-            continue  # its busy time holds waits for answers
+            continue  # its busy time includes waiting for answers
         readings, predicted_per_s = window.operators[name], float(answer.in_per_s[0, columns[name]])
         tuples_per_s = readings.get("in_per_s") or taken.get(name)
         if not tuples_per_s or not predicted_per_s:

@@ -1,4 +1,4 @@
-"""When a job will not keep up any more, if the trends of its rates hold, and which few operators to move then.
+"""Forecasts the time at which a job stops keeping up, if the trends of its rates hold, and finds moves against it.
 
 Forecasts are the rate model's; moves are found by an optimizer, and tried in the simulator.
 """
@@ -20,14 +20,14 @@ from twin.scenario import Scenario
 from twin.simulation import simulate
 
 STEPS = 12
-"""Times ahead that are looked at; the crossing is then found between two of them."""
+"""Number of times ahead that are tried; the crossing is then found between two of them."""
 GRAIN = 0.01
 """Precision of the forecast time, as a share of the time ahead."""
 
 
 @dataclass(frozen=True, slots=True)
 class HighestLoad:
-    """The highest utilisation of what any operator depends on, and that operator. Above 1 it cannot keep up."""
+    """Highest utilisation of any resource that an operator depends on, and that operator. Above 1 it cannot keep up."""
 
     used: float
     operator: str
@@ -35,7 +35,8 @@ class HighestLoad:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """in_s: until there is backpressure; 0: there is by now; None: not within ahead_s. operator: where it begins."""
+    """Forecast of backpressure. in_s: time until it begins; 0: it has begun; None: not within ahead_s. operator: where
+    it begins."""
 
     ahead_s: float
     now: HighestLoad
@@ -45,14 +46,14 @@ class Forecast:
 
 
 def pressure(scenario: Scenario, plan: ExecutionPlan) -> HighestLoad:
-    """The highest load at the rates that the scenario offers."""
+    """Highest utilisation under a plan at the rates that the scenario offers."""
     answer = RateModel().answer(scenario, [plan])
     worst = int(answer.offered_pressure[0].argmax())
     return HighestLoad(float(answer.offered_pressure[0, worst]), answer.operators[worst])
 
 
 def forecast(belief: Belief, plan: ExecutionPlan, ahead_s: float) -> Forecast:
-    """The first time within ahead_s at which something is overloaded."""
+    """Forecast of the first time within ahead_s at which any resource is overloaded."""
     now, then = (pressure(belief.ahead(at_s), plan) for at_s in (0.0, ahead_s))
     if now.used > 1.0:
         return Forecast(ahead_s, now, then, 0.0, now.operator)
@@ -67,7 +68,7 @@ def forecast(belief: Belief, plan: ExecutionPlan, ahead_s: float) -> Forecast:
 
 
 def _crossing_s(belief: Belief, plan: ExecutionPlan, low_s: float, high_s: float) -> float:
-    """Between a time at which all keep up, and one at which they do not: the latter, near enough."""
+    """First time of overload between low_s, when there is none, and high_s, when there is, by bisection to GRAIN."""
     while high_s - low_s > GRAIN * high_s:
         middle_s = (low_s + high_s) / 2
         over = pressure(belief.ahead(middle_s), plan).used > 1.0
@@ -79,7 +80,7 @@ OBJECTIVE, BUDGET = "e2e_latency_s", 300
 HEAD_ROOM = 0.05
 """Head room that a move should leave at the rates for which it is made."""
 MOST_MOVES = 3
-"""Operators that a remedy moves at most."""
+"""Most operators that a remedy moves."""
 SHARES = (1.0, 0.3, 0.0)
 """Shares of the time from the backpressure to the end of the forecast that a move should bear, the largest first."""
 MOST_CPU_S = 20.0
@@ -88,7 +89,7 @@ MOST_CPU_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Relocation:
-    """A move of an operator's replicas. Places are names, one for each replica."""
+    """Move of an operator's replicas. Places are names, one for each replica."""
 
     operator: str
     before: tuple[str, ...]
@@ -96,14 +97,14 @@ class Relocation:
 
     @property
     def words(self) -> str:
-        """The move in words, such as "moving work from a to b"."""
+        """Move in words, such as "moving work from a to b"."""
         return f"moving {self.operator} from {_listed(self.before)} to {_listed(self.after)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A plan with few moves. for_s: the time ahead whose rates it bears. in_s: when there is backpressure under it;
-    None: not within the time that is looked ahead."""
+    """Remedy: a plan with few moves. for_s: the time ahead whose rates it bears. in_s: time until backpressure under
+    it; None: not within the forecast."""
 
     plan: ExecutionPlan
     moves: tuple[Relocation, ...]
@@ -112,7 +113,7 @@ class Remedy:
 
 
 def remedy(belief: Belief, coming: Forecast) -> Remedy | None:
-    """A plan that avoids what is coming, else one that puts it off; None if no move of a few operators does either."""
+    """Remedy that avoids the forecast backpressure, or else delays it; None if no move of a few operators does."""
     in_s = coming.in_s or 0.0
     for share in SHARES if coming.now.used <= coming.then.used else SHARES[-1:]:
         for_s = in_s + share * (coming.ahead_s - in_s)
@@ -129,13 +130,13 @@ def remedy(belief: Belief, coming: Forecast) -> Remedy | None:
 
 
 def _fewest_moves(scenario: Scenario) -> ExecutionPlan | None:
-    """A plan that bears the scenario's rates and moves as few operators as possible; None if none is found."""
+    """Plan that bears the scenario's rates and moves as few operators as possible; None if none is found."""
     for count in range(1, MOST_MOVES + 1):
         space = Space(most_moves=count, free_replicas=False)
         try:
             room = Requirements(head_room=HEAD_ROOM)
             found = optimize(scenario, objective=OBJECTIVE, budget=BUDGET, space=space, requirements=room)
-        except BadInput:  # this job has no plan of that kind
+        except BadInput:  # the job has no plan in this space
             return None
         if pressure(scenario, found.plan).used <= 1.0:
             return found.plan

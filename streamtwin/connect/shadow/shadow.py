@@ -1,4 +1,4 @@
-"""A shadow of a job: each window of its metrics updates what is believed, forecasts, and warns with a remedy."""
+"""Shadow of a job: each window of its metrics updates the estimate and the forecast, and may raise an alert."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from twin.scenario import Scenario
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastRow:
-    """pressure: utilisation of the fullest resource that any operator depends on. costs_s: service times."""
+    """Forecast after one window. pressure: utilisation of the fullest resource that any operator depends on, now and
+    `ahead_s` later. costs_s: service times by operator."""
 
     start_s: Seconds
     end_s: Seconds
@@ -31,8 +32,9 @@ class ForecastRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRow:
-    """avoids: by the rate model; else backpressure_moved_in_s tells when it comes after the moves. simulated_as_it_is,
-    simulated_moved: whether a run at the rates that the moves are to bear is backpressured; null: not run."""
+    """Alert after one window. avoids: whether the moves avoid backpressure by the rate model; else
+    backpressure_moved_in_s is the time until it comes under them. simulated_as_it_is, simulated_moved: whether a run at
+    the rates that the moves are to bear is backpressured; null: not run."""
 
     start_s: Seconds
     end_s: Seconds
@@ -50,7 +52,8 @@ class AlertRow:
 @CLOSED
 @dataclass(frozen=True, slots=True)
 class JobFollowed:
-    """`twin shadow`. windows: that were forecast from; last: the newest forecast; null windows.before the first."""
+    """The answer of `twin shadow`. windows: number of windows with a forecast; last: the newest forecast; null before
+    the first."""
 
     out: str
     windows: int
@@ -60,9 +63,10 @@ class JobFollowed:
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """out: where rows go. ahead_s: how far it looks. trend: windows that a trend is seen in. said: told each alert.
+    """Shadow of a job. out: folder of the rows. ahead_s: length of forecasts. trend: number of windows of a trend.
 
-    What it writes of a window depends on the job and on the windows up to that one, and on nothing else.
+    said: called with each alert.
+    The rows of a window depend only on the job and on the windows up to that one.
     """
 
     scenario: Scenario
@@ -73,12 +77,12 @@ class Shadow:
     said: Callable[[str], None] = lambda _text: None
 
     def told(self, series: Sequence[Series]) -> None:
-        """Whole windows, oldest first."""
+        """Takes whole windows of metrics, oldest first, and writes their rows."""
         for window in windows.windows_of(series, self.window_s):
             self._told(self._known(window))
 
     def _known(self, window: windows.Window) -> windows.Window:
-        """Without operators and hosts that the job does not have."""
+        """Window without operators and hosts that the job does not have."""
         names = {each.name for each in self.scenario.query.operators}
         hosts = {each.name for each in self.scenario.cluster.hosts}
         operators = {name: found for name, found in window.operators.items() if name in names}
@@ -101,7 +105,7 @@ class Shadow:
 
 
 def followed(out: Path) -> JobFollowed:
-    """What a folder holds by now."""
+    """Reads the alerts and the last forecast that a folder holds by now."""
     forecasts = windows.read(out, windows.FORECASTS, ForecastRow)
     alerts = tuple(windows.read(out, windows.ALERTS, AlertRow))
     return JobFollowed(str(out), len(forecasts), alerts, forecasts[-1] if forecasts else None)
@@ -122,7 +126,7 @@ def _forecast_row(window: windows.Window, belief: Belief, coming: Forecast) -> F
 
 
 def _alert_row(window: windows.Window, belief: Belief, coming: Forecast) -> AlertRow:
-    """Simulated are runs at the rates that the remedy is to bear; without one, at those ahead."""
+    """Alert with a remedy, if any. Runs are simulated at the rates that it is to bear; without one, at those ahead."""
     found = remedy(belief, coming)
     then = belief.ahead(coming.ahead_s if found is None else found.for_s)
     as_it_is = backpressured(then, then.plan)
@@ -160,7 +164,7 @@ def _moves(found: Remedy | None) -> str:
 
 
 def _checked(simulated_as_it_is: bool | None, simulated_moved: bool | None) -> str:
-    """What the simulator says of it."""
+    """Words on whether the simulator confirms the remedy."""
     if simulated_moved is None or simulated_as_it_is is None:
         return ""
     if simulated_as_it_is == simulated_moved:

@@ -1,7 +1,7 @@
-"""What the metrics of a job say over one window of time, and what a shadow writes of each: a file in three folders.
+"""Windows of a job's metrics, and the files that a shadow writes for each of them: one in each of three folders.
 
-A file is whole or not there, a JSON object a line, and a window told again gets the same file again: so nothing is lost
-or doubled however the shadow ends.
+A file is whole or not there, with a JSON object a line, and a repeated window gets the same file again: so nothing is
+lost or doubled however the shadow ends.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from twin.errors import BadInput
 
 TIMES = ("start_s", "end_s", "at_s")
 Readings = Mapping[str, float]
-"""By column of `twin calibrate`'s tables: in_per_s, out_per_s, offered_per_s, busy, backpressured, cpu, latency_s."""
+"""Readings by column of `twin calibrate`'s tables: in_per_s, out_per_s, offered_per_s, busy, backpressured, cpu, ..."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """[start_s, end_s) in the samples' own time. at_s: about which its samples lie."""
+    """Readings of one window [start_s, end_s) in the samples' own time. at_s: mean time of its samples."""
 
     start_s: float
     end_s: float
@@ -41,7 +41,7 @@ class Window:
 
 
 def parsed(file: str, content: bytes) -> list[WindowSample]:
-    """The samples of known metrics in a file as `twin import metrics` takes it.
+    """Samples of known metrics in a file as `twin import metrics` takes it.
 
     Raises BadInput, naming file and line, for what is no table of samples.
     """
@@ -55,7 +55,7 @@ def parsed(file: str, content: bytes) -> list[WindowSample]:
 
 
 def windows_of(series: Sequence[Series], window_s: float) -> Iterator[Window]:
-    """The windows of series, in order."""
+    """Yields the windows of series, in order."""
     for start_s, group in groupby(series, key=lambda each: each.start_s):
         yield _window(start_s, window_s, group)
 
@@ -74,7 +74,7 @@ def _window(start_s: float, window_s: float, series: Iterable[Series]) -> Window
 
 
 def _value(series: Series) -> float | None:
-    """A gauge's mean, a counter's growth a second; None for one that has fallen (a restart) or was seen once."""
+    """Mean of a gauge, or growth a second of a counter; None if a counter has fallen (a restart) or was seen once."""
     if not MEANINGS[series.metric].counter:
         return series.mean
     passed_s = series.last_s - series.first_s
@@ -84,7 +84,7 @@ def _value(series: Series) -> float | None:
 
 
 def rows_of(window: Window) -> list[dict[str, Any]]:
-    """A row an operator, a host, and the job if it has readings of its own."""
+    """Rows of a window: one an operator, one a host, and one of the job if it has readings of its own."""
     span = {name: getattr(window, name) for name in TIMES}
     found = [{**span, "operator": name, **window.operators[name]} for name in sorted(window.operators)]
     found += [{**span, "host": name, **window.hosts[name]} for name in sorted(window.hosts)]
@@ -92,7 +92,7 @@ def rows_of(window: Window) -> list[dict[str, Any]]:
 
 
 def of_rows(rows: Sequence[Mapping[str, Any]]) -> Window:
-    """What `rows_of` made of one window."""
+    """Window from the rows that `rows_of` made of it."""
     parts: dict[str, dict[str, Readings]] = {"operator": {}, "host": {}, "": {}}
     for row in rows:
         kind = next((name for name in ("operator", "host") if name in row), "")
@@ -108,20 +108,20 @@ SUFFIX = ".jsonl"
 
 
 def write(out: Path, table: str, start_s: float, rows: Sequence[Any]) -> None:
-    """The rows of a window, result types or mappings. Raises BadInput if they cannot be written."""
+    """Writes the rows of a window, result types or mappings. Raises BadInput if they cannot be written."""
     path = out / table / _name(start_s)
     with writing(path, "free space, then give the same command"):
         write_text(path, "".join(stamped(documents.document(row)) + "\n" for row in rows))
 
 
 def read(out: Path, table: str, kind: type[Row]) -> list[Row]:
-    """All rows in the order of the windows."""
+    """Reads all rows of a table, in the order of the windows. Raises BadInput if a file is damaged."""
     paths = sorted((out / table).glob(f"*{SUFFIX}"))
     return [row for path in paths for row in _read(path, lambda body: documents.read(kind, json.dumps(body)))]
 
 
 def before(out: Path, start_s: float, count: int) -> list[Window]:
-    """The last so many windows that began before, oldest first."""
+    """Reads the last `count` windows that began before `start_s`, oldest first."""
     names = sorted(path for path in (out / STATISTICS).glob(f"*{SUFFIX}") if path.name < _name(start_s))
     return [of_rows(_read(path, _readings)) for path in names[-count:]] if count else []
 
@@ -141,5 +141,5 @@ def _readings(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _name(start_s: float) -> str:
-    """Names in the order of time, to the millisecond."""
+    """Name of a window's file, in the order of time, to the millisecond."""
     return f"{round(start_s * 1000):016d}{SUFFIX}"
