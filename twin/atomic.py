@@ -68,8 +68,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def _aside(path: Path) -> Path:
-    """Name beside `path` that no other process takes, nor one of another machine or container, where process numbers
-    repeat."""
+    """Name beside `path` that no other process takes, here or on another machine or container, where numbers repeat."""
     host = re.sub(r"[^\w-]", "-", socket.gethostname())[:HOST_LENGTH]
     return path.with_name(f".{path.name}.{host}.{os.getpid()}{PARTIAL}")
 

@@ -129,8 +129,7 @@ class Calls:
 
 @lru_cache(maxsize=256)
 def _law(calls: Calls) -> tuple[np.ndarray, np.ndarray]:
-    """Points of the time to an answer, ascending and equally likely, and the mean time beyond each, E[(W - x)+].
-    [POINTS] each"""
+    """Equally likely times to an answer, ascending, and the mean time beyond each, E[(W - x)+]. [POINTS] each"""
     drawn_s = calls.drawn_s(np.random.default_rng(0), (POINTS * DRAWN,))
     points_s = np.sort(drawn_s).reshape(-1, DRAWN).mean(axis=1)
     points_s *= calls.mean_s / max(float(points_s.mean()), 1e-300)

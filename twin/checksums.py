@@ -50,7 +50,7 @@ def signed(content: bytes, what: bytes) -> bytes:
 
 
 def verified(content: bytes, what: bytes) -> bytes:
-    """Returns `content` without the line of `signed`; all of it if it has none. Raises ChecksumError if checksums
+    """Returns `content` without the line of `signed`, which may be missing. Raises ChecksumError if checksums
     differ."""
     if not content.startswith(what + b", sha256 "):
         return content

@@ -75,16 +75,16 @@ class Reconfiguration:
 
 
 class Policy(Protocol):
-    """Controller that decides at the end of each period. The same statistics must give the same decision in the same
-    history."""
+    """Controller that decides at the end of each period. In the same history, the same statistics must give one
+    decision."""
 
     @property
     def name(self) -> str:
         """Name that users write."""
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
-        """Returns the changes to make; None: change nothing. Not called while an earlier reconfiguration or an outage
-        is under way."""
+        """Returns the changes to make, or None. Not called while an earlier reconfiguration or an outage is under
+        way."""
 
 
 class PolicySpec(Spec):
@@ -97,8 +97,7 @@ class PolicySpec(Spec):
 
     @property
     def periods_before_acting(self) -> int:
-        """Number of periods that the policy must have seen before it can change anything, at the end of the last of
-        them."""
+        """Number of periods that the policy must have seen before it can change anything, at the end of the last."""
         return 1
 
     def start(self, deployment: Deployment) -> Policy:

@@ -43,8 +43,8 @@ name."""
 
 
 class Deployment(Spec):
-    """Deployment of a job, checked across its parts: every operator placed on hosts and sockets that exist, every
-    source fed."""
+    """Deployment of a job, checked across its parts: operators are placed on hosts and sockets that exist, sources are
+    fed."""
 
     query: Query
     cluster: NamedCluster

@@ -18,8 +18,7 @@ MOST_OF_NAMES = 400
 
 
 class BadInput(ValueError):  # noqa: N818  # it names the cause, as KeyboardInterrupt does
-    """Mistake of a user, in one line: where, the given value, and the remedy. mistakes: the lines of several, if each
-    has its own."""
+    """Mistake of a user, in one line: where, the given value, and the remedy. mistakes: of several, a line each."""
 
     def __init__(self, message: str, mistakes: Sequence[str] = ()) -> None:
         super().__init__(one_line(message))

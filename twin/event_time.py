@@ -55,7 +55,7 @@ def check_event_time(query: Query) -> None:
 
 
 def check_together(query: Query, plan: ExecutionPlan) -> None:
-    """Raises ValueError unless a consolidate that is combined with its compute has its key groups where the compute has
+    """Raises ValueError unless a consolidate that is combined with its compute has its key groups where that has
     them."""
     for operator in query.operators:
         if not getattr(operator, "combined", False):

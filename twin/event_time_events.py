@@ -37,8 +37,7 @@ class Mobility(NamedTuple):
 
 
 def mobility(query: Query, name: str, combined: bool) -> Mobility:
-    """Ability of an operator to migrate. combined: whether it is one component with the compute or consolidate next to
-    it."""
+    """Ability of an operator to migrate. combined: whether it is one component with its compute or consolidate."""
     operator = query.operator(name)
     if not operator.needs_event_time:
         return Mobility(stateful=False, flexible=True, strategies=("instant",))
@@ -59,8 +58,7 @@ def mobility(query: Query, name: str, combined: bool) -> Mobility:
 
 
 def combined_with(query: Query, name: str) -> str | None:
-    """Consolidate that may be one component with a compute, or the compute of such a consolidate; None if there is
-    none."""
+    """Consolidate that may be one component with a compute, or the compute of such a consolidate; None if none may."""
     operator = query.operator(name)
     if operator.hands_over == "partials":
         behind = query.outputs(name)
@@ -193,8 +191,7 @@ def _check_pair(where: str, name: str, deployment: Deployment) -> str:
 
 
 def _check_owners(where: str, name: str, owners: tuple[int, ...], deployment: Deployment, scaled: set[str]) -> None:
-    """Raises ValueError if owners do not fit. The number of replicas is not known any more if the operator was
-    scaled."""
+    """Raises ValueError if owners do not fit. The number of replicas is unknown if the operator was scaled."""
     groups, replicas = getattr(deployment.query.operator(name), "key_groups", 0), deployment.plan.replicas(name)
     if len(owners) != groups:
         raise ValueError(f"{where}: {len(owners)} owners for the {groups} key groups of {name!r}; give one each")

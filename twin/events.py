@@ -67,8 +67,8 @@ class Rescale(Spec):
 
 
 class RateChange(Timed):
-    """Makes a source's tuples arrive `factor` times as fast as by its law from now on, or at `rate_per_s` on
-    average."""
+    """Makes a source's tuples arrive `factor` times as fast as by its law, or at `rate_per_s` on average, from now
+    on."""
 
     kind: Literal["rate-change"] = "rate-change"
     source: str
@@ -148,8 +148,7 @@ class LinkDegradation(Timed):
 
 
 class Skew(Timed):
-    """Multiplies the shares of key groups in an operator's tuples by `factor`, relative to the others, from those at
-    the start."""
+    """Multiplies the initial shares of key groups in an operator's tuples by `factor`, relative to the others."""
 
     kind: Literal["skew"] = "skew"
     operator: str

@@ -69,8 +69,7 @@ def from_sources(found: Mapping[str, Mapping[str, float | None]]) -> tuple[Marke
 
 
 def means_s(rows: Sequence[Mapping[str, Any]], warmup_s: float) -> dict[Ends, float]:
-    """Mean time on each stream over the periods after the warm-up, in seconds; nan if no tuple came. rows: of
-    `StreamMeter`."""
+    """Mean seconds on each stream over the periods after the warm-up; nan if no tuple came. rows: of `StreamMeter`."""
     tuples: defaultdict[Ends, int] = defaultdict(int)
     took_s: defaultdict[Ends, float] = defaultdict(float)
     for row in measured(rows, warmup_s):

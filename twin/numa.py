@@ -107,8 +107,7 @@ CLUSTERS = {"server-a": server_a(), "server-b": server_b()}
 
 
 def cluster_by_name(value: Any) -> Any:
-    """Replaces a cluster's name by the cluster; returns anything else unchanged. Raises ValueError for an unknown
-    name."""
+    """Replaces a cluster's name by the cluster; keeps anything else. Raises ValueError for an unknown name."""
     if not isinstance(value, str):
         return value
     if value not in CLUSTERS:

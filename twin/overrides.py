@@ -117,7 +117,7 @@ def _resolve(data: Node, path: str, flag: str) -> tuple[Node, str | int]:
 
 
 def _step(node: Node, rest: str) -> tuple[Any, str, str] | None:
-    """Longest key of `node` with which `rest` begins (names may hold dots): the key, its label, and the remaining
+    """Longest key of `node` with which `rest` begins (names may hold dots): the key, its label, and the rest of the
     path."""
     keys = _keys(node)
     for label in sorted(keys, key=len, reverse=True):

@@ -174,8 +174,7 @@ def _looked(number: int) -> bool:
 
 
 def together(number: int) -> int:
-    """Number of first batches that are joined into one when there have been `number`: 1 below 80, 2 below 160, and so
-    on."""
+    """Number of first batches that are joined into one after `number` of them: 1 below 80, 2 below 160, and so on."""
     return 1 << max(0, math.floor(math.log2(max(1, number) / min(LOOKS))))
 
 

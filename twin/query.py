@@ -193,8 +193,7 @@ class Query(Spec):
 
     @cached_property
     def holding_up(self) -> set[str]:
-        """Operators that can block a source: the others lie behind streams that drop tuples for which there is no
-        room."""
+        """Operators that can block a source; the others lie behind streams that drop tuples if there is no room."""
         found: set[str] = set()
         for operator in self.topological:
             inputs = self.inputs(operator.name)
@@ -213,8 +212,7 @@ class Query(Spec):
 
     @cached_property
     def slot_sharing_groups(self) -> dict[str, str]:
-        """Slot sharing group of each operator. As in Flink, that of its inputs if none is given and all of them have
-        the same."""
+        """Slot sharing group of each operator. If none is given, that of its inputs if they share one, as in Flink."""
         found: dict[str, str] = {}
         for operator in self.topological:
             inherited = {found[producer] for producer in self.upstream[operator.name]}

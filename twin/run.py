@@ -74,8 +74,7 @@ class OperatorTotals:
 
 @dataclass(frozen=True, slots=True)
 class HostTotals:
-    """Totals of one host after the warm-up. cpu: share of its capacity in use. memory_mb: largest at the end of a
-    period."""
+    """Totals of one host after the warm-up. cpu: share of its capacity in use. memory_mb: largest at a period's end."""
 
     host: str
     cpu: float
@@ -121,7 +120,7 @@ class Run:
     duplicates: int = 0  # results that reached a sink twice, because of a replay
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the run for JSON: metrics with standard errors; operators, hosts and links by name; events in
+        """Returns the run for JSON: metrics and standard errors; operators, hosts and links by name; events in
         order."""
         return {
             **dataclasses.asdict(self.metrics),
@@ -256,7 +255,7 @@ def _flow(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def waiting(row: Mapping[str, Any]) -> int:
-    """Number of records that wait at the end of a period: those of a source at its broker. row: of an operator or
+    """Number of records that wait at a period's end: those of a source at its broker. row: of an operator or
     subtask."""
     return int(row["queueLength"] if row["backlog"] is None else row["backlog"])
 

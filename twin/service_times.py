@@ -105,8 +105,7 @@ def _lengths(spec: AnyOperator, in_per_s: float, tuples: int) -> int:
 
 
 def _serve(world: World, task: Task, tuples: int, until_s: float) -> np.ndarray:
-    """Steps through the run until that many services have begun and `until_s` is past; returns the work of each.
-    [tuples]"""
+    """Steps on until that many services have begun and `until_s` is past; returns the work of each. [tuples]"""
     times_s: list[float] = []
     env, before = world.env, task.tuples_in
     while len(times_s) < tuples or env.now < until_s:
@@ -117,8 +116,7 @@ def _serve(world: World, task: Task, tuples: int, until_s: float) -> np.ndarray:
 
 
 def _alone(deployment: Deployment, spec: AnyOperator, offered: Mapping[str, float], core: float) -> Deployment:
-    """Deployment of the operator between sources in place of its producers and sinks in place of its consumers, which
-    cost nothing."""
+    """Deployment of the operator with sources and sinks in place of its producers and consumers, which cost nothing."""
     query, engine, name = deployment.query, deployment.engine, spec.name
     feeds = [] if spec.is_source else [_source(query, engine, each) for each in offered]
     ends = [Sink(name=each.consumer, service_time_s=0.0) for each in query.outputs(name)]

@@ -142,8 +142,7 @@ def _report(statistics: Statistics, settings: RunSettings, progress: Callable[[i
 
 @contextmanager
 def _deep_stack(tasks: int) -> Iterator[None]:
-    """Raises the recursion limit: barriers and watermarks may pass all tasks in one moment, each in the call of the one
-    before."""
+    """Raises the recursion limit: barriers and watermarks may pass all tasks in one moment, call by call."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(before + FRAMES * tasks)
     try:

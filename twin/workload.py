@@ -38,8 +38,7 @@ Arrivals = Annotated[
 
 
 class Workload(Spec):
-    """Workload of a job: the arrival law of each source, and the spread of tuples into keyed operators over their key
-    groups."""
+    """Workload of a job: the arrival law of each source, and the spread of keyed operators' input over key groups."""
 
     arrivals: dict[str, Arrivals]
     keys: dict[str, KeySkew] = Field(default_factory=dict, description="by operator; absent: all key groups alike")

@@ -27,8 +27,8 @@ SHORTEST_S = 1e-3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recording:
-    """Recorded arrivals. times_s: ascending [N]. rates_per_s: the rate from each time on, >= 0 [N]; None if a tuple
-    came at each time."""
+    """Recorded arrivals. times_s: ascending [N]. rates_per_s: from each time on, >= 0 [N]; None if a tuple came at
+    each."""
 
     times_s: np.ndarray
     rates_per_s: np.ndarray | None
@@ -163,8 +163,7 @@ class Replay(Varying):
 
     @property
     def times_s(self) -> np.ndarray:
-        """Times at which tuples arrive in the first cycle, by the simulation's clock, ascending [N]; only of a file of
-        times."""
+        """Times of arrivals in the first cycle, by the simulation's clock, ascending [N]; only of a file of times."""
         times = self.recording.times_s
         return (times[len(times) - self._rows_played :] - self._begin_s) / self.speed
 
@@ -212,8 +211,8 @@ class Replay(Varying):
         return float(3.0 * np.mean(contrast**2)) if len(contrast) else 0.0
 
     def phases(self, rng: np.random.Generator) -> Iterator[Phase]:
-        """Phases, one for each row of a file of rates; of a file of times, one at the mean rate, for uses other than
-        replay."""
+        """Phases, one for each row of a file of rates; one at the mean rate for a file of times that is not
+        replayed."""
         if self.recording.rates_per_s is None:
             return staircase([0.0], [self.mean_rate_per_s], self.cycle_s if self.loop else None)
         times, rates = self._staircase

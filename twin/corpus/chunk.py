@@ -40,7 +40,7 @@ Simulate = Callable[[Scenario], HasRows]
 
 
 class RunTimeLimit(BaseException):
-    """Raised in a run that takes too long. It is no Exception, so that a simulation that swallows those cannot swallow
+    """Raised in a run that takes too long. It is no Exception, so that no simulation that swallows those swallows
     it."""
 
 
@@ -75,7 +75,7 @@ class ChunkTask:
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
-    """Outcome of a chunk. cpu_s: of the simulations alone. problem: why nothing was written, in the user's terms; else
+    """Outcome of a chunk. cpu_s: of simulations alone. problem: why nothing was written, in the user's terms, or
     empty."""
 
     failed: int = 0

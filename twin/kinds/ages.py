@@ -11,7 +11,7 @@ from twin.windows import US_PER_S, EventWindow, Window
 
 
 class Disorder(NamedTuple):
-    """Disorder of event times: they lie up to disorder_s before arrival, uniformly, and sources wait slack_s for late
+    """Disorder of event times: they lie up to disorder_s before arrival, evenly, and sources wait slack_s for late
     ones."""
 
     disorder_s: float = 0.0
@@ -68,8 +68,7 @@ def _poisson_mean(above_none: np.ndarray) -> np.ndarray:
 
 
 def oldest_s(arriving: list[np.ndarray], size_s: np.ndarray) -> np.ndarray:
-    """Mean age of the oldest of several tuples, one of each side, that are 0 to `size_s` older than on arrival. [3,
-    N]"""
+    """Mean age of the oldest of tuples, one of each side, that are 0 to `size_s` older than on arrival. [3, N]"""
     older = np.max(arriving, axis=0)
     if len(arriving) == 2:
         apart = np.abs(arriving[0] - arriving[1])
@@ -135,8 +134,7 @@ def _first_s(length_s: float, disorder_s: float, mean: np.ndarray, some: np.ndar
 
 
 def _sum_of_two(at_s: float, short_s: float, long_s: float) -> float:
-    """Distribution function, at `at_s`, of the sum of two times that are uniform from 0 to short_s and from 0 to
-    long_s."""
+    """Distribution function, at `at_s`, of the sum of two times, uniform from 0 to short_s and from 0 to long_s."""
     if at_s <= short_s:
         return at_s**2 / (2.0 * short_s * long_s)
     if at_s <= long_s:

@@ -94,8 +94,8 @@ class Compute(LateTo, EventTimed):
         return Flow(inputs, total, out, held, often, groups, np.minimum(often, together), burst_s)
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
-        """Ages of the results: in a complete window, older by the oldest tuple of a key; partial results age where they
-        are merged. [3, N]"""
+        """Ages of the results: of complete windows, older by a key's oldest tuple; partial ones age at their merge. [3,
+        N]"""
         if not self.windows:
             return mixed
         a_second = held.in_per_s / self.keys

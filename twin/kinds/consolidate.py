@@ -65,16 +65,15 @@ class Consolidate(EventTimed):
         return math.gcd(*(us for window in self.windows for us in (window.length_us, window.every_us)))
 
     def _tuples(self, partials_per_s: np.ndarray, piece_s: float) -> list[np.ndarray]:
-        """Expected tuples in each window, from `partials_per_s` partial results of `piece_s` seconds each. By window
-        [N]"""
+        """Expected tuples in each window, from `partials_per_s` partial results of `piece_s` seconds. By window [N]"""
         piece_us = piece_s * US_PER_S or self._pane_us
         seen = np.minimum(partials_per_s * piece_us / US_PER_S / self.keys, 1.0 - 1e-9)  # share of keys in a piece
         of_piece = -self.keys * np.log1p(-seen)
         return [of_piece * (window.length_us / piece_us) for window in self.windows]
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
-        """Ages of the results: older by the oldest tuple of a key in its window, as partial results have not aged
-        before. [3, N]"""
+        """Ages of the results: older by a key's oldest tuple in its window, as partial results have not aged yet. [3,
+        N]"""
         per_key = [each / self.keys for each in self._tuples(held.in_per_s, held.piece_s)]
         return np.asarray(mixed + event_ages_s(self.windows, per_key, held.disorder))
 

@@ -78,7 +78,7 @@ class Flow(NamedTuple):
 
 
 class Mixing(NamedTuple):
-    """How an operator's inputs mix, and how they reach its replicas.
+    """Mixing of an operator's inputs, and their way to its replicas.
 
     by_chance: whether the side of each tuple in a count window is random, so that some of all pairs in it are of a
     tuple with itself. burst_s: seconds over which the longest burst comes. services_s: CPU seconds a tuple, by input;

@@ -226,8 +226,8 @@ class Join(Windowed):
     # advice ----------------------------------------------------------------------------------------------------------
 
     def crowded(self, sides: int, zipf: float) -> str:
-        """Warns of a selectivity above the share of pairs in the same key group. sides: number of inputs; zipf: skew of
-        the key groups."""
+        """Warns of a selectivity above the share of pairs in one key group. sides: number of inputs; zipf: their
+        skew."""
         if self.key_groups is None or self.selectivity is None:
             return ""
         most = float(np.sum(zipf_shares(self.key_groups, zipf) ** sides))

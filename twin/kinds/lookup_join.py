@@ -13,7 +13,7 @@ from twin.kinds.operator import Fraction
 
 
 class LookupJoin(AsyncIO):
-    """Calls a table outside for a tuple whose row is not in the cache; one that is there is answered after
+    """Calls a table outside for a tuple whose row is not in the cache, which answers the others after
     `hit_latency_s`."""
 
     does: ClassVar[str] = "looks tuples up in a table outside, through a cache"

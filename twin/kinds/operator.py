@@ -86,8 +86,7 @@ class OperatorBase(Spec):
 
     @property
     def memory_s(self) -> float:
-        """Seconds for which a tuple has an effect; 0 if it has one only on arrival, or until a number of others have
-        come."""
+        """Seconds for which a tuple has an effect; 0 if only on arrival, or until a number of others have come."""
         return 0.0
 
     @property
@@ -116,8 +115,8 @@ class OperatorBase(Spec):
 
     @property
     def if_unlike(self) -> str:
-        """Effect, in words, that the operator's law misses if keys are unlike or do not come at random; empty if it
-        misses none."""
+        """Effect, in words, that the operator's law misses if keys are unlike or do not come at random; empty if
+        none."""
         return ""
 
     def state_bytes(self, in_per_s: np.ndarray, horizon_s: float) -> np.ndarray:
@@ -161,7 +160,7 @@ class OperatorBase(Spec):
         return replicas if self.counted is None else self.counted
 
     def values_by_key_group(self, key_groups: int) -> np.ndarray:
-        """Number of distinct values in each key group, as even as can be; 1 if the number of values is not given.
+        """Number of distinct values in each key group, as even as can be; 1 if their number is not given.
         [key_groups]"""
         if self.counted is None:
             return np.ones(key_groups)
@@ -179,8 +178,7 @@ class OperatorBase(Spec):
         )
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """Flow through the operator. inputs: tuples a second, by input stream; bursts: their `bursts_per_s`. [N]
-        each"""
+        """Flow through the operator. inputs: tuples a second by input stream; bursts: their `bursts_per_s`. [N] each"""
         total, together, burst_s = mixing.arriving(inputs, bursts)
         none = np.zeros_like(total)
         return Flow(inputs, total, total, none, none, none, together, burst_s)
@@ -207,13 +205,11 @@ class OperatorBase(Spec):
     # measured, and varied --------------------------------------------------------------------------------------------
 
     def measured_as(self, results_per_input: float) -> dict[str, Any]:
-        """Fields that make the operator emit that many tuples per input tuple, as measured; empty if no field says
-        it."""
+        """Fields that make it emit that many tuples per input tuple, as measured; empty if no field says it."""
         return {}
 
     def lowered(self, factor: float) -> Self:
-        """Copy whose selectivity is multiplied by `factor`; the operator itself if it has no share of matches to
-        change."""
+        """Copy whose selectivity is multiplied by `factor`; the operator itself if it has no share of matches."""
         return self
 
     # advice ----------------------------------------------------------------------------------------------------------

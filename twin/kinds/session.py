@@ -78,8 +78,8 @@ class Session(KeyedOperator):
         return np.asarray(-self.keys * np.expm1(-in_per_s * self.gap_s / self.keys))
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
-        """Ages of the results: a session lasts for a busy period of M/D/infinity, (exp(rate gap) - 1) / rate of a key.
-        [3, N]"""
+        """Ages of the results: sessions are busy periods of M/D/infinity, (exp(rate gap) - 1) / rate of a key. [3,
+        N]"""
         per_key = np.maximum(held.in_per_s, 1e-12) / self.keys
         lasts_s = np.expm1(np.minimum(per_key * self.gap_s, 700.0)) / per_key
         return np.asarray(mixed + np.stack([lasts_s, lasts_s, np.full_like(lasts_s, self.gap_s)]))

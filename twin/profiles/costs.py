@@ -111,7 +111,7 @@ class Noise(Spec):
 
 
 class Rescaling(Spec):
-    """How an engine changes the plan of a running job. A single word sets `how`; the other values are the defaults.
+    """Way in which an engine changes the plan of a running job. A single word sets `how`; other values are the defaults.
 
     restart and reactive are those of Flink's documentation ("Elastic Scaling"). The times are assumptions: a real Flink
     on one machine was silent for 1.9 s (docs/real-runs.md), and its autoscaler expects 5 minutes (`restart.time`).
@@ -199,8 +199,7 @@ class NetworkMemory(Spec):
         return np.where(spans > 1.0, np.floor(self.buffers_per_channel / spans), self.buffers_per_channel)
 
     def floating(self, spans: Any = 1.0) -> Any:
-        """Floating buffers of a gate, for all its channels together; with its own, a channel can hold at least one
-        tuple."""
+        """Floating buffers of a gate, for all its channels together; with its own, a channel can hold a tuple."""
         alone = _whole(self.buffers_per_channel + self.floating_buffers_per_gate, spans)
         return np.where(spans > 1.0, alone - self.exclusive(spans), self.floating_buffers_per_gate)
 

@@ -161,8 +161,8 @@ class EngineProfile(Spec):
         )
 
     def memory_bytes_of(self, query: Query, operator: AnyOperator, producer: str) -> float:
-        """Local memory traffic per tuple of one producer, in bytes: the operator's own `memory_bytes`, or by the
-        tuple's size."""
+        """Local memory traffic per tuple of one producer, in bytes: the operator's `memory_bytes`, or by the tuple's
+        size."""
         if operator.memory_bytes is not None:
             return operator.memory_bytes
         return self.memory_factor * self.output_bytes(query, producer)
@@ -177,8 +177,7 @@ class EngineProfile(Spec):
         )
 
     def service_s_of(self, query: Query, operator: AnyOperator, producer: str) -> float:
-        """Mean CPU seconds per tuple of one producer, which costs by its own columns. For a source, the producer is
-        itself."""
+        """Mean CPU seconds per tuple of one producer, by its columns. For a source, the producer is itself."""
         if operator.service_time_s is not None:
             return operator.service_time_s
         return (self.tuple_us.of(operator) + self.value_us.total(query.columns_out[producer])) * 1e-6
@@ -188,8 +187,7 @@ class EngineProfile(Spec):
         return self.service_scv if operator.service_scv is None else operator.service_scv
 
     def result_s(self, operator: AnyOperator) -> float:
-        """CPU seconds per tuple that a window evaluation emits; 0 if a service time was given, which covers
-        everything."""
+        """CPU seconds per tuple that a window evaluation emits; 0 if a service time was given, which covers all."""
         return self.result_us * 1e-6 if _evaluated(operator) else 0.0
 
     def scan_s(self, operator: AnyOperator) -> float:

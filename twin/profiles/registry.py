@@ -13,8 +13,7 @@ PROFILES = {profile.name: profile for profile in (STORM, FLINK, BRISK)}
 
 
 def profile_by_name(value: Any) -> Any:
-    """Replaces a profile's name by the profile; returns anything else unchanged. Raises ValueError for an unknown
-    name."""
+    """Replaces a profile's name by the profile; keeps anything else. Raises ValueError for an unknown name."""
     if not isinstance(value, str):
         return value
     if value not in PROFILES:

@@ -39,8 +39,8 @@ class Inputs(NamedTuple):
 
     @classmethod
     def of(cls, job: Job, each: Callable[[Edge], float], mean: Callable[[Component], float]) -> Self:
-        """Makes the amounts of a job. each: of a tuple of a stream. mean: of an input tuple, if all streams have equal
-        rates."""
+        """Makes the amounts of a job. each: of a tuple of a stream. mean: of an input tuple at equal rates of all
+        streams."""
         mean_o = np.array([mean(component) for component in job.components])
         beyond_s = np.array([each(edge) - mean_o[edge.consumer] for edge in job.edges])
         ends = ((s, job.edges[s].consumer) for s in np.flatnonzero(beyond_s).tolist())
@@ -263,8 +263,7 @@ class JobArrays:
 
     @cached_property
     def replicas_count(self) -> list[int]:
-        """Operators whose flow depends on their number of replicas: by count windows of their own, copies, or spread
-        groups."""
+        """Operators whose flow depends on their number of replicas: own count windows, copies, groups on several."""
         spread = {name for name, each in self.windows.spreads.items() if each.places > 1.0}
         copied = {consumer for s, consumer in enumerate(self.consumer_s) if self.dealing.broadcast_s[s]}
         return sorted({*self.windows.slides, *copied, *(o for o, name in enumerate(self.names) if name in spread)})

@@ -92,7 +92,7 @@ def of_plans(job: JobArrays, plans: Sequence[ExecutionPlan]) -> Fusing | None:
 
 
 def of_counts(job: JobArrays, counts_nol: np.ndarray) -> Fusing | None:
-    """Chains under plans given by replicas by plan, operator and socket [N, O, L]: operators that sit alike stay
+    """Chains under plans given by replicas by plan, operator and socket [N, O, L]: those that sit alike stay
     chained."""
     query, plan = job.deployment.query, job.deployment.plan
     chaining = job.deployment.engine.chaining

@@ -73,8 +73,7 @@ def key_state_n(job: JobArrays, o: int, came_n: np.ndarray | None) -> float | np
 
 
 def _sent_on(layout: Layout, found: Load, storage: str, bytes_on: np.ndarray) -> np.ndarray:
-    """Seconds to the storage of uploads that are all sent at once, beside the tuples, over the same cards and links.
-    [O, N]"""
+    """Seconds to the storage of uploads, all sent at once beside the tuples, over the same cards and links. [O, N]"""
     cluster = layout.job.deployment.cluster
     hops = Hops(cluster)
     end = [host.name for host in cluster.hosts].index(storage)

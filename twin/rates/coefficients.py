@@ -200,8 +200,7 @@ def _least_gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
 
 
 def _least_dealt(job: JobArrays, s: int, whole: float, leaving: np.ndarray, replicas_o: np.ndarray) -> float:
-    """Least squared coefficient of variation of gaps in one consumer replica's part of a stream. whole: the least in
-    all of it."""
+    """Least squared variation of gaps in one consumer replica's part of a stream. whole: the least in all of it."""
     producer, consumer = job.producer_s[s], job.consumer_s[s]
     if job.dealing.forward_s[s]:
         return 1.0 + float(job.share_s[s]) * (float(leaving[producer]) - 1.0)

@@ -53,15 +53,13 @@ class Curve(NamedTuple):
         return np.asarray((self.by(measured.end_s) - self.by(measured.start_s)) / measured.length_s)
 
     def between(self, times_2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Amounts that have passed by the first time and by the second [2, M], and the mean time at which those in
-        between pass."""
+        """Amounts that have passed by two times [2, M], and the mean time at which those in between pass."""
         lasted = self._until(times_2)
         amounts_2 = self._amount(lasted)
         return amounts_2, self._mean_when(lasted, amounts_2)
 
     def when(self, amounts_2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Times at which the lower and the higher amount have passed [2, M], and the mean time at which those in
-        between pass."""
+        """Times at which a lower and a higher amount have passed [2, M], and the mean time of those in between."""
         (first_s, then_s), (first, rate, then) = self.turns_2, self.rates_3
         left_2 = amounts_2 - first * first_s
         beyond_2 = left_2 - rate * (then_s - first_s)
@@ -120,8 +118,7 @@ class _Held(NamedTuple):
 
 
 def filling(layout: Layout, rows: np.ndarray, offered: Load, reached: Load, full_sn: np.ndarray) -> Filling:
-    """Filling of the plans in `rows`, in each of which some source is held back. full_sn: as in `shown`, of these
-    plans. [S, M]"""
+    """Filling of the plans in `rows`, in which some source is held back. full_sn: as in `shown`, of these. [S, M]"""
     job = layout.job
     then_in, then_out = _over(reached.in_on, offered.in_on)[:, rows], _over(reached.out_on, offered.out_on)[:, rows]
     carried_sn = np.broadcast_to(layout.carried_sn(offered.out_on), (len(job.streams), layout.size))[:, rows]
@@ -208,8 +205,8 @@ class _Cores:
     what others send on. enough_cn: share of its offered input for which a subtask gets cores. [C, M]"""
 
     def __init__(self, part: Layout, busy_cn: np.ndarray, speed_cn: np.ndarray) -> None:
-        """busy_cn: cores that a subtask needs for all that is offered; speed_cn: cores that it gets beside the others
-        then."""
+        """busy_cn: cores that a subtask needs for all that is offered; speed_cn: cores that it then gets beside
+        others."""
         self.part, self.busy_cn, self.speed_cn = part, np.maximum(busy_cn, 1e-12), speed_cn
         self.core_cn = np.minimum(1.0 if part.sockets is None else part.sockets.speed_cn, part.capacity_cn)
         self.over_cn = part.on_sockets(busy_cn * part.count_cn) > part.capacity_cn

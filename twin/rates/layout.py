@@ -127,8 +127,7 @@ class Layout:
         return np.asarray(each_cn[busiest_c] + each_cn[others_c] * (busiest_c < others_c)[:, None])
 
     def own_part(self, each_cn: np.ndarray) -> np.ndarray:
-        """Part of one subtask of a cell in the sum over all subtasks on its socket, each of which has `each_cn`. [C,
-        N]"""
+        """Part of a subtask of a cell in the sum over all subtasks on its socket, if each has `each_cn`. [C, N]"""
         if self.pair_c is None:
             return each_cn
         return np.asarray(sum(part_cn * each_cn[cell_c] for cell_c, part_cn in self.self_parts))
@@ -212,8 +211,7 @@ class Layout:
 
     @cached_property
     def copies_sn(self) -> np.ndarray:
-        """Number of consumer replicas that get each tuple of a stream: 1, or all of them for a broadcast. [S, 1 or
-        N]"""
+        """Number of consumer replicas that get each tuple of a stream: 1, or all for a broadcast. [S, 1 or N]"""
         if not any(self.job.dealing.broadcast_s):
             return np.ones((len(self.job.streams), 1))
         several = np.array(self.job.dealing.broadcast_s)[:, None]

@@ -73,8 +73,7 @@ class LinkLayout:
         return np.einsum("sn,snk->nk", bytes_sn, self._slow_snk)
 
     def utilisation_sn(self, bytes_sn: np.ndarray) -> np.ndarray:
-        """Highest utilisation, by all streams, among the hops that a stream crosses. bytes_sn: bytes a second. [S,
-        N]"""
+        """Highest utilisation, by all streams, of the hops that a stream crosses. bytes_sn: bytes a second. [S, N]"""
         return np.where(self._share_snk > 0, self.used_nk(bytes_sn), 0.0).max(axis=2, initial=0.0)
 
     def waits_sn(self, sent_sn: np.ndarray) -> np.ndarray:
@@ -97,8 +96,7 @@ def _of_hosts(layout: Layout) -> tuple[list[tuple[int, int]], Of]:
 
 
 def _of_shares(layout: Layout) -> tuple[list[tuple[int, int]], Of]:
-    """Pairs of hosts that streams connect, where an operator's replicas may be on several hosts; chained streams
-    connect none."""
+    """Pairs of hosts that streams connect, if replicas may be on several hosts; chained streams connect none."""
     job = layout.job
     shares_onh = [layout.taken_nh(o) for o in range(len(job.names))]
     used = np.flatnonzero(np.any([(share > 0).any(axis=0) for share in shares_onh], axis=0)).tolist()

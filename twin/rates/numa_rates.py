@@ -86,8 +86,7 @@ def sustained(job: NumaJob, counts_nol: np.ndarray, unplaced_no: np.ndarray | No
 
 
 def times(job: NumaJob, share_nol: np.ndarray) -> np.ndarray:
-    """Time T of an input tuple [n, o, l]: execution, fetching, and sending to other hosts. share_nol: of the
-    replicas."""
+    """Time T of an input tuple [n, o, l]: execution, fetching, sending to other hosts. share_nol: of the replicas."""
     time_nol = np.tile(job.time_o[:, None], (len(share_nol), 1, len(job.locations)))
     for s, (producer, consumer) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):
         time_nol[:, consumer] += job.share_s[s] * (share_nol[:, producer] @ job.fetch_sij[s])

@@ -87,8 +87,7 @@ class Group(NamedTuple):
 
 
 def alike_cells(seats: Seats) -> Group:
-    """Cells of an operator all of whose subtasks get the same: one a socket; those that a plan does not need are
-    empty."""
+    """Cells of an operator all of whose subtasks get the same: one a socket, empty if a plan does not need it."""
     most = max(1, int((seats.count_vl > 0).sum(axis=1).max(initial=1)))
     chosen_vk = np.argsort(-seats.count_vl, axis=1, kind="stable")[:, :most]
     socket_kn = chosen_vk.T[:, seats.code_n]

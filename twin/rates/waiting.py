@@ -61,8 +61,7 @@ def gap_scvs(layout: Layout, found: Load) -> Gaps:
 
 
 def _entered(layout: Layout, found: Load, streams: list[int], entered_on: np.ndarray, here: np.ndarray) -> np.ndarray:
-    """Mean over the tuples of these streams of `entered_on` of the producer for those that stay on their host, else of
-    `here`. [N]"""
+    """Mean over these streams' tuples of `entered_on` of the producer if they stay on its host, else of `here`. [N]"""
     producers = [layout.job.producer_s[s] for s in streams]
     rates = found.out_on[producers] * layout.job.share_s[streams, None]
     each = entered_on[producers] + layout.remote_sn[streams] * (here - entered_on[producers])
