@@ -226,7 +226,7 @@ class Join(Windowed):
     # advice ----------------------------------------------------------------------------------------------------------
 
     def crowded(self, sides: int, zipf: float) -> str:
-        """Warns of a selectivity above the share of pairs in one key group. sides: number of inputs; zipf: their
+        """Warns of a selectivity above the share of pairs in one key group. sides: number of inputs; zipf: key groups'
         skew."""
         if self.key_groups is None or self.selectivity is None:
             return ""
