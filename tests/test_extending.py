@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.twin.toys.a_third import third
+from twin.partitionings.traits import Partitioning
+
 ROOT = Path(__file__).resolve().parents[1]
 TOYS = Path(__file__).parent / "twin" / "toys"
 ADDED = {
@@ -28,6 +31,15 @@ ADDED = {
                 "from optimizers.policies.once import OnceSpec\nfrom optimizers.policies.relieve",
             ),
             ("        MonitoringSpec,\n", "        MonitoringSpec,\n        OnceSpec,\n"),
+        ]
+    },
+    "twin/partitionings/a_third.py": {
+        "twin/partitionings/registry.py": [
+            (
+                "from twin.partitionings.traits",
+                "from twin.partitionings.a_third import A_THIRD\nfrom twin.partitionings.traits",
+            ),
+            ("        REBALANCE,\n", "        REBALANCE,\n        A_THIRD,\n"),
         ]
     },
     "streamtwin/cli/importing_rate.py": {
@@ -70,6 +82,17 @@ def test_an_arrival_law_is_a_file_and_a_name(found: dict[str, Any]) -> None:
     """100 a second for the first half of 2 s, 300 for the second: 200 on average, whole numbers of them."""
     assert found["arrived"] == pytest.approx(200.0 * found["seconds"], rel=0.02)
     assert found["law in the schema"]
+
+
+def test_a_partitioning_is_a_function_and_a_name(found: dict[str, Any]) -> None:
+    """One subtask of four bears 125 a second: with a third for it the job bears 375 of the 500, dealt evenly all."""
+    assert found["first of four"] == pytest.approx(1 / 3, abs=0.02)
+    assert found["borne_per_s"] == pytest.approx([375.0, 375.0], rel=0.04)
+
+
+def test_what_is_dealt_in_turn_has_even_shares() -> None:
+    with pytest.raises(ValueError, match=r"'thirds' deals in turn, .* for 2 replicas are uneven \(0.333, 0.667\)"):
+        Partitioning("thirds", third)
 
 
 def test_a_policy_is_a_file_and_a_name(found: dict[str, Any]) -> None:

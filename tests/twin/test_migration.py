@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.twin.changing import HOSTS, column, e2e_s, job, run
 from tests.twin.kernel.both import differences, in_engine, in_kernel
-from tests.twin.worlds import chain, placed, simulated
+from tests.twin.worlds import chain, deployment, placed, simulated, sink, source
 from twin.change.fan import even_flows
 from twin.engine.draws import Draws
 from twin.engine.output import Result
@@ -35,6 +35,24 @@ def test_a_moved_replica_pauses_for_its_state() -> None:
     half_a_window = 0.5 * 1000 * 10 * deployment.engine.input_bytes(deployment.query, "a")
     assert event["bytes"] == pytest.approx(half_a_window, rel=0.3)
     assert event["paused_s"] == pytest.approx(transfer_s(event["bytes"], deployment.engine), rel=1e-6)
+
+
+@pytest.mark.parametrize("how", ["forward", "global", "broadcast"])
+def test_a_move_changes_no_shares(how: str) -> None:
+    """Of two streams into the moved operator, one is dealt evenly, the other as told."""
+    operators = [source("x"), source("y"), *({"kind": "map", "name": name, "service_time_s": 1e-4} for name in "abm")]
+    streams = [("x", "a"), ("y", "b"), ("a", "m"), ("b", "m"), ("m", "sink")]
+    placement = dict.fromkeys("xy", "h0") | {name: ["h0", "h0"] for name in "abm"} | {"sink": "h0"}
+    law = {"law": "constant", "rate_per_s": 100}
+    made = deployment([*operators, sink()], streams, dict.fromkeys("xy", law), hosts=HOSTS, placement=placement)
+    first, second, third, *others = made.query.streams
+    dealt = (first, second, third.model_copy(update={"partitioning": how}), *others)
+    made = made.model_copy(update={"query": made.query.model_copy(update={"streams": dealt})})
+    taken = []
+    for events in ((), (Migration(at_s=5, operator="m", replica=1, to="h1"),)):
+        found = next(each for each in run(made, *events).operators if each.operator == "m")
+        taken.append([each.tuples_in for each in found.subtasks])
+    assert taken[1] == pytest.approx(taken[0], rel=0.02)
 
 
 def test_moved_key_groups_pause_for_their_state() -> None:

@@ -43,7 +43,7 @@ class Fan:
             stream: list(wiring.world.streams[stream.producer, stream.consumer].inboxes)
             for stream in wiring.query.inputs(operator)
         }
-        first = next((port for _, _, port in self.ports()), None)
+        first = next((port for stream, _, port in self.ports() if self._reweighed(stream)), None)
         known = first.partitioner.weights if first else []
         self.shares: list[float] = list(known if self.keys is None else self.keys.shares())
         self._free: list[int] = []
@@ -135,16 +135,22 @@ class Fan:
         self.refresh()
 
     def refresh(self) -> None:
-        """Updates the partitioners and sending costs of all producers, after any change."""
+        """Updates the partitioners and sending costs of all producers, after any change. Streams that fix the replicas
+        are dealt as before."""
         keys = self.keys
         if keys is not None:
             keys.places = len(self.slots)
             keys.refresh()
             self.shares = list(keys.shares())
-        for _, task, port in self.ports():
-            port.partitioner.reweigh(list(port.partitioner.due(self.shares)))
+        for stream, task, port in self.ports():
+            if self._reweighed(stream):
+                port.partitioner.reweigh(list(port.partitioner.due(self.shares)))
             port.refresh()
             task.know_ports()
+
+    def _reweighed(self, stream: Stream) -> bool:
+        """Whether the shares of the receivers decide on how a stream is dealt."""
+        return self.keys is not None or not self.wiring.query.partitioning(stream).fixes_replicas
 
 
 @dataclass(frozen=True, slots=True)

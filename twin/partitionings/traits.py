@@ -6,6 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+PROBED = 9
+"""Up to so many replicas, less one, shares are looked at when a partitioning is made."""
+TINY = 1e-9
+
 
 class Ends(NamedTuple):
     """Ends of a stream at one producer replica. producer: its number. consumers: number of consumer replicas. values:
@@ -23,7 +27,8 @@ class Partitioning:
 
     shares: of a producer replica's output, by consumer replica; they sum to 1, but for copies. The traits:
 
-    by_key: tuples go by their key, whose values come at random. keeps_keys: all tuples of a key go to one replica.
+    by_key: tuples go by their key, whose values come at random, so by any shares. keeps_keys: all tuples of a key go to
+    one replica.
     two_choices: each key group has two replicas, and each tuple goes to the less loaded one of them.
     in_turn: tuples go to one replica after the other. even: replicas share the stream evenly, whatever sends it.
     copies: every replica gets every tuple. whole: a replica that gets any tuple gets all of them.
@@ -47,6 +52,16 @@ class Partitioning:
     one_queue: bool = False
     fixes_replicas: bool = False
     alone: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for uneven shares of a stream that is dealt in turn, as all but streams by key are."""
+        for consumers in () if self.by_key else range(1, PROBED):
+            some = [share for share in self.shares(Ends(0, consumers, consumers)) if share > 0.0]
+            if max(some) - min(some) > TINY:
+                raise ValueError(
+                    f"partitioning {self.name!r} deals in turn, and its shares for {consumers} replicas are uneven "
+                    f"({', '.join(f'{share:.3g}' for share in some)}); give it by_key, which deals at random"
+                )
 
     def __str__(self) -> str:
         return self.name

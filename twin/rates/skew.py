@@ -56,7 +56,7 @@ def uneven_shares(
         before = [job.producer_s[s] for s in job.inputs[o] if job.dealing.forward_s[s] or s in near]
         before = [p for p in before if p in shares]
         keyed = group_count(job.deployment.query, name, 1) is not None
-        if not (keyed or before or near or job.operators[o].parts is not None or _few_values(job, o)):
+        if not (keyed or before or near or job.operators[o].parts is not None or _unlike(job, o)):
             continue
         replicas_n = seats[o].replicas_n.astype(int)
         owners = {n: owners[name] for n, owners in owners_n.items() if name in owners} if keyed else {}
@@ -78,9 +78,10 @@ def uneven_shares(
     return {o: (shares[o], kind_on[o]) for o in sorted(uneven)}
 
 
-def _few_values(job: JobArrays, o: int) -> bool:
-    """Whether a key with a known number of values decides which subtask gets a record."""
-    return job.operators[o].counted is not None and any(job.hows[s].by_key for s in job.inputs[o])
+def _unlike(job: JobArrays, o: int) -> bool:
+    """Whether subtasks may get unlike shares: by a key with a known number of values, or as the partitioning says."""
+    counted = job.operators[o].counted is not None
+    return any(job.hows[s].by_key and (counted or not job.hows[s].even) for s in job.inputs[o])
 
 
 def _of_inputs(

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from optimizers.policies import POLICIES
 from scenarios.files import scenario_file
 from streamtwin.cli.app import app
+from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate
 from twin.spec import parse
@@ -33,6 +34,29 @@ JOB: dict[str, Any] = {
     "run": {"horizon_s": 20, "warmup_s": 2, "period_s": 2},
 }
 
+DEALT: dict[str, Any] = JOB | {
+    "query": {
+        "operators": [
+            {"kind": "source", "name": "source"},
+            {"kind": "map", "name": "map", "service_time_s": 0.008},
+            {"kind": "sink", "name": "sink"},
+        ],
+        "streams": [
+            {"producer": "source", "consumer": "map", "partitioning": "a-third"},
+            {"producer": "map", "consumer": "sink"},
+        ],
+    },
+    "cluster": {"hosts": [{"name": "a", **HOST, "cpu_percent": 800}]},
+    "plan": {"placement": {"source": "a", "map": {"a": 4}, "sink": "a"}},
+    "workload": {"arrivals": {"source": {"law": "poisson", "rate_per_s": 500}}},
+    "policy": None,
+    "run": {"horizon_s": 120, "warmup_s": 60, "period_s": 5},
+}
+
+dealt = parse(Scenario, DEALT)
+borne = simulate(dealt)
+parts = [each.tuples_in for each in next(each for each in borne.operators if each.operator == "map").subtasks]
+predicted = RateModel().predict(dealt.deployment, [dealt.plan])["throughput_per_s"][0]
 run = simulate(parse(Scenario, JOB))
 source = next(each for each in run.operators if each.operator == "source")
 Path("rate.txt").write_text("70")
@@ -42,6 +66,8 @@ law = scenario_file.load("job.yaml").workload.arrivals["source"]
 print(
     json.dumps(
         {
+            "first of four": parts[0] / sum(parts),
+            "borne_per_s": [borne.metrics.throughput_per_s, float(predicted)],
             "arrived": source.rate_out_per_s,
             "seconds": 1.0,
             "law in the schema": "sawtooth" in json.dumps(Scenario.model_json_schema()),
