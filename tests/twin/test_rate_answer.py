@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from optimizers.counted import as_plans
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.parameter_space import COSTREAM
 from tests.optimizers.claimed_jobs import claimed_job, every_plan
 from tests.twin.worlds import chain, joined, sink
 from twin.deployment import Deployment
@@ -21,10 +23,12 @@ from twin.kinds.join import stalling
 from twin.plan import ExecutionPlan
 from twin.profiles import STORM
 from twin.query import TimeWindow
+from twin.rates.answer import RateAnswer
 from twin.rates.channels import fair_rates
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import most_results_per_s
+from twin.scenario import RunSettings
 from twin.spec import parse
 
 HORIZON_S = 240.0
@@ -142,6 +146,43 @@ def test_plans_are_judged_together_as_alone_and_as_counts(seed: int, on_sockets:
         assert costs == pytest.approx(counted.costs[metric], rel=1e-6), metric
     with pytest.raises(ValueError, match="counts must be"):
         RateModel().answer_counts(job, counts[:, :-1])
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), full=st.floats(0.55, 0.95))
+def test_memory_pressure_slows_the_subtasks_on_that_host_alone(seed: int, full: float) -> None:
+    """A host whose memory is nearly full counts as one with slower cores."""
+    scenario = random_scenario(COSTREAM, seed, RunSettings())
+    rng, names = np.random.default_rng(seed), [each.name for each in scenario.cluster.hosts]
+    operators = [each.name for each in scenario.query.operators]
+    places = {name: tuple(rng.choice(names, int(rng.integers(1, 4))).tolist()) for name in operators}
+    job = scenario.deployment.model_copy(update={"plan": ExecutionPlan(placement=places)})
+
+    def found(**changed: float) -> RateAnswer:
+        hosts = [each.model_copy(update={"ram_mb": 1e12}) for each in job.cluster.hosts]
+        hosts[0] = hosts[0].model_copy(update=changed)
+        return answer(job.model_copy(update={"cluster": job.cluster.model_copy(update={"hosts": tuple(hosts)})}))
+
+    used_mb = found(ram_mb=1e12).memory[0, 0] * 1e12
+    assume(used_mb > 0.0)
+    slow = job.engine.memory.slowdown(full)
+    slower = {name: getattr(job.cluster.hosts[0], name) / slow for name in ("cpu_percent", "core_percent")}
+    pressed, expected = found(ram_mb=used_mb / full), found(ram_mb=1e12, **slower)
+    for metric, costs in expected.costs.by_metric.items():
+        assert pressed.costs[metric] == pytest.approx(costs, rel=1e-6), metric
+    assert pressed.cpu == pytest.approx(expected.cpu)
+    assert pressed.busiest_used == pytest.approx(expected.busiest_used)
+    assert (pressed.busy_cores >= expected.busy_cores * (1.0 - 1e-9)).all(), "garbage collection takes CPU time, too"
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**4))
+@example(seed=23)
+def test_results_are_no_younger_since_their_arrival_than_since_their_ingestion(seed: int) -> None:
+    job = claimed_job(seed)
+    found = RateModel().answer(job, as_plans(job, every_plan(job)[:50]))
+    assert (found.e2e_age_s >= found.age_s * (1.0 - 1e-9)).all()
+    assert (found.costs["e2e_latency_s"] >= found.costs["processing_latency_s"] * (1.0 - 1e-9)).all()
 
 
 def test_an_answer_is_in_balance():

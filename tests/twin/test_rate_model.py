@@ -74,6 +74,20 @@ def test_replicas_with_one_queue_are_a_gigc_queue(law, scv, rho, servers):
     assert predict(made)["processing_latency_s"][0] == pytest.approx(1e-3 * total / count, rel=0.13)
 
 
+@pytest.mark.parametrize("servers", [1, 2, 3])
+def test_one_queue_on_slow_cores_takes_so_many_times_as_long(servers):
+    """Two cores of half the speed, at half the rate."""
+
+    def latency_s(speed: float) -> float:
+        work = {"kind": "map", "name": "queue", "service_time_s": 1e-3}
+        where = host("h", cpu_percent=200.0 * speed) | {"core_percent": 100.0 * speed}
+        free = {"placement": {"source": "i", "queue": {"h": servers}, "sink": "i"}, "partitioning": {"queue": "shared"}}
+        found = predict(chain([work], 700.0 * speed, hosts=[where, host("i")], **free))
+        return float(found["processing_latency_s"][0])
+
+    assert latency_s(0.5) == pytest.approx(2.0 * latency_s(1.0), rel=0.02)
+
+
 @pytest.mark.parametrize(("scv", "replicas"), [(1.0, 8), (3.0, 4)])
 def test_more_replicas_of_one_queue_than_cores_serve_as_many_as_there_are_cores(scv, replicas):
     """Two cores at 80 %, beside runs; four or eight servers with a core each would hardly wait."""

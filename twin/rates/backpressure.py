@@ -25,7 +25,7 @@ FARTHEST, LEAST = 2.0, -30.0
 """Longest step, and lowest share, in logs."""
 
 
-def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: Mapping[str, np.ndarray]) -> np.ndarray:
+def throttle(layout: Layout, offered: Load, stalls_s: Mapping[str, np.ndarray]) -> np.ndarray:
     """Share of its offered rate that each source ingests. [sources, N]
 
     A source either ingests all it is offered and feels a pressure of at most 1, or feels exactly 1. Both are the root
@@ -38,7 +38,7 @@ def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: M
     active = np.asarray((offered.pressure(job) > 1.0).any(axis=0))
     if not active.any():
         return found
-    part, slow_on, where = layout.select(active), slowdown_on[:, active], np.flatnonzero(active)
+    part, where = layout.select(active), np.flatnonzero(active)
     rates = np.array([job.offered_per_s[name] for name in names])[:, None]
     stalled = {name: each[active] for name, each in stalls_s.items()}
     share = np.zeros((len(names), part.size))  # logs of shares
@@ -48,7 +48,7 @@ def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: M
     for turn in range(ROUNDS):
         if turn:
             flow = flow_at(job, dict(zip(names, rates * np.exp(share), strict=True)), stalled, counted=part.counted)
-            worst = felt(part, load(part, flow, slow_on))[0][job.sources]
+            worst = felt(part, load(part, flow))[0][job.sources]
         off, before = np.maximum(share, np.log(np.maximum(worst, 1e-12))), off
         done = np.abs(off).max(axis=0) < CLOSE
         if turn:
@@ -62,9 +62,9 @@ def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: M
                 break
             if turn == ROUNDS - 1:
                 left = {name: each[keep] for name, each in stalled.items()}
-                found[:, where[keep]] = _relaxed(part.select(keep), slow_on[:, keep], left, share[:, keep])
+                found[:, where[keep]] = _relaxed(part.select(keep), left, share[:, keep])
                 break
-            part, slow_on, where = part.select(keep), slow_on[:, keep], where[keep]
+            part, where = part.select(keep), where[keep]
             stalled = {name: each[keep] for name, each in stalled.items()}
             done = done[keep]
             share, off, inverse = share[:, keep], off[:, keep], inverse[:, :, keep]
@@ -74,7 +74,7 @@ def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: M
     return found
 
 
-def _relaxed(part: Layout, slow_on: np.ndarray, stalled: Mapping[str, np.ndarray], share: np.ndarray) -> np.ndarray:
+def _relaxed(part: Layout, stalled: Mapping[str, np.ndarray], share: np.ndarray) -> np.ndarray:
     """Shares of plans whose root was not found, from their last guess: half a step towards it each time, and at the end
     all sources slowed alike, so that nothing is overloaded whatever else is wrong. [sources, N]"""
     job = part.job
@@ -83,7 +83,7 @@ def _relaxed(part: Layout, slow_on: np.ndarray, stalled: Mapping[str, np.ndarray
 
     def worst(share: np.ndarray) -> np.ndarray:
         flow = flow_at(job, dict(zip(names, rates * np.exp(share), strict=True)), stalled, counted=part.counted)
-        return np.log(np.maximum(felt(part, load(part, flow, slow_on))[0][job.sources], 1e-12))
+        return np.log(np.maximum(felt(part, load(part, flow))[0][job.sources], 1e-12))
 
     share = np.clip(share, LEAST, 0.0)
     for _ in range(RELAXED):

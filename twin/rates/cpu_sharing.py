@@ -31,23 +31,22 @@ def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndar
     only the tasks above the fair level feel pressure, which is the demand on the whole socket. A task can get that
     level there; on other sockets, the cores that the demands of its neighbours leave, without idle parts of these.
     """
-    capacity_cn = layout.capacity_cn
-    core = np.broadcast_to(1.0 if layout.sockets is None else layout.sockets.speed_cn, own_cn.shape)
+    capacity_cn, core_cn = layout.capacity_cn, layout.core_cn
     others_cn = layout.on_sockets(own_cn * layout.count_cn) - layout.own_part(own_cn)
     level_cn = fair_level(own_cn, layout.neighbours, capacity_cn)
     full_cn = (others_cn + own_cn) / capacity_cn
     if layout.pair_c is not None:  # a socket that is not full on average may be so with a busiest subtask
         there_cn = (layout.busiest_cn > 0.0) & (layout.busiest_cn < 1.0) & (full_cn > 1.0)
         level_cn = np.where(there_cn, np.minimum(level_cn, own_cn / np.maximum(full_cn, 1.0)), level_cn)
-    alone_cn = own_cn / np.minimum(core, capacity_cn)
+    alone_cn = own_cn / core_cn
     above_cn = own_cn >= level_cn * 0.999  # tasks below the level get all that they need
     felt_cn = np.where(above_cn, full_cn, np.minimum(full_cn, own_cn / level_cn))
-    left_cn = np.clip(np.where(full_cn > FULL, level_cn, capacity_cn - others_cn), 1e-6, core)
+    left_cn = np.clip(np.where(full_cn > FULL, level_cn, capacity_cn - others_cn), 1e-6, core_cn)
     # a task has its equal part of several cores at any time; a larger part may be idle while few tasks are busy
-    more_cn = (core < capacity_cn) & (own_cn * layout.on_sockets(layout.count_cn) > capacity_cn) & layout.here_cn
+    more_cn = (core_cn < capacity_cn) & (own_cn * layout.on_sockets(layout.count_cn) > capacity_cn) & layout.here_cn
     if more_cn.any():
         asked_cn = np.minimum(own_cn, left_cn)
-        got_k = beside_others(layout, own_cn / core, capacity_cn / core, more_cn) * core[more_cn]
+        got_k = beside_others(layout, own_cn / core_cn, capacity_cn / core_cn, more_cn) * core_cn[more_cn]
         over_k = np.where(above_cn, np.maximum(full_cn, 1.0), 1.0)[more_cn]
         felt_cn[more_cn] = np.maximum(felt_cn[more_cn], asked_cn[more_cn] / got_k * over_k)
         left_cn[more_cn] = np.clip(got_k, 1e-6, left_cn[more_cn])
@@ -117,8 +116,7 @@ def shared(layout: Layout, found: Load, busy_cn: np.ndarray, entry_scv_on: np.nd
     goes all the way. With exponential services on one core each takes s / (1 - rho), as at a node with processor
     sharing (Baskett, Chandy, Muntz and Palacios, 1975).
     """
-    capacity_cn, rows = layout.capacity_cn, layout.operator_c
-    core_cn = np.minimum(1.0 if layout.sockets is None else layout.sockets.speed_cn, capacity_cn)
+    capacity_cn, core_cn, rows = layout.capacity_cn, layout.core_cn, layout.operator_c
     cores_cn, each_cn = capacity_cn / core_cn, busy_cn / core_cn
     works_cn = each_cn * layout.count_cn
     total_cn = np.maximum(layout.on_sockets(works_cn), 1e-12)

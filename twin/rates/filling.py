@@ -208,7 +208,6 @@ class _Cores:
         """busy_cn: cores that a subtask needs for all that is offered; speed_cn: cores that it then gets beside
         others."""
         self.part, self.busy_cn, self.speed_cn = part, np.maximum(busy_cn, 1e-12), speed_cn
-        self.core_cn = np.minimum(1.0 if part.sockets is None else part.sockets.speed_cn, part.capacity_cn)
         self.over_cn = part.on_sockets(busy_cn * part.count_cn) > part.capacity_cn
         self.level_cn = np.ones_like(busy_cn)
         self.enough_cn = speed_cn / self.busy_cn
@@ -228,7 +227,7 @@ class _Cores:
             ahead_cn = np.where(steep, level_cn + idle_cn * moved_cn / np.where(steep, fell_cn, 1.0), ahead_cn)
         self.last = level_cn, idle_cn
         self.level_cn = np.where(self.over_cn, np.clip(ahead_cn, 1.0, HIGHEST), 1.0)
-        self.enough_cn = np.minimum(self.speed_cn * self.level_cn, self.core_cn) / self.busy_cn
+        self.enough_cn = np.minimum(self.speed_cn * self.level_cn, part.core_cn) / self.busy_cn
 
 
 def _room_sn(layout: Layout, reached: Load) -> np.ndarray:

@@ -10,6 +10,7 @@ replicas.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -54,6 +55,12 @@ class Layout:
         """Cell of the busiest subtasks on each cell's socket, and cell of the others there: the cell itself for
         operators whose subtasks are alike; None if those of all operators are. [C] each"""
         self.fusing: Fusing | None = None
+        self.slow_cn = np.ones(self.count_cn.shape)
+        """How many times as long work takes on the host as its memory is nearly full. [C, N]"""
+        self.capacity_cn = job.places.capacity_l[self.socket_cn]
+        """Reference cores that the socket is worth, given that. [C, N]"""
+        self.core_cn = job.places.core_l[self.socket_cn]
+        """Of these, what one replica can use. [C, N]"""
         self._place()
 
     @classmethod
@@ -77,18 +84,25 @@ class Layout:
         part = object.__new__(Layout)
         part.job, part.single, part.first_c, part.operator_c = self.job, self.single, self.first_c, self.operator_c
         part.pair_c, part.size = self.pair_c, int(rows.sum())
-        for name in ("socket_cn", "count_cn", "share_cn", "emitted_cn", "busiest_cn"):
+        columns = "socket_cn", "count_cn", "share_cn", "emitted_cn", "busiest_cn", "slow_cn", "capacity_cn", "core_cn"
+        for name in columns:
             setattr(part, name, getattr(self, name)[:, rows])
         part.fusing = None if self.fusing is None else self.fusing.select(rows)
         part._place()
         return part
+
+    def slowed(self, slow_hn: np.ndarray) -> Layout:
+        """The same plans where work takes so many times as long on each host. slow_hn: the factors [H, N]."""
+        found = copy(self)
+        found.slow_cn = self.of_hosts(slow_hn)
+        found.capacity_cn, found.core_cn = self.capacity_cn / found.slow_cn, self.core_cn / found.slow_cn
+        return found
 
     def _place(self) -> None:
         job, plans = self.job, np.arange(self.size)
         self.replicas_on = self.over_cells(self.count_cn)
         self.here_cn = np.asarray(self.count_cn > 0)
         self.host_cn = job.places.host_l[self.socket_cn]
-        self.capacity_cn = job.places.capacity_l[self.socket_cn]
         self._at_socket = (self.socket_cn * self.size + plans).ravel()
         self._at_host = (self.host_cn * self.size + plans).ravel()
 

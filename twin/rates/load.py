@@ -1,8 +1,9 @@
 """Loads of every operator, socket, network card and channel under N plans at once, at given source rates.
 
 Demands are in reference cores (CPU seconds a second); a pressure above 1 means that the operator cannot keep up. The
-demands of replicas differ where their sockets or their shares of the input do; the most loaded one decides. Axes are
-those of `twin.rates.layout`.
+demands of replicas differ where their sockets or their shares of the input do; the most loaded one decides. A host
+that garbage collection slows down counts as one with slower cores (`Layout.slowed`), so demands are as without it. Axes
+are those of `twin.rates.layout`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from twin.keys import key_groups_of
 from twin.kinds.flow import Flow
 from twin.rates.arrays import JobArrays
 from twin.rates.channels import burst_blocking
-from twin.rates.cpu_sharing import share_cores
+from twin.rates.cpu_sharing import demands, share_cores
 from twin.rates.layout import Layout
 from twin.rates.network import used_cards
 from twin.rates.sockets import MEGA, Cells
@@ -102,11 +103,8 @@ def flow_at(
     return flows(job.deployment.query, rates, True, channels)
 
 
-def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> Load:
-    """Adds up the demand of a flow on every resource. flow: arrays of N entries, or of one for all plans.
-
-    slowdown_on: factor on an operator's CPU work by memory pressure. [O, N]
-    """
+def load(layout: Layout, flow: Mapping[str, Flow]) -> Load:
+    """Adds up the demand of a flow on every resource. flow: arrays of N entries, or of one for all plans."""
     job, engine = layout.job, layout.job.deployment.engine
     in_on, out_on, window_on, fires_on, groups_on, bursts_on = stacked(job, flow)
     sent_sn = layout.carried_sn(out_on)
@@ -118,11 +116,9 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         work_on[producer] += written_sn[s]
         work_on[consumer] += read_sn[s]
     scv_on = np.broadcast_to(job.costs.scv_o[:, None], work_on.shape)
-    work_on *= slowdown_on
-    idle_on = job.costs.service.mean_o[:, None] * slowdown_on
-    service_on = np.where(in_on > 0, work_on / np.maximum(in_on, 1e-12), idle_on)
+    service_on = np.where(in_on > 0, work_on / np.maximum(in_on, 1e-12), job.costs.service.mean_o[:, None])
     if job.windows.all:
-        work_on = work_on + scanned_on(job, fires_on, window_on, out_on) * slowdown_on
+        work_on = work_on + scanned_on(job, fires_on, window_on, out_on)
     per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
     busy_on = work_on / layout.replicas_on
     fusing = layout.fusing
@@ -137,7 +133,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
             cells = Cells(service_on[layout.operator_c], busy_cn, speed_cn, cpu_cn)
     else:
         taken_on = in_on / layout.replicas_on
-        cells = layout.sockets.cells(layout, taken_on, per_replica_sn, busy_cn, service_on, slowdown_on)
+        cells = layout.sockets.cells(layout, taken_on, per_replica_sn, busy_cn, service_on)
         cpu_on, speed_on = layout.worst(cells.cpu_cn), -layout.worst(-cells.speed_cn)
         mean_cn = np.where(layout.skew_cn > 0.0, cells.busy_cn / np.maximum(layout.skew_cn, 1e-12), 0.0)
         used_on = layout.worst(np.where(layout.here_cn, mean_cn / cells.speed_cn, 0.0))
@@ -172,7 +168,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         cpu_on=cpu_on,
         nic_sn=nic_sn,
         credits_sn=credits_sn,
-        cpu_hn=layout.by_host(busy_cn * layout.count_cn) / job.places.capacity_h[:, None],
+        cpu_hn=layout.by_host(busy_cn * layout.slow_cn * layout.count_cn) / job.places.capacity_h[:, None],
         nic_hn=nic_hn,
         cells=cells,
     )
@@ -187,6 +183,12 @@ def most_used(layout: Layout, found: Load) -> np.ndarray:
         task_on = layout.fusing.spread(layout.fusing.gathered(found.busy_on))
         most_on = layout.fusing.spread(most_on) * found.busy_on / np.maximum(task_on, 1e-300)
     return np.asarray(np.minimum(most_on, 1.0))
+
+
+def whole_speed_on(layout: Layout, found: Load) -> np.ndarray:
+    """Cores that a replica gets on the worst socket, with what garbage collection takes of them. [O, N]"""
+    speed_on = -layout.worst(-demands(layout, found)[1] * layout.slow_cn)
+    return speed_on if layout.fusing is None else layout.fusing.spread(speed_on)
 
 
 FLOW_FIELDS = ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "groups_per_fire", "bursts_per_s")
@@ -221,7 +223,7 @@ def windows_on(layout: Layout, window_on: np.ndarray) -> np.ndarray:
 
 
 def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Slow-down by garbage collection [O, N]; used share of RAM [H, N], 0 of unused hosts; and whether a plan crashes
+    """Slow-down by garbage collection [H, N]; used share of RAM [H, N], 0 of unused hosts; and whether a plan crashes
     [N].
 
     A host holds the engine, the windows' contents and the state of key groups.
@@ -233,6 +235,5 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[np.ndarray, np.nda
     used_hn = (layout.by_host(held_cn) + law.base_mb) / job.places.ram_mb_h[:, None]
     used_hn = np.where(layout.by_host(layout.count_cn) > 0, used_hn, 0.0)
     reach_hn = np.clip((used_hn - law.onset) / max(law.crash - law.onset, 1e-9), 0.0, 1.0)
-    slowed_cn = layout.of_hosts(1.0 + reach_hn * (law.slowdown_at_crash - 1.0))
-    slowdown_on = layout.worst(slowed_cn if layout.single else np.where(layout.here_cn, slowed_cn, 1.0))
-    return slowdown_on, used_hn, np.asarray((used_hn >= law.crash).any(axis=0))
+    slow_hn = 1.0 + reach_hn * (law.slowdown_at_crash - 1.0)
+    return slow_hn, used_hn, np.asarray((used_hn >= law.crash).any(axis=0))

@@ -26,7 +26,7 @@ from twin.rates.channels import MeasuredSpan, held_back, stalls
 from twin.rates.checkpoints import commits
 from twin.rates.latency import result_ages_s
 from twin.rates.layout import Layout
-from twin.rates.load import Load, flow_at, load, memory, most_used, offered_flow
+from twin.rates.load import Load, flow_at, load, memory, most_used, offered_flow, whole_speed_on
 from twin.rates.network import used_hops
 from twin.rates.placements import CountedPlans, Placements
 from twin.rates.reached import Reached, Results, results
@@ -133,8 +133,9 @@ class RateModel:
     def _answer(self, layout: Layout, measured: MeasuredSpan) -> RateAnswer:
         job = layout.job
         flow = offered_flow(job, layout.counted)
-        slowdown_on, memory_hn, crashed = memory(layout, flow)
-        state = _loads(layout, flow, slowdown_on)
+        slow_hn, memory_hn, crashed = memory(layout, flow)
+        layout = layout.slowed(slow_hn)
+        state = _loads(layout, flow)
         offered, reached, share = state.offered, state.reached, state.share
         ages = result_ages_s(layout, offered, reached, share, measured)
         found = results(state, ages, measured)
@@ -150,6 +151,7 @@ class RateModel:
         seen = np.minimum(offered_on.max(axis=0), _seen(share, shown, held_s, showing))
         backpressured = 1.0 - 1.0 / (1.0 + np.minimum(seen, 100.0) ** SHARPNESS / tolerated)
         costs, chances = _costs(found, crashed, backpressured, reached, measured)
+        slow_on = layout.mean(layout.slow_cn)  # work takes so many times as much CPU time
         return RateAnswer(
             operators=job.names,
             sources=tuple(job.names[o] for o in job.sources),
@@ -161,9 +163,9 @@ class RateModel:
             in_per_s=_plans_first(reached.in_on, layout.size),
             out_per_s=_plans_first(reached.out_on, layout.size),
             pressure=reached.pressure(job).T,
-            service_s=reached.service_on.T,
-            busy_cores=reached.busy_on.T,
-            speed=reached.speed_on.T,
+            service_s=(reached.service_on * slow_on).T,
+            busy_cores=(reached.busy_on * slow_on).T,
+            speed=whole_speed_on(layout, reached).T,
             busiest=layout.busiest_on.T,
             busiest_used=most_used(layout, reached).T,
             blocked=ages.blocked_on.T,
@@ -229,24 +231,24 @@ def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float) -> 
     return np.minimum(np.where(evaluations < 1.0, np.minimum(results, evaluations), results), 1000.0)
 
 
-def _loads(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> Reached:
+def _loads(layout: Layout, flow: Mapping[str, Flow]) -> Reached:
     """Loads offered and reached, and the ingested share of each source."""
     job = layout.job
-    offered = load(layout, flow, slowdown_on)
+    offered = load(layout, flow)
     stalls_s = stalls(layout, offered)
     if stalls_s:
         per_s = {name: np.full(layout.size, rate) for name, rate in job.offered_per_s.items()}
-        offered = load(layout, flow_at(job, per_s, stalls_s, counted=layout.counted), slowdown_on)
-    share = throttle(layout, slowdown_on, offered, stalls_s)
+        offered = load(layout, flow_at(job, per_s, stalls_s, counted=layout.counted))
+    share = throttle(layout, offered, stalls_s)
     slowed = np.asarray((share < 1.0).any(axis=0))
     if not slowed.any():
-        return Reached(layout, slowdown_on, offered, offered, share)
+        return Reached(layout, offered, offered, share)
     names = [job.names[o] for o in job.sources]
     rates = {name: job.offered_per_s[name] * each[slowed] for name, each in zip(names, share, strict=True)}
     part = layout.select(slowed)
     flow = flow_at(job, rates, {name: each[slowed] for name, each in stalls_s.items()}, counted=part.counted)
-    reached = offered.with_part(slowed, load(part, flow, slowdown_on[:, slowed]))
-    return Reached(layout, slowdown_on, offered, reached, share)
+    reached = offered.with_part(slowed, load(part, flow))
+    return Reached(layout, offered, reached, share)
 
 
 def _plans_first(each_on: np.ndarray, plans: int) -> np.ndarray:

@@ -15,11 +15,9 @@ from twin.rates.load import Load
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """State of N plans, offered and reached. slowdown_on: as of `load`. share: of its offered rate that each source
-    ingests. [sources, N]"""
+    """State of N plans, offered and reached. share: of its offered rate that each source ingests. [sources, N]"""
 
     layout: Layout
-    slowdown_on: np.ndarray
     offered: Load
     reached: Load
     share: np.ndarray

@@ -111,8 +111,6 @@ class SocketLayout:
 
     def __init__(self, layout: Layout) -> None:  # it does not keep the layout: large arrays would live on in a cycle
         job, plans, places = layout.job, np.arange(layout.size), layout.job.places
-        self.speed_cn = places.speed_l[layout.socket_cn]
-        """Reference cores that a replica can use at most. [C, N]"""
         rows, width = places.line_lk.shape
         # by stream, for each cell of its consumer: share of the stream from each socket of its host [K, C, N], and
         # reference-core seconds to fetch a tuple of it [C, N]
@@ -142,16 +140,14 @@ class SocketLayout:
         per_replica_sn: np.ndarray,
         near_cn: np.ndarray,
         service_on: np.ndarray,
-        slowdown_on: np.ndarray,
     ) -> Cells:
         """Loads by cell, from demand [C, N] and service [O, N] of a replica that is near to everything.
 
-        taken_on, per_replica_sn: tuples a second that a mean replica takes, in all and of each stream. slowdown_on:
-        factor on its work.
+        taken_on, per_replica_sn: tuples a second that a mean replica takes, in all and of each stream.
         """
         operator_c = layout.operator_c
         taken_cn = taken_on[operator_c] * layout.skew_cn
-        fetching_cn = self._fetching(layout, per_replica_sn) * slowdown_on[operator_c]
+        fetching_cn = self._fetching(layout, per_replica_sn)
         busy_cn = near_cn + fetching_cn
         cpu_cn, speed_cn = share_cores(layout, busy_cn)
         felt_cn, waiting_cn = self._limits(layout, busy_cn, speed_cn, taken_on, per_replica_sn)

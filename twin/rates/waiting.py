@@ -120,8 +120,7 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     fusing, rows, cells = layout.fusing, layout.operator_c, found.cells
     beside = beside_on(layout, found)
     busy_cn, speed_cn = demands(layout, found)
-    service_cn = (found.service_on if cells is None else cells.service_cn) / speed_cn
-    line_cn = service_cn if fusing is None else found.line_s_on[rows] / speed_cn
+    line_cn = (found.line_s_on[rows] if cells is None or fusing is not None else cells.service_cn) / speed_cn
     gaps = gap_scvs(layout, found)
     more_cn = 0.0 if beside is None else beside[rows]
     irregular_cn = (gaps.one_on[rows] * (1.0 + more_cn) + found.line_scv_on[rows]) / 2.0
@@ -136,8 +135,10 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     apart_cn = alone_cn * (1.0 + wait_s(busy_cn / core_cn))
     beside_cn = np.maximum(line_cn * (1.0 + wait_s(busy_cn / speed_cn)) - apart_cn, alone_cn * longer_cn)
     # where visits vary less than Poisson ones, others add less, whether by their load or by meeting (`shared`)
-    wait_cn = apart_cn + variability_cn * np.maximum(beside_cn, 0.0) - line_cn
-    service_on, line_on, wait_on = map(layout.mean, (service_cn, line_cn, wait_cn))
+    stay_cn = apart_cn + variability_cn * np.maximum(beside_cn, 0.0)
+    line_cn = np.minimum(line_cn, stay_cn)  # so that they then lengthen the service less, too
+    line_on, wait_on = layout.mean(line_cn), layout.mean(stay_cn - line_cn)
+    service_on = line_on
     if fusing is not None:  # operators behind the first get the same cores
         slow_on = fusing.spread(line_on / np.maximum(found.line_s_on, 1e-300))
         service_on, line_on = found.service_on * slow_on, found.line_s_on * slow_on
@@ -155,7 +156,7 @@ def _of_common_queues(
     for o in np.flatnonzero(layout.job.dealing.shared_o).tolist():
         each = zip(layout.replicas_on[o], rho[o], gaps.all_on[o], found.line_scv_on[o], line_on[o], strict=True)
         wait_on[o] = [ggc_wait_s(int(c), *(float(value) for value in rest)) for c, *rest in each]
-        crowded = layout.replicas_on[o] > layout.capacity_cn[layout.first_c[o]]
+        crowded = layout.replicas_on[o] > (layout.capacity_cn / layout.core_cn)[layout.first_c[o]]
         if crowded.any():
             time_s = _on_fewer_cores_s(layout, found, o, (gaps.all_on[o] + found.line_scv_on[o]) / 2.0)
             wait_on[o] = np.where(crowded, np.maximum(time_s - line_on[o], 0.0), wait_on[o])
@@ -169,7 +170,6 @@ def _on_fewer_cores_s(layout: Layout, found: Load, o: int, variability: np.ndarr
     as cores, with all the work on the socket. [N]"""
     cell = layout.first_c[o]  # all replicas are on one host
     busy_cn = demands(layout, found)[0] * layout.count_cn
-    cores, total = layout.capacity_cn[cell], layout.on_sockets(busy_cn)[cell]
-    core = np.minimum(cores, 1.0)
+    cores, core, total = layout.capacity_cn[cell], layout.core_cn[cell], layout.on_sockets(busy_cn)[cell]
     longer = shared_wait_s(cores / core, total / core) * variability
     return np.asarray(found.line_s_on[o] / core * (1.0 + longer))
