@@ -1,11 +1,11 @@
-"""What each law of the rate model moves by itself: its errors on exact runs, with the law and without it.
+"""Effect of each law of the rate model by itself: its errors on exact runs, with the law and without it.
 
 Run: python -m benchmarks.ablation FOLDER [LAW ...]
 
 FOLDER has rows of held-out corpora, `*-rows` (`twin dataset`), and keeps the means of runs of the ordinary jobs. A law
-is taken out by putting a plain one in its place. A line a law and set shows at how many jobs answers differ, and the
-errors without it: q-errors as median / 95 %, and balanced accuracies in percent. A law that moves no median by 2 %, no
-95 % quantile by 10 % and no accuracy by a point on any set has to say what else it is for.
+is taken out by putting a plain one in its place. A line for each law and set shows at how many jobs answers differ, and
+the errors without the law: q-errors as median / 95 %, and balanced accuracies in percent. A law that moves no median by
+2 %, no 95 % quantile by 10 % and no accuracy by a point on any set needs another reason to stay.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from twin.rates.model import RateModel
 from twin.rates.waiting import Gaps
 
 SEEDS = 12
-"""Runs of each ordinary job, as many as its own benchmark has."""
+"""Number of runs of each ordinary job, as in `benchmarks.ordinary`."""
 TOUCHED = 1e-3
-"""Answers that differ by no more count as the same, as a share."""
+"""Largest relative difference of answers that count as the same."""
 
 
 def _no_batches(layout: Any, *_: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -89,12 +89,12 @@ LAWS: Mapping[str, Mapping[str, Any]] = {
     "chances of few evaluations": {"model._chances": lambda _fires, per_s, run_s: np.minimum(per_s * run_s, 1000.0)},
     "results wait for commits": {"model._exactly_once": lambda *_: None},
 }
-"""By law, what is put in its place: names in `twin.rates`."""
+"""For each law, what replaces it: by name in `twin.rates`, the plain law."""
 
 
 @contextmanager
 def without(plain: Mapping[str, Any]) -> Iterator[None]:
-    """The rate model with plain laws, in every module that has the proper ones."""
+    """Puts plain laws into every module of the rate model that uses the proper ones, for the length of a block."""
     with ExitStack() as patched:
         for path, law in plain.items():
             first, *inner, name = path.split(".")
@@ -110,26 +110,26 @@ def without(plain: Mapping[str, Any]) -> Iterator[None]:
 
 
 class Runs(NamedTuple):
-    """A set of exact runs. asked: the rate model of each, and its job. truth: by metric, NaN where there is none."""
+    """Set of exact runs. asked: the rate model for each run, and its job. truth: by metric, NaN where there is none."""
 
     name: str
     asked: Sequence[tuple[RateModel, Deployment]]
     truth: Mapping[str, np.ndarray]
 
     def answers(self) -> dict[str, np.ndarray]:
-        """What the rate model says now, by metric."""
+        """Answers of the rate model as it is now, by metric."""
         found = [model.answer(job, [job.plan]).costs.by_metric for model, job in self.asked]
         return {metric: np.array([float(each[metric][0]) for each in found]) for metric in self.truth}
 
     def errors(self, said: Mapping[str, np.ndarray]) -> list[str]:
-        """Of answers, by metric, as words."""
+        """Errors of answers, one text for each metric."""
         rows = [row(metric, "", self.truth[metric], said[metric]) for metric in METRICS if metric in self.truth]
         words = ["-" if r.accuracy is None else f"{r.accuracy:.1%}" for r in rows if r.q50 is None]
         return [f"{r.q50:.3f} / {r.q95:.3f}" for r in rows if r.q50 is not None] + (words or ["", ""])
 
 
 def ordinary(folder: Path) -> Runs:
-    """The jobs of `benchmarks.ordinary` of which the rate model sees all, beside means of SEEDS runs."""
+    """Ordinary jobs of which the rate model sees everything, beside means of SEEDS runs, which the folder keeps."""
     kept, jobs = folder / "ordinary.json", load()
     if not kept.exists():
         runs = {name: [simulated(name, job, seed + 1) for seed in range(SEEDS)] for name, job in jobs.items()}
@@ -143,7 +143,7 @@ def ordinary(folder: Path) -> Runs:
 
 
 def corpus(rows: Path) -> Runs:
-    """The runs of a dataset, one a configuration."""
+    """Runs of a dataset, one for each configuration."""
     columns = ["config_hash", "deployment", "horizon_s", *METRICS]
     table = pq.read_table(rows / "rows.parquet", columns=columns).to_pydict()
     first = np.unique(table["config_hash"], return_index=True)[1].tolist()

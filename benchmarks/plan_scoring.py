@@ -33,21 +33,21 @@ CHOICE = ("processing_latency_s", *BINARY_METRICS)
 
 
 def query(plans: int) -> tuple[Scenario, PlacementSpace]:
-    """The first random query of eight operators or more with at least twice as many valid placements."""
+    """First random query of eight operators or more with at least twice as many valid placements as `plans`."""
     drawn = (random_scenario(COSTREAM, seed, RunSettings()) for seed in count())
     large = ((each, PlacementSpace(each.query, each.cluster)) for each in drawn if len(each.query.operators) >= 8)
     return next((scenario, space) for scenario, space in large if space.count >= 2 * plans)
 
 
 def untrained(settings: TrainingSettings, metrics: tuple[str, ...]) -> Ensemble:
-    """Fresh weights."""
+    """Ensemble with fresh weights."""
     scaling = Scaling((0.0,) * len(metrics), (1.0,) * len(metrics), settings.scale)
     network = settings.network.model_copy(update={"outputs": len(metrics)})
     return Ensemble(metrics, network, scaling, tuple(initial(network, seed) for seed in range(MEMBERS)), {})
 
 
 def models() -> dict[str, CostModel]:
-    """By what is scored."""
+    """Cost models by what each one scores."""
     costs = TrainingSettings(network=NetworkConfig(features="costs"))
     costream = LearnedCostModel("paper", tuple(untrained(PAPER, (metric,)) for metric in METRICS))
     return {

@@ -23,7 +23,7 @@ LIMIT_GB = 2.0
 
 
 def cluster(hosts: int, groups: int, rate_per_s: float) -> Deployment:
-    """A keyed aggregation with skewed, drifting keys: source -> map -> aggregate -> sink, a replica of each a host."""
+    """Keyed aggregation with skewed, drifting keys: source -> map -> aggregate -> sink, a replica of each per host."""
     names = [f"h{number}" for number in range(hosts)]
     window = {"policy": "time", "size_s": 5.0, "slide_s": 1.0}
     keyed = {"key_groups": groups, "group_by": "int", "groups": 10 * groups, "state_bytes_per_group": 1e5}

@@ -42,13 +42,13 @@ SLIDE = """new Promise(done => {
 
 
 def seconds(tab: Tab) -> tuple[float, float]:
-    """Until the first paint, and until the answer to a slider."""
+    """Time until the first paint, and until the answer to a slider [s]."""
     tab.until(f"({PAINTED}) && {ANSWERED}", MOST_S * 5)
     return tab.get(PAINTED) / 1000, tab.get(SLIDE) / 1000
 
 
 def picture(browser: Browser, served: Served, file: Path) -> None:
-    """The page while a host is down, and a change beside the run before."""
+    """Writes a screenshot of the page while a host is down, and of a change beside the run before."""
     assert served.act("failover", act="knob", control="replicas per-page", value="6")[0] == 200
     tab = browser.tab(f"http://{served.host}/job/failover?token={served.token}", 1300, 860)
     tab.until("document.body.dataset.done === 'true' && !document.getElementById('play').disabled")

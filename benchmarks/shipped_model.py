@@ -38,8 +38,8 @@ SEED = 0
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A corpus. runs: distinct ones. seed: of the corpus. again: how many of them are simulated a second time under
-    another seed, which tells how noisy runs are."""
+    """Corpus. runs: distinct ones. seed: of the corpus. again: number of runs that are simulated a second time under
+    another seed, which shows how noisy runs are."""
 
     name: str
     space: str
@@ -54,7 +54,7 @@ HELD = (
     Part("wide-held", "wide", 300, 2),
     Part("costream-held", "costream", 300, 2),
 )
-"""The last is a space that no network learns from."""
+"""Corpora for evaluation; no network learns from the last one's space."""
 
 HEAD = """# The shipped cost model
 
@@ -75,7 +75,7 @@ utilisations of 0.02 to 3. Not in them: events, policies, broadcasts and other p
 
 
 def made(part: Part, folder: Path) -> Dataset:
-    """The rows of a corpus, which is kept in `folder` and simulated as far as it is not there yet."""
+    """Rows of a corpus, which is kept in `folder` and simulated as far as it is not there yet."""
     corpus, rows = folder / part.name, folder / f"{part.name}-rows"
     options = {"--runs": part.runs, "--replicates": part.again, "--space": part.space, "--seed": part.seed}
     _twin("corpus", corpus, *(str(each) for option in options.items() for each in option))
@@ -89,7 +89,7 @@ def _twin(*arguments: str | Path) -> None:
 
 
 def trained(rows: Dataset, out: Path) -> prediction.LearnedCostModel:
-    """The model in file `out`, trained as far as it is not there yet."""
+    """Model in file `out`, trained as far as it is not there yet."""
     if not out.exists():
         kept = under_way(out, rows, RESIDUAL, METRICS, SEED)
         with bar("steps of training") as report:
@@ -101,7 +101,7 @@ def trained(rows: Dataset, out: Path) -> prediction.LearnedCostModel:
 
 
 def card(model: prediction.LearnedCostModel, rivals: Sequence[Fitted], held: Mapping[str, Dataset]) -> str:
-    """The text of card.md. rivals: what the model is compared with. held: by space, rows that no network saw."""
+    """Text of card.md. rivals: what the model is compared with. held: by space, rows that no network saw."""
     (ensemble,) = model.ensembles
     low_s, high_s = ensemble.manifest["horizons_s"]
     size = sum(leaf.size for leaf in jax.tree.leaves(ensemble.members)) * 4 / 1000
@@ -119,7 +119,7 @@ def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
 
 
 def _gates(ensemble: Ensemble) -> list[str]:
-    """How much of the correction counts."""
+    """Table of the gates: the share of the correction that counts."""
     rows = ([kind, *(f"{gate:g}" for gate in gates)] for kind, gates in zip(KINDS, ensemble.scaling.gate, strict=True))
     header = ["plans", *(TABLE[name].symbol for name in ensemble.metrics)]
     return ["## Gates", "", "Share of the correction that counts.", "", *_table(header, rows)]
@@ -142,7 +142,7 @@ def _words(row: evaluation.ErrorRow) -> str:
 
 
 def _kinds(fitted: Sequence[Fitted], held: Dataset) -> list[str]:
-    """The processing latency's q-error, median and 95 %, by kind of plan."""
+    """Table of the processing latency's q-error, median and 95 %, by kind of plan."""
     name, kinds = "processing_latency_s", held.graphs.kind_G
     found = [each.predict(held)[name] for each in fitted]
     truth, rows = held.label_G(name), []
@@ -156,7 +156,7 @@ def _kinds(fitted: Sequence[Fitted], held: Dataset) -> list[str]:
 
 
 def _coverage(model: prediction.LearnedCostModel, held: Mapping[str, Dataset]) -> list[str]:
-    """How often the simulated value lies in the interval, and how wide that is."""
+    """Table of the share of simulated values that lie in their intervals, and of the intervals' width."""
     lines = [f"## Intervals of {SHARE:.0%}", "", "Held-out runs inside, and the median factor up and down.", ""]
     rows = []
     for metric in REGRESSION_METRICS:
@@ -174,13 +174,13 @@ def _coverage(model: prediction.LearnedCostModel, held: Mapping[str, Dataset]) -
 
 
 def slim(ensemble: Ensemble) -> Ensemble:
-    """Without the curves of its training, which take much of a file and which no prediction needs."""
+    """Ensemble without the curves of its training, which take much of a file and which no prediction needs."""
     members = [{**each, "curve": []} for each in ensemble.manifest["members"]]
     return replace(ensemble, manifest={**ensemble.manifest, "members": members})
 
 
 def main() -> None:
-    """See the module's documentation."""
+    """Makes the corpora, trains, evaluates, and writes the model and its card."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder

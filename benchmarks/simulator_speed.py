@@ -27,25 +27,25 @@ from twin.simulation import simulate
 FIRST_SEED = 10_000
 KINDS = {1: "linear", 2: "two-way join", 3: "three-way join"}
 MEAN_S, P95_S = 0.12, 0.25
-"""Of a run of Table II."""
+"""Limits of the CPU time of a run of Table II: mean, and 95th percentile."""
 SERVICE_NS = 120.0
-"""Of a record at an operator of a chain."""
+"""Limit of the CPU time of a record at an operator of a chain."""
 CROWDED = 2.0
-"""A task among 200 on a host costs that many times what one among 24 does, at most."""
+"""Limit of the ratio of a service's CPU time among 200 tasks on a host to that among 24."""
 CROWD_S = 0.34
-"""Of 98 maps on 16 cores, for five seconds."""
+"""Limit of the CPU time of five seconds of 98 maps on 16 cores."""
 BEST_OF = 3
 SAID, SHORTEST_S, LONGEST_S = 1.5, 1.0, 60.0
-"""What is said of a run is right within that factor, for runs between these CPU seconds."""
+"""Factor within which an announced CPU time must be right, for runs between these CPU seconds."""
 
 
 def limit(what: str, measured: float, most: float) -> None:
-    """Says whether it is kept."""
+    """Prints whether a limit is kept."""
     print(f"{what}: {measured:.3g} (limit {most:g}), {'kept' if measured <= most else 'NOT KEPT'}")
 
 
 def table_ii(runs: int) -> None:
-    """Random queries as they come: CPU seconds by kind of query, and all together against the limits."""
+    """Prints CPU seconds of random queries by kind of query, and all together against the limits."""
     drawn = (random_scenario(SPACES["costream"], seed, RunSettings()).deployment for seed in count(FIRST_SEED))
     jobs = list(islice(drawn, runs))
     done = [simulate(Scenario.of(job, RunSettings(seed=index))) for index, job in enumerate(jobs)]
@@ -66,7 +66,7 @@ def table_ii(runs: int) -> None:
 
 
 def growth(what: str, jobs: Mapping[float, Scenario]) -> list[tuple[float, float, float]]:
-    """Size, best CPU seconds, and nanoseconds of a service, by size."""
+    """Prints and returns, by size: size, best CPU seconds, and nanoseconds of a service."""
     rows = []
     for size, job in jobs.items():
         done = min((simulate(job) for _ in range(BEST_OF)), key=lambda run: run.cpu_s)
@@ -79,14 +79,14 @@ def growth(what: str, jobs: Mapping[float, Scenario]) -> list[tuple[float, float
 
 
 def line_of_maps(maps: int, cores: float = 64.0, load: float = 0.3, rate: float = 3200.0, **run: Any) -> Scenario:
-    """source -> maps -> sink on one host, each map of that load; a core a map unless there are fewer."""
+    """Job source -> maps -> sink on one host. load: of each map. cores: of the host."""
     middle = [{"kind": "map", "name": f"m{k}", "service_time_s": load / rate} for k in range(maps)]
     job = chain(middle, rate, hosts=[{**HOST, "cpu_percent": 100 * cores}])
     return Scenario.of(job).with_run(**{"horizon_s": 60.0, **run})
 
 
 def line_of_replicas(replicas: int, rate: float = 3200.0) -> Scenario:
-    """source -> map -> map -> sink; each replica of the maps on a host of its own, at a load of .3."""
+    """Job source -> map -> map -> sink; each replica of the maps is on a host of its own, at a load of 0.3."""
     hosts = [{**HOST, "name": f"h{number}"} for number in range(replicas)]
     middle = [{"kind": "map", "name": name, "service_time_s": 0.3 * replicas / rate} for name in ("m0", "m1")]
     spread = [host["name"] for host in hosts]
@@ -95,7 +95,7 @@ def line_of_replicas(replicas: int, rate: float = 3200.0) -> Scenario:
 
 
 def said() -> None:
-    """What is said of the library's jobs beforehand, over what they take. Runs below a second are left out."""
+    """Prints announced CPU times of the library's jobs over measured ones. Runs below a second are left out."""
     rows = []
     for name in registry.names():
         scenario = scenario_file.load(name)

@@ -1,1 +1,1 @@
-"""Damaged and senseless input of every kind: it is refused in one line, or it runs; nothing else may happen."""
+"""Fuzzing with damaged and senseless input of every kind: it must be refused in one line, or run."""

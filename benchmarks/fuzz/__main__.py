@@ -35,11 +35,11 @@ KINDS: Mapping[str, tuple[float, Callable[[Random, Path], Outcome]]] = {
     "imports": (0.1, import_case),
     "judged": (0.2, judged_case),
 }
-"""The share of the cases, and what makes one."""
+"""For each kind of case, its share of all cases and the function that runs one."""
 
 
 def cases(kinds: list[str], total: int, first: int) -> Iterator[tuple[str, int]]:
-    """Kind and number of each case, kind by kind, in shares as KINDS has them."""
+    """Kind and number of each case, kind by kind, in the shares of KINDS."""
     shares = sum(KINDS[kind][0] for kind in kinds)
     for kind in kinds:
         for number in range(first, first + max(1, round(total * KINDS[kind][0] / shares))):
@@ -47,7 +47,7 @@ def cases(kinds: list[str], total: int, first: int) -> Iterator[tuple[str, int]]
 
 
 def run(kind: str, number: int, seed: int, keep: Path | None) -> Outcome:
-    """One case, in a folder of its own, which stays under `keep` if it shows a fault."""
+    """Runs a case in a folder of its own, which is kept under `keep` if the case shows a fault."""
     folder = Path(tempfile.mkdtemp(prefix="streamtwin-fuzz-"))
     try:
         outcome = KINDS[kind][1](Random(f"{seed} {kind} {number}"), folder)
@@ -60,7 +60,7 @@ def run(kind: str, number: int, seed: int, keep: Path | None) -> Outcome:
 
 
 def main() -> None:
-    """Runs the cases, and prints what became of them and where the faults are."""
+    """Runs the cases, and prints their outcomes and the faults."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fuzz", description=__doc__)
     parser.add_argument("--cases", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)

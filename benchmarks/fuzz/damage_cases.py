@@ -1,5 +1,5 @@
-"""Kept files of every kind with one bit flipped, as failing disks and memory do: whoever reads them again gets what was
-written, or says that they are damaged."""
+"""Damage cases: kept files of every kind with one bit flipped, as failing disks and memory do. Reading them must give
+what was written, or say that they are damaged."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ IMPROVED = (
 
 
 def damage_case(random: Random, folder: Path, name: str | None = None) -> Outcome:
-    """One bit of one file of one kind of kept files."""
+    """Flips one bit of one file of a kind of kept files, and reads the files again."""
     name = name or random.choices([*KEPT], [0.1 if each in COSTLY else 1.0 for each in KEPT])[0]
     whole, expected = _kept(name)
     shutil.copytree(whole, folder / "kept")
@@ -72,7 +72,7 @@ def damage_case(random: Random, folder: Path, name: str | None = None) -> Outcom
 
 @cache
 def _kept(name: str) -> tuple[Path, Any]:
-    """A folder of that kind, and what is read from it."""
+    """Folder of a kind of kept files, and what is read from it."""
     top = Path(tempfile.mkdtemp(prefix="streamtwin-fuzz-kept-"))
     atexit.register(shutil.rmtree, top, ignore_errors=True)
     make, use = KEPT[name]
@@ -82,7 +82,7 @@ def _kept(name: str) -> tuple[Path, Any]:
 
 
 def _asked(*words: str) -> tuple[Callable[[Path], None], Callable[[Path], Any]]:
-    """A question asked again into its folder: the answer may not change."""
+    """Functions that ask a question into its folder for the first time and again: the answer may not change."""
 
     def use(folder: Path) -> Any:
         command(*words, "--out", str(folder))
@@ -102,7 +102,7 @@ def _job(index: int) -> Scenario:
 
 
 def _corpus(folder: Path) -> list[Any]:
-    """The rows of a corpus, which is made or completed."""
+    """Rows of a corpus, which is made or completed."""
     shutil.rmtree(folder / "rows", ignore_errors=True)
     in_process([CorpusJob(folder / "corpus", folder / "rows", _job, CorpusSpec(runs=6, seed=0, space="fuzz"))], SILENT)
     return _rows(folder / "rows")
@@ -122,7 +122,7 @@ def _dataset(folder: Path) -> None:
 
 
 def _network(folder: Path) -> Any:
-    """A network of an unfinished training: another one is made only if the file is damaged, and is the same."""
+    """Network of an unfinished training. It is trained again only if its file is damaged, with the same result."""
     keep = MemberCheckpoints(folder, {"rows": "a", "seed": 1})
     network = keep("all", 0, lambda: TrainedNetwork(ensemble().members[0], (), 1))
     return str(network.parameters), network.curve, network.seed
@@ -189,6 +189,6 @@ KEPT: Mapping[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "shadows": (_shadow, _followed),
     "experiments": (_judged, _judged),
 }
-"""By kind: what makes a folder, and what reads it again."""
+"""For each kind of kept files, a function that makes a folder and one that reads it again."""
 COSTLY = ("questions", "answers", "suites", "improved models")
-"""They take seconds each, so that a tenth as many are tried."""
+"""Kinds that take seconds each, so that they are tried a tenth as often."""

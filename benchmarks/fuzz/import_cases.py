@@ -1,5 +1,5 @@
-"""Files that other tools wrote, changed: recordings of arrivals, graphs of runs, saved answers of Flink, hwloc's XML,
-tables of samples."""
+"""Import cases: files of other tools, changed. They are recordings of arrivals, graphs of runs, saved answers of Flink,
+hwloc's XML and tables of samples."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ANSWERS = {
 
 
 def recording_case(random: Random, folder: Path) -> Outcome:
-    """Times or rates, some of them senseless, in a file that may be damaged."""
+    """Runs a job with a recording of times or rates, some of them senseless, in a file that may be damaged."""
     rows = random.choice((0, 1, 2, 3, 50, 500))
     rng = np.random.default_rng(random.randrange(2**32))
     columns = {"time_s": np.sort(rng.uniform(0, random.choice((1e-9, 1, 20, 1e9)), rows))}
@@ -74,7 +74,7 @@ def _write(table: pa.Table, path: Path) -> None:
 
 
 def graph_case(random: Random, folder: Path) -> Outcome:
-    """Words, numbers or bytes of a graph changed; what was imported is run."""
+    """Imports and runs a graph of which words, numbers or bytes are changed."""
     text, way = "graph {\n" + random.choice((LINEAR, JOINED)) + HOSTS + "}\n", random.randrange(6)
     if way == 0:
         text = changed_text(text, random)
@@ -86,7 +86,7 @@ def graph_case(random: Random, folder: Path) -> Outcome:
 
 
 def _other_numbers(words: list[str], count: int, digits: str, random: Random) -> list[str]:
-    """With some of those that are numbers changed."""
+    """Words of which `count` that are numbers are changed."""
     numbers = [index for index, word in enumerate(words) if word.replace(".", "").isdigit()]
     for index in random.sample(numbers, min(count, len(numbers))):
         words[index] = f"{other_number(float(words[index]), random):{digits}}"
@@ -94,7 +94,7 @@ def _other_numbers(words: list[str], count: int, digits: str, random: Random) ->
 
 
 def import_case(random: Random, folder: Path) -> Outcome:
-    """One tool's file; what was imported of a job is run."""
+    """Imports a changed file of one tool, and runs the imported job if there is one."""
     return random.choice(CASES)(random, folder)
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints of cost models, loaded and asked; and datasets, read and split."""
+"""Learning cases: checkpoints of cost models, loaded and asked; and datasets, read and split."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ JOBS = tuple(random_deployment(seed) for seed in range(20))
 
 @cache
 def ensemble() -> Ensemble:
-    """A small one."""
+    """Small untrained ensemble of networks."""
     seen = coverage_of(dataset.of_deployments(JOBS, np.ones((len(JOBS), 5))).graphs)
     members = tuple(initial(CONFIG, seed) for seed in range(2))
     curve = [{"seed": seed, "curve": [[20, 0.5, 0.4]]} for seed in range(2)]
@@ -40,7 +40,7 @@ def ensemble() -> Ensemble:
 
 
 def checkpoint_case(random: Random, folder: Path) -> Outcome:
-    """Bytes changed; or a part changed, and written as a version did that knew no checksums."""
+    """Loads a checkpoint with changed bytes, or with a changed part in the format of a version without checksums."""
     checkpoint.save(ensemble(), folder)
     (path,) = folder.glob("*.msgpack")
     whole = path.read_bytes()
@@ -50,7 +50,7 @@ def checkpoint_case(random: Random, folder: Path) -> Outcome:
 
 
 def _changed_body(whole: bytes, random: Random) -> bytes:
-    """With a change that the format can hold: of any part, or of an array."""
+    """Checkpoint's content with a change that its format can hold: of any part, or of an array."""
     while True:
         body = serialization.msgpack_restore(whole)
         if random.random() < 0.6:
@@ -72,7 +72,7 @@ def _asked(folder: Path, random: Random) -> None:
 
 
 def dataset_case(random: Random, folder: Path) -> Outcome:
-    """Values, columns or bytes of training rows changed."""
+    """Reads training rows of which values, columns or bytes are changed."""
     table = pa.Table.from_pylist(rows(), schema=TRAINING_ROWS)
     way, path = random.randrange(4), folder / "rows.parquet"
     if way == 0:

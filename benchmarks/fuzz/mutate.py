@@ -1,4 +1,4 @@
-"""Small changes of data, text and bytes, as slips of the hand, failing disks and malice make them."""
+"""Small changes of data, text and bytes, like those of typing errors, failing disks and malice."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ Node = MutableMapping[str, Any] | MutableSequence[Any]
 
 
 def any_value(random: Random) -> Any:
-    """Of another type than whatever stood there, often."""
+    """Random value, often of another type than the one that it replaces."""
     plain: list[Callable[[], Any]] = [lambda: random.choice(NUMBERS), lambda: random.choice(WORDS), lambda: None]
     nested: list[Callable[[], Any]] = [list, dict, lambda: [random.choice(NUMBERS)], lambda: {"a": 1}]
     return random.choice([*plain, *plain, *plain, *nested])()
 
 
 def other_number(value: float, random: Random) -> float:
-    """Near it, far from it, or a number that has nothing to do with it."""
+    """Random number: near the given one, far from it, or unrelated to it."""
     far = value * 10 ** random.randint(-12, 12)
     return random.choice((far, value * 10 ** random.uniform(-1, 1), -value, value + 1, random.choice(NUMBERS)))
 
 
 def places(data: Node) -> Iterator[tuple[Node, Any]]:
-    """Each container with each of its keys or indices, at every depth."""
+    """Yields each container with each of its keys or indices, at every depth."""
     for key in list(data) if isinstance(data, MutableMapping) else range(len(data)):
         yield data, key
         if isinstance(data[key], MutableMapping | MutableSequence):
@@ -42,7 +42,7 @@ def places(data: Node) -> Iterator[tuple[Node, Any]]:
 
 
 def changed_data(data: Node, random: Random, *, numbers_only: bool = False) -> Node:
-    """A copy with one to four changes: values replaced, scaled, swapped, removed, doubled, moved elsewhere."""
+    """Copy with one to four changes: values replaced, scaled, swapped, removed, doubled, moved elsewhere."""
     data = copy.deepcopy(data)
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         where = [place for place in places(data) if not numbers_only or _is_number(place[0][place[1]])]
@@ -74,7 +74,7 @@ def _change(node: Any, key: Any, where: list[tuple[Any, Any]], random: Random, n
 
 
 def changed_text(text: str, random: Random) -> str:
-    """With characters, lines and words removed, doubled, swapped or put in."""
+    """Text with characters, lines and words removed, doubled, swapped or put in."""
     for _ in range(random.choice((1, 1, 2, 5))):
         at, until = sorted(random.randint(0, len(text)) for _ in range(2))
         until = min(until, at + random.choice((1, 3, 40)))
@@ -86,7 +86,7 @@ def changed_text(text: str, random: Random) -> str:
 
 
 def changed_bytes(content: bytes, random: Random) -> bytes:
-    """With bytes flipped, a piece cut out, or the end cut off."""
+    """Bytes of which some are flipped, a piece is cut out, or the end is cut off."""
     way = random.randrange(4)
     if way == 0:
         return content[: random.randint(0, len(content))]

@@ -1,4 +1,4 @@
-"""What became of one case: the command line is called in this process, and all that it does has one of seven names."""
+"""Outcome of a case: the command line is called in this process, and what it does gets one of nine names."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ UNNOTICED, WRONG = "unnoticed", "wrong figure"
 FAULTS = (NOISE, TRACEBACK, HANG, UNNOTICED, WRONG)
 OUTCOMES = (REFUSED, RAN, ANNOUNCED, SLOW, *FAULTS)
 SLOW_S, HANG_S = 5.0, 60.0
-"""CPU seconds, of what was not announced as long; what was is not run."""
+"""Limits of a case in CPU seconds: beyond the first it is slow, at the second it is stopped. A run that is announced as
+long is not run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """kind: of OUTCOMES. detail: the message, or the end of the traceback. cpu_s: that it took."""
+    """Outcome of a case. kind: of OUTCOMES. detail: message, or end of the traceback. cpu_s: CPU time."""
 
     kind: str
     detail: str
@@ -36,15 +37,15 @@ class Outcome:
 
 
 class TimeUp(BaseException):
-    """Not an Exception, so that nothing swallows it."""
+    """Limit of CPU time reached. It is not an Exception, so that no handler swallows it."""
 
 
 class LongAnnouncedError(BaseException):
-    """The command has said that it will take long."""
+    """Announcement of a long run by the command, which ends the case."""
 
 
 class CommandFailedError(Exception):
-    """A command that ended with a status other than 0; its text is what was said."""
+    """Command that ended with a status other than 0; the text is what it wrote to stderr."""
 
     def __init__(self, status: object, said: str) -> None:
         super().__init__(said)
@@ -52,7 +53,7 @@ class CommandFailedError(Exception):
 
 
 class _Said(io.StringIO):
-    """What a command says; it is stopped where it announces a long run."""
+    """Standard error of a command; ends the command where it announces a long run."""
 
     def write(self, text: str) -> int:
         if text.startswith("a long run: "):
@@ -62,7 +63,7 @@ class _Said(io.StringIO):
 
 @contextlib.contextmanager
 def _limited(limit_s: float) -> Iterator[None]:
-    """Raises TimeUp after so many CPU seconds; native code that lets no signal through ends the process."""
+    """Raises TimeUp after `limit_s` CPU seconds. Native code that lets no signal through ends the process."""
 
     def stop(_signal: int, _frame: FrameType | None) -> NoReturn:
         raise TimeUp
@@ -79,7 +80,7 @@ def _limited(limit_s: float) -> Iterator[None]:
 
 
 def of_call(call: Callable[[], object]) -> Outcome:
-    """Of a function of ours, which returns or raises BadInput."""
+    """Outcome of a function of ours, which must return or raise BadInput."""
     started_s = time.process_time()
     kind, detail = RAN, ""
     try:
@@ -100,7 +101,7 @@ def of_call(call: Callable[[], object]) -> Outcome:
 
 
 def command(*arguments: str) -> str:
-    """What a command line prints. Raises CommandFailedError if it does not end with status 0."""
+    """Runs a command line, and returns what it prints. Raises CommandFailedError if the status is not 0."""
     out, said = io.StringIO(), _Said()
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
@@ -112,12 +113,12 @@ def command(*arguments: str) -> str:
 
 
 def of_command(*arguments: str) -> Outcome:
-    """Of the command line."""
+    """Outcome of a command line."""
     return of_call(lambda: command(*arguments))
 
 
 def of_import(out: Path, *arguments: str) -> Outcome:
-    """Of a command line that imports a job into a file, and of a short run of that."""
+    """Outcome of a command line that imports a job into a file, and of a short run of the imported job."""
     outcome = of_command("import", *arguments, "--out", str(out))
     if outcome.kind != RAN:
         return outcome
@@ -125,7 +126,8 @@ def of_import(out: Path, *arguments: str) -> Outcome:
 
 
 def _refusal(said: str) -> tuple[str, str]:
-    """One line, before it nothing but notes and progress, and after it the other mistakes of the same file."""
+    """Kind and text of a refusal. It must be one line; before it only notes and progress, after it only further
+    mistakes of the same file may stand."""
     *before, line = [each for each in said.splitlines() if not each.startswith("  ")] or [""]
     clean = line.startswith("twin: ") and len(line) < MOST_CHARACTERS + 100
     return (REFUSED if clean and all(each.startswith(("note: ", "[")) for each in before) else NOISE), said

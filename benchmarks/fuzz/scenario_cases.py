@@ -1,7 +1,7 @@
-"""Scenario files and `--set`: the library's, changed as data, as numbers alone, or as text.
+"""Scenario cases: files of the library, changed as data, in their numbers alone, or as text; and `--set`.
 
-Some are judged: no law of conservation is broken (every run checks them), the kernel and the engine agree to the last
-bit, and the rate model says about the same throughput.
+Some runs are judged: conservation holds (every run checks it), the kernel and the engine agree to the last bit, and the
+rate model predicts about the same throughput.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from twin.scenario import Scenario
 FILES = sorted(LIBRARY.glob("*.yaml"))
 RUN = {"horizon_s": 8, "warmup_s": 2, "period_s": 2, "noise": False}
 MOST_CPU_S = 1.0
-"""Of a run in the engine."""
+"""Longest expected run in the engine [CPU s] of a judged case."""
 ENOUGH, APART = 500, 1.5
-"""Results of a run whose throughput is judged, and the factor by which the rate model may be off."""
+"""Least number of results of a run whose throughput is judged, and the factor by which the rate model may be off."""
 OPTIONS = ("--policy", "--horizon", "--precision", "--seed", "--set")
 
 
 def scenario_case(random: Random, folder: Path) -> Outcome:
-    """A file of the library, changed, and run."""
+    """Runs a changed file of the library."""
     text, path = random.choice(FILES).read_text(encoding="utf-8"), folder / "s.yaml"
     way = random.randrange(5)
     if way == 0:
@@ -52,7 +52,7 @@ def scenario_case(random: Random, folder: Path) -> Outcome:
 
 
 def override_case(random: Random, _folder: Path) -> Outcome:
-    """A name of the library, with up to three assignments and options that make no sense."""
+    """Runs a job of the library with up to two assignments and options that make no sense."""
     name = random.choice(FILES).stem
     assignments = [_assignment(name, random) for _ in range(random.choice((1, 1, 1, 2)))]
     more = [word for each in assignments for word in ("--set", each)]
@@ -77,7 +77,7 @@ def _assignment(name: str, random: Random) -> str:
 
 
 def judged_case(random: Random, folder: Path) -> Outcome:
-    """A file of the library with up to four other numbers, run by both."""
+    """Runs a file of the library with up to four changed numbers in the engine and in the kernel."""
     found: list[str] = []
     outcome = of_call(lambda: found.append(_judged(random, folder / "s.yaml")))
     if outcome.kind != RAN or not found[0]:
@@ -86,7 +86,7 @@ def judged_case(random: Random, folder: Path) -> Outcome:
 
 
 def _judged(random: Random, path: Path) -> str:
-    """What is wrong; empty if nothing is."""
+    """Words on what is wrong with a run; empty if nothing is."""
     data = parse_text(random.choice(FILES).read_text(encoding="utf-8"), "library")
     assert isinstance(data, dict)
     data["run"] = {**data.get("run", {}), **RUN, "seed": random.randrange(1000)}

@@ -25,7 +25,7 @@ HEADER = ("job", "T", "Lp ms", "by brute force", "Le ms", "by brute force", "far
 
 
 def row(figures: list[Figure], limit: float) -> tuple[str, ...]:
-    """Of a job."""
+    """Row of the table for one job."""
     named = {each.name: each for each in figures}
     worst = max(figures, key=lambda each: abs(each.off_se))
     latencies = [f"{1e3 * value:.4g}" for k in ("Lp", "Le") for value in (named[k].simulated, named[k].brute)]
@@ -35,7 +35,7 @@ def row(figures: list[Figure], limit: float) -> tuple[str, ...]:
 
 
 def rate_model_errors(jobs: Mapping[str, Mapping[str, Any]], figures: Sequence[list[Figure]]) -> list[tuple[Any, ...]]:
-    """Factors of at least 1 between the rate model and the means of the runs: how many jobs, median, 95 %, worst."""
+    """Factors (at least 1) between the rate model and the means of runs, by figure: jobs, median, 95 %, worst."""
     pairs = [
         (said, {each.name: each.simulated for each in measured})
         for (name, job), measured in zip(jobs.items(), figures, strict=True)

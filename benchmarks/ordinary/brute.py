@@ -1,7 +1,7 @@
-"""Brute force over `jobs.yaml`: whole streams as arrays, an operator after the other, by what the documentation says.
+"""Brute force for `jobs.yaml`: whole streams as arrays, one operator after the other, as the documentation says.
 
 Nothing of the simulator is used. An operator's replica is a recursion over its inputs in order of arrival (Lindley), so
-this holds where nothing waits for room behind it and every task has a core; `crowded` has the others.
+this holds where no channel is full and every task has a core; `crowded` computes the other jobs.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from benchmarks.ordinary.records import Array, Clock, Records, fifo, fifo_of_man
 
 CORES_PERCENT = HOST["cpu_percent"]
 ROOM = 1000
-"""A channel of as many records is never full in these jobs."""
+"""Least capacity of a channel [records] that is never full in these jobs."""
 WINDOWS = ("aggregate", "join", "session")
 CALLS = ("async", "lookup-join", "external-sink")
 
 
 class Brute:
-    """One run of a job, with random numbers of its own."""
+    """One run of a job by brute force, with random numbers of its own."""
 
     def __init__(self, job: Mapping[str, Any], seed: int) -> None:
         self.job, self.rng = job, np.random.default_rng(seed + 10**6)
@@ -41,12 +41,12 @@ class Brute:
         self.busy = dict.fromkeys(self.operators, 0.0)
 
     def _places(self, name: str) -> list[str]:
-        """The host of each replica that it has, before or after it is scaled."""
+        """Host of each replica, for the larger of the operator's placements before and after it is scaled."""
         places = [self.operators[name]["at"], *(self.scaled[each]["placement"] for each in self.scaled if each == name)]
         return max(([host for host, count in at.items() for _ in range(count)] for at in places), key=len)
 
     def run(self) -> dict[str, float]:
-        """What is measured after the warm-up, by name."""
+        """Measurements after the warm-up, by name."""
         found = {name: self._arriving(name) for name, each in self.operators.items() if not each["from"]}
         hosts = [host for host in self.job["hosts"].values() if host.get("cpu_percent", CORES_PERCENT) < CORES_PERCENT]
         if hosts or self.engine["channel_tuples"] < ROOM:
@@ -60,7 +60,7 @@ class Brute:
         return self._measured()
 
     def _failing(self, event: Mapping[str, Any], found: dict[str, list[Records]]) -> dict[str, list[Records]]:
-        """What is read after a failure: all that was not yet taken at the last checkpoint, once the job runs again."""
+        """Records that are read after a failure, once the job runs: those not taken at the last checkpoint."""
         interval_s = self.job["run"].get("checkpoint_interval_s", 10)
         checkpoint_s, again_s = event["at_s"] // interval_s * interval_s, event["at_s"] + event["recover_after_s"]
         self._pass(found, 0.0, event["at_s"])
@@ -71,7 +71,7 @@ class Brute:
         return again
 
     def _pass(self, arriving: dict[str, list[Records]], start_s: float, end_s: float) -> None:
-        """All operators once; what happened between the two is kept."""
+        """Runs all operators once, and keeps what happens before `end_s`."""
         for name, each in self.operators.items():
             incoming = self._incoming(name) if each["from"] else arriving[name]
             self.end_s = end_s
@@ -106,14 +106,14 @@ class Brute:
         return [self._carried(pieces, self.hosts[name][k]) for k, pieces in enumerate(parts)]
 
     def _scaled(self, name: str, t: Array, whose: Array | None) -> Array | None:
-        """In turn, among as many replicas as there are at the time."""
+        """Replica of each record of a scaled operator: in turn among the replicas that exist at the time."""
         if name not in self.scaled:
             return whose
         (_, middle_s, before), (_, _, after) = self._spans(name)
         return np.arange(len(t)) % np.where(t < middle_s, before, after)
 
     def _spans(self, name: str) -> list[tuple[float, float, int]]:
-        """From when to when, of what is measured, the operator has so many replicas."""
+        """Spans of the measured time with a constant number of replicas: start [s], end [s], replicas."""
         before, end_s = sum(self.operators[name]["at"].values()), min(self.end_s, self.horizon_s)
         if name not in self.scaled:
             return [(self.start_s, end_s, before)]
@@ -121,7 +121,7 @@ class Brute:
         return [(self.start_s, at_s, before), (at_s, end_s, after)]
 
     def _chosen(self, name: str, producer: str, k: int) -> Any:
-        """Of a router's records those for this consumer."""
+        """Index of a router's records for this consumer."""
         shares = self.operators[producer].get("shares")
         if shares is None:
             return slice(None)
@@ -139,7 +139,7 @@ class Brute:
         return records.at(streams.batched(records.t, size, flush_s, self.rng))
 
     def _carried(self, pieces: list[tuple[str, str, Records]], there: str) -> Records:
-        """From all producers to a replica; what leaves a host shares its card."""
+        """Records as they arrive at a replica from all producers; those that leave one host share its card."""
         arrived = [records for _, here, records in pieces if here == there]
         for here in sorted({here for _, here, _ in pieces} - {there}):
             mine = [(self.costs.bytes_of(producer), records) for producer, host, records in pieces if host == here]

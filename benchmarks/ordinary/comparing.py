@@ -1,4 +1,4 @@
-"""Runs of a job beside brute force: every figure of both, over seeds, and how many standard errors lie between them."""
+"""Compares runs of a job with brute force: every figure, over seeds, with the difference in standard errors."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from twin.rates.model import RateModel
 from twin.simulation import simulate
 
 PREDICTED = {"T": "throughput_per_s", "Lp": "processing_latency_s", "Le": "e2e_latency_s"}
-"""Figures that the rate model knows, and its names for them."""
+"""Figures that the rate model predicts, and its names for them."""
 SKETCH = 0.025
-"""Quantiles of a run are within 2 % by themselves; only what is beyond that counts, as a share."""
+"""Relative difference of quantiles that does not count: those of a run are within 2 % by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +31,19 @@ class Figure:
 
     @property
     def off_se(self) -> float:
-        """Their difference, in standard errors of it."""
+        """Difference of simulation and brute force, in its standard errors."""
         off = self.simulated - self.brute
         allowed = self.brute * SKETCH if self.name.endswith("p95") else 0.0
         return float(np.sign(off) * max(0.0, abs(off) - allowed) / max(self.error, 1e-9))
 
     @property
     def off(self) -> float:
-        """Their difference, as a share."""
+        """Difference of simulation and brute force, as a share."""
         return self.simulated / self.brute - 1 if self.brute else 0.0
 
 
 def compare(name: str, job: Mapping[str, Any], seeds: int) -> list[Figure]:
-    """All figures of a job."""
+    """All figures of a job, over `seeds` runs and as many by brute force."""
     runs = [simulated(name, job, seed) for seed in range(1, seeds + 1)]
     others = [Brute(job, seed).run() for seed in range(1, seeds + 1)]
     found = []
@@ -55,12 +55,12 @@ def compare(name: str, job: Mapping[str, Any], seeds: int) -> list[Figure]:
 
 
 def compared(seeds: int, named: tuple[str, Mapping[str, Any]]) -> list[Figure]:
-    """The same of a job with its name."""
+    """Figures of a pair of name and job (`compare` for a pool of processes)."""
     return compare(*named, seeds)
 
 
 def predicted(name: str, job: Mapping[str, Any]) -> dict[str, float] | None:
-    """T, Lp and Le by the rate model; None if it names something that it ignores."""
+    """T, Lp and Le by the rate model; None if the job has something that the model ignores."""
     known, model = scenario(name, job, seed=1), RateModel()
     if model.blind_to(known):
         return None
@@ -69,7 +69,7 @@ def predicted(name: str, job: Mapping[str, Any]) -> dict[str, float] | None:
 
 
 def simulated(name: str, job: Mapping[str, Any], seed: int) -> dict[str, float]:
-    """The figures of one run."""
+    """Figures of one simulated run."""
     run = simulate(scenario(name, job, seed))
     found = {"T": run.metrics.throughput_per_s}
     for label, latency in (("Lp", run.metrics.processing_latency_s), ("Le", run.metrics.e2e_latency_s)):

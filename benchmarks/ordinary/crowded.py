@@ -1,4 +1,4 @@
-"""Brute force where tasks wait for each other: stations in a row that share cores, or have little room between them."""
+"""Brute force where tasks delay each other: stations in a row that share cores, or have little room between them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ IDLE, BUSY, HELD = 0, 1, 2
 
 
 class Row:
-    """A source and what follows it, one task each. cores: shared evenly by those that work, at most one a task.
-
-    room: records that are sent and not yet taken up by the next. A record that does not fit holds its station up.
-    """
+    """A source and the stations that follow it, one task each. cores: shared evenly by the working tasks, at most one
+    each. room: records that are sent and not yet taken up by the next station. A record that does not fit blocks its
+    station."""
 
     def __init__(self, services: Sequence[Array], kept: Sequence[Array], cores: float, room: int) -> None:
         self.services, self.kept, self.cores, self.room = services, kept, cores, room
@@ -80,7 +79,7 @@ class Row:
 
 
 def run(job: Mapping[str, Any], arrivals: Array, rng: Any) -> tuple[Array, Array, Array, dict[str, float]]:
-    """When results came, of records that came to the broker and were taken when [s]; and how busy operators were."""
+    """Times [s] of results, of their records' arrival and of their being taken; and the busy share of each operator."""
     operators = list(job["operators"].items())
     count, settings = len(arrivals), job["run"]
     services = []

@@ -1,6 +1,6 @@
-"""The jobs of `jobs.yaml` as scenarios: what is not said there is a plain engine on hosts where nothing is short.
+"""Jobs of `jobs.yaml` as scenarios: what a job leaves open is a plain engine on hosts with ample resources.
 
-What their records cost and how large they are is computed from the job alone, as `docs/profiles.md` says.
+Costs and sizes of records are computed from the job alone, as `docs/profiles.md` says.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ PLAIN = {
     "channel_tuples": 100_000,
     "memory": {"base_mb": 0, "object_overhead": 1, "onset": 0.9, "crash": 1, "slowdown_at_crash": 2},
 }
-"""An engine that costs nothing but what operators say, and whose channels nothing fills."""
+"""Engine without costs except those of the operators, with channels that nothing fills."""
 
 
 def load() -> dict[str, dict[str, Any]]:
-    """All jobs by name, as written."""
+    """Jobs by name, with every part filled in."""
     found: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "jobs.yaml").read_text())
     return {name: _filled_in(job) for name, job in found.items()}
 
 
 def _filled_in(job: Mapping[str, Any]) -> dict[str, Any]:
-    """With the kinds of sources and sinks, `from` as {producer: partitioning} and `at` as {host: replicas}."""
+    """Job with the kinds of sources and sinks, `from` as {producer: partitioning} and `at` as {host: replicas}."""
     operators = {name: dict(each) for name, each in job.items() if name not in BESIDES}
     for each in operators.values():
         inputs, hosts = each.get("from", []), each.get("at", "a")
@@ -59,13 +59,13 @@ def _filled_in(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def hosts_of(job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The hosts that operators are on, with what they have."""
+    """Hosts of the operators, with their resources."""
     names = {host for each in job["operators"].values() for host in each["at"]} | set(job["hosts"])
     return {name: HOST | job["hosts"].get(name, {}) for name in sorted(names)}
 
 
 def scenario(name: str, job: Mapping[str, Any], seed: int) -> Scenario:
-    """The job as `twin run` takes it."""
+    """Scenario of a job, as `twin run` takes it."""
     operators, streams, laws = [], [], {}
     for operator, each in job["operators"].items():
         more = {key: value for key, value in each.items() if key not in ("from", "at", "rate", "arrivals", "ms")}
@@ -97,13 +97,13 @@ def scenario(name: str, job: Mapping[str, Any], seed: int) -> Scenario:
 
 
 class Costs:
-    """Of the operators of a job, one host each."""
+    """Costs and sizes of records of a job's operators, which are on one host each."""
 
     def __init__(self, operators: Mapping[str, Mapping[str, Any]], engine: Mapping[str, Any]) -> None:
         self.operators, self.engine = operators, engine
 
     def bytes_of(self, producer: str) -> float:
-        """Of a record that it emits."""
+        """Size of a record that the producer emits [bytes]."""
         given = self.operators[producer].get("tuple_bytes")
         if given is not None:
             return float(given)
@@ -119,7 +119,7 @@ class Costs:
         return {"ints": 1, "strings": 1, "doubles": 1}
 
     def service_s(self, name: str) -> float:
-        """Mean of a service: as given, or by the profile; and what records cost that cross hosts."""
+        """Mean service time [s], as given or by the profile, with the costs of records that cross hosts."""
         each, engine = self.operators[name], self.engine
         columns = self._columns(next(iter(each["from"]), name))
         us = engine["tuple_us"].get(each["kind"], 0) + sum(engine["value_us"][k] * n for k, n in columns.items())

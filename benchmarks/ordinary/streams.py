@@ -1,5 +1,5 @@
-"""Streams by brute force: when records reach the brokers, by the laws of `docs/scenario-files.md`, which replica gets
-which record, and how they travel in batches, over cards and links with a line."""
+"""Streams by brute force: arrivals by the laws of `docs/scenario-files.md`, the replica that gets each record, and
+travel in batches, over cards and links."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from benchmarks.ordinary.records import Array, Clock, fifo
 
 KEYED = ("join", "session")
 STEP_S = 0.01
-"""How long a rate that changes is held."""
+"""Time for which a changing rate is held."""
 
 
 def arrivals(law: Mapping[str, Any], changes: Sequence[Mapping[str, Any]], horizon_s: float, rng: Any) -> Array:
-    """Of one source. changes: its events of kind `rate-change`."""
+    """Times at which records of one source arrive [s]. changes: its events of kind `rate-change`."""
     if law["law"] == "constant":
         return np.arange(1, int(law["rate_per_s"] * horizon_s)) / law["rate_per_s"]
     if law["law"] == "bursty":
@@ -33,7 +33,7 @@ def arrivals(law: Mapping[str, Any], changes: Sequence[Mapping[str, Any]], horiz
 def _by_the_clock(
     law: Mapping[str, Any], changes: Sequence[Mapping[str, Any]], horizon_s: float
 ) -> tuple[Array, Array]:
-    """Ends of pieces of constant rate, and the rates."""
+    """Ends of pieces of constant rate [s], and the rates."""
     ends = np.arange(1, round(horizon_s / STEP_S) + 1) * STEP_S
     t = ends - STEP_S / 2
     rates = np.full(t.shape, float(law.get("rate_per_s", 0)))
@@ -63,7 +63,7 @@ def _bursty(states: Sequence[Mapping[str, float]], horizon_s: float, rng: Any) -
 
 
 def draw_keys(each: Mapping[str, Any], law: Mapping[str, Any], count: int, rng: Any) -> Array:
-    """Numbers of keys, of which as many are as the operator has; key k is in key group k modulo their number."""
+    """Keys of `count` records, from as many keys as the operator has; key k is in key group k modulo their number."""
     keys = each.get("groups") or each.get("keys") or each.get("key_groups", 1)
     if each["kind"] == "join":
         keys = round((1 / each["selectivity"]) ** (1 / (len(each["from"]) - 1)))
@@ -75,7 +75,7 @@ def draw_keys(each: Mapping[str, Any], law: Mapping[str, Any], count: int, rng: 
 
 
 def dealt(each: Mapping[str, Any], how: str | None, k: int, t: Array, keys: Array, replicas: int, rng: Any) -> Any:
-    """For each record from the producer's replica k, which replica gets it; None: all do."""
+    """Replica for each record from the producer's replica k; None if every replica gets it."""
     keyed = each["kind"] in KEYED or "groups" in each or "key_groups" in each
     how = how or ("hash" if keyed else "rebalance")
     count = len(t)
@@ -103,7 +103,7 @@ def _of_two(group: Array, groups: int, replicas: int, rng: Any) -> Array:
 
 
 def batched(t: Array, size: int, flush_s: float, rng: Any) -> Array:
-    """When records leave that wait for their batch to be full, or for the next flush."""
+    """Times at which records leave that wait until their batch is full or flushed."""
     if size <= 1 or not len(t):
         return t
     sent, first, flush = t.copy(), 0, rng.random() * flush_s
@@ -118,7 +118,7 @@ def batched(t: Array, size: int, flush_s: float, rng: Any) -> Array:
 
 
 def over_links(job: Mapping[str, Any], here: str, there: str, t: Array, size: float) -> Array:
-    """When records arrive that leave at t, all of so many bytes, by the shortest way."""
+    """Times at which records of `size` bytes arrive that leave at t, by the shortest way."""
     for link in _way(list(job["links"]), here, there):
         work, latencies = Clock(0, 0, 1), np.full(len(t), LINK_LATENCY_MS / 1e3)
         mbps = job["links"][link]
@@ -144,5 +144,5 @@ def _way(links: Sequence[str], here: str, there: str) -> list[str]:
 
 
 def over_card(host: Mapping[str, float], t: Array, sizes: Array) -> Array:
-    """When records arrive that leave a host at t, in order."""
+    """Times at which records arrive that leave a host at t, in order."""
     return fifo(t, 8e-6 * sizes / host["bandwidth_mbps"]) + host["latency_ms"] / 1e3

@@ -1,5 +1,5 @@
-"""Tasks that are more than a server with a line, by brute force: they wait for answers, or evaluate windows, in which
-records are compared with each other."""
+"""Brute force for tasks that are more than a queue: they wait for answers, or evaluate windows, in which records are
+compared with each other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.ordinary.records import Array, Records, together
 
 
 def calling(t: Array, services: Array, away: Array, each: Mapping[str, Any]) -> tuple[Array, Array]:
-    """When answers leave, and services started: at most `capacity` are away at a time, in order or as they come."""
+    """Times at which answers leave, and services start; at most `capacity` calls are pending, in order or not."""
     turn_s, outside = 1 / each.get("rate_per_s", np.inf), list[float]()
     back, started = np.empty(len(t)), np.empty(len(t))
     free = turn = last = 0.0
@@ -35,9 +35,9 @@ def calling(t: Array, services: Array, away: Array, each: Mapping[str, Any]) -> 
 def evaluating(
     records: Records, services: Array, each: Mapping[str, Any], engine: Mapping[str, Any], horizon_s: float
 ) -> tuple[Records, Array, Array]:
-    """Results of a window over time, and when services and evaluations started and were done.
+    """Results of a time window, and starts and ends of services and evaluations.
 
-    An evaluation takes the task: what the window holds is looked at, results are made, and all leave.
+    An evaluation takes the task: it scans what the window holds, makes the results, and all leave at its end.
     """
     window = each["window"]
     slide_s = window.get("slide_s", window["size_s"])
@@ -60,9 +60,9 @@ def evaluating(
 
 
 def evaluations(done: Records, window: Mapping[str, Any], horizon_s: float) -> Iterator[tuple[float, Records]]:
-    """When windows end, and what they hold.
+    """Ends of windows, and the records that they hold.
 
-    Every slide of records of the replica; or at all multiples of the slide in time.
+    A count window ends after every slide of the replica's records, a time window at all multiples of the slide.
     """
     if window["policy"] == "count":
         size = window["size_tuples"]
@@ -77,7 +77,7 @@ def evaluations(done: Records, window: Mapping[str, Any], horizon_s: float) -> I
 
 
 def of_groups(held: Records, now: float) -> Records:
-    """A result a group, as old as the group's oldest record, the group that came first before the others."""
+    """Results of an evaluation, one for each group, as old as its oldest record, in the order in which groups came."""
     _, first, inverse = np.unique(held.key, return_index=True, return_inverse=True)
     found = held[first].at(np.full(len(first), now))
     found.born, found.taken = np.full(len(first), np.inf), np.full(len(first), np.inf)
@@ -87,7 +87,7 @@ def of_groups(held: Records, now: float) -> Records:
 
 
 def matches(held: Records, now: float, sides: int) -> Records:
-    """A result for any records of all sides with one key, as old as the oldest of them."""
+    """Results of a join, one for each combination of records of all sides with one key, as old as the oldest."""
     whole = held[held.side == 0]
     for side in range(1, sides):
         other = held[held.side == side]
@@ -108,12 +108,12 @@ def emitted(done: Records, each: Mapping[str, Any], horizon_s: float) -> Records
 
 
 def results(held: Records, now: float, each: Mapping[str, Any]) -> Records:
-    """Of one evaluation."""
+    """Results of one evaluation."""
     return matches(held, now, len(each["from"])) if each["kind"] == "join" else of_groups(held, now)
 
 
 def _sessions(done: Records, gap_s: float, horizon_s: float) -> Records:
-    """A result for each run of a key's records without a gap, when the gap after them is over."""
+    """Results of sessions, one for each run of a key's records without a gap, when the gap after them is over."""
     by_key = done[np.lexsort((done.t, done.key))]
     new = np.concatenate([[True], (np.diff(by_key.t) >= gap_s) | (np.diff(by_key.key) != 0)])
     starts = np.flatnonzero(new)

@@ -1,1 +1,1 @@
-"""The same small models in this simulator, in hand-written SimPy and in Ciw: speed, memory and error in one run."""
+"""Comparison of this simulator with hand-written SimPy and with Ciw on small models: speed, memory and error."""

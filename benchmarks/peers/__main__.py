@@ -27,11 +27,11 @@ LIMITS = (
     ("engine", "Ciw 3.2.7", 2.0),
     ("engine", "SimPy by hand", 1.0),
 )
-"""The first must be so many times as fast as the second, in every case."""
+"""Least ratios of speeds of the first simulator to the second, in every case."""
 
 
 def main() -> None:
-    """Prints a table a case, and the limits."""
+    """Prints a table for each case, and the limits."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--share", type=float, default=1.0, help="of the customers, to try it out")

@@ -1,6 +1,6 @@
-"""The cases as a user of SimPy would write them: processes, resources and stores, nothing exotic, nothing wasted.
+"""Cases of the comparison as a user of SimPy would write them: processes, resources and stores, nothing exotic.
 
-Random numbers come from Python's `random`, which is what SimPy's own examples use and the fastest for single draws.
+Random numbers come from Python's `random`, which SimPy's own examples use and which is the fastest for single draws.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Steps = Generator[simpy.Event, object, None]
 
 
 def run(case: str, customers: int, seed: int) -> float:
-    """The case's answer."""
+    """Answer of a case, computed with SimPy."""
     return {"loss": _loss, "tandem": _tandem, "pipeline": _pipeline}[case](customers, random.Random(seed))
 
 
 def _loss(customers: int, rng: random.Random) -> float:
-    """A process a customer, a Resource with three slots."""
+    """Loss case: a process for each customer, and a Resource with three slots."""
     env = simpy.Environment()
     servers = simpy.Resource(env, capacity=cases.LOSS_SERVERS)
     waits: list[float] = []
@@ -46,7 +46,7 @@ def _loss(customers: int, rng: random.Random) -> float:
 
 
 def _tandem(customers: int, rng: random.Random) -> float:
-    """A process a server, a Store before each; the second's is bounded, so putting into it blocks."""
+    """Tandem case: a process and a Store for each server. The second Store is bounded, so putting into it blocks."""
     env = simpy.Environment()
     first, second = simpy.Store(env), simpy.Store(env, capacity=cases.TANDEM_PLACES)
     sojourns: list[float] = []
@@ -76,7 +76,7 @@ def _tandem(customers: int, rng: random.Random) -> float:
 
 
 def _pipeline(customers: int, rng: random.Random) -> float:
-    """Source, map and sink are processes with bounded Stores between them; tuples are their time stamps."""
+    """Pipeline case: source, map and sink are processes with bounded Stores between; tuples are time stamps."""
     env = simpy.Environment()
     to_map = simpy.Store(env, capacity=cases.PIPELINE_PLACES)
     to_sink = simpy.Store(env, capacity=cases.PIPELINE_PLACES)

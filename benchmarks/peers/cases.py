@@ -1,4 +1,4 @@
-"""What is modelled, what theory says about it, and how many customers a run has."""
+"""Cases of the comparison: their parameters, values by theory, and number of customers in a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One model. what: its customers. answer: what is computed. Rates are a second."""
+    """Model that all simulators run. what: its customers. answer: what is computed. rate: customers a second."""
 
     name: str
     what: str
@@ -17,13 +17,13 @@ class Case:
 
 
 LOSS_SERVERS, LOSS_PLACES, LOSS_RATE = 3, 10, 2.0
-"""M/M/3/10: three servers of rate 1, ten customers at most in all; who finds them there is lost."""
+"""M/M/3/10: three servers of rate 1, ten customers at most in all; one who finds ten there is lost."""
 
 TANDEM_RATE, TANDEM_SERVICES_S, TANDEM_PLACES = 1.0, (0.7, 0.6), 4
-"""Two exponential servers; four places between them; who cannot move on blocks the first server."""
+"""Two exponential servers with four places between them; a customer who cannot move on blocks the first server."""
 
 PIPELINE_RATE, PIPELINE_SERVICE_S, PIPELINE_PLACES = 1e5, 5e-6, 1024
-"""source -> map -> sink: the map takes 5 microseconds (exponential) a tuple, so its load is 0.5."""
+"""Pipeline source -> map -> sink: the map takes 5 microseconds (exponential) a tuple, so its load is 0.5."""
 
 CASES = {
     "loss": Case("A: M/M/3/10 with loss", "customers", "mean wait [s]", LOSS_RATE, 100_000),
@@ -33,7 +33,7 @@ CASES = {
 
 
 def expected(case: str) -> float:
-    """The analytic value of the case's answer."""
+    """Analytic value of the case's answer."""
     from benchmarks.validity import oracles  # heavy: would count as every simulator's memory
 
     if case == "loss":

@@ -1,4 +1,4 @@
-"""The cases as networks of Ciw 3.2. Ciw keeps a record of every visit, from which the answers are computed."""
+"""Cases of the comparison as networks of Ciw 3.2, with answers computed from its records of all visits."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from benchmarks.peers import cases
 
 
 def installed() -> bool:
-    """Whether the optional group `peers` is there."""
+    """Whether the optional group `peers` is installed."""
     return find_spec("ciw") is not None
 
 
 def run(case: str, customers: int, seed: int) -> float:
-    """The case's answer."""
+    """Answer of a case, computed with Ciw."""
     import ciw  # type: ignore[import-not-found]
 
     def exponential(rate: float) -> object:

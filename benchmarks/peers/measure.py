@@ -1,4 +1,4 @@
-"""One run of one simulator, in a process of its own: prints its CPU time, peak memory and answer as JSON.
+"""Runs one simulator once, in a process of its own: prints its CPU time, peak memory and answer as JSON.
 
 Run: python -m benchmarks.peers.measure SIMULATOR CASE CUSTOMERS SEED
 """
@@ -18,11 +18,11 @@ SIMULATORS = {
     "engine": "benchmarks.peers.ours:run_in_engine",
     "Ciw 3.2.7": "benchmarks.peers.in_ciw:run",
 }
-"""By name, a function from case, customers and seed to the case's answer."""
+"""For each simulator, a function from case, customers and seed to the case's answer."""
 
 
 def main() -> None:
-    """Imports before the clock starts; what is imported for one simulator does not weigh on another's memory."""
+    """Runs and prints. Imports come before the clock starts, and are of this simulator alone, for its memory."""
     name, case, customers, seed = sys.argv[1:]
     run = resolve_name(SIMULATORS[name])
     run(case, 1000, 0)  # libraries that load on first use
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def _peak_mb() -> float:
-    """Largest resident memory. By Linux's VmHWM where there is one: ru_maxrss would count the parent at the fork."""
+    """Largest resident memory [MB]: VmHWM on Linux, because ru_maxrss would count the parent at the fork."""
     status = Path("/proc/self/status")
     if status.exists():
         line = next(line for line in status.read_text(encoding="ascii").splitlines() if line.startswith("VmHWM"))

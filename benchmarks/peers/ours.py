@@ -1,4 +1,4 @@
-"""The cases as deployments of this simulator."""
+"""Cases of the comparison as deployments of this simulator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twin.simulation import simulate
 
 
 def run(case: str, customers: int, seed: int) -> float:
-    """The case's answer."""
+    """Answer of a case, computed by the kernel."""
     horizon_s = customers / cases.CASES[case].rate
     settings = RunSettings(horizon_s=horizon_s, period_s=horizon_s / 10, seed=seed)
     metrics = simulate(Scenario.of(_deployment(case), settings)).metrics
@@ -25,7 +25,7 @@ def run(case: str, customers: int, seed: int) -> float:
 
 
 def run_in_engine(case: str, customers: int, seed: int) -> float:
-    """The same, record by record in SimPy."""
+    """Answer of a case, computed by the engine, record by record in SimPy."""
     with advancing(lambda world, until_s: world.env.run(until_s)):
         return run(case, customers, seed)
 

@@ -1,1 +1,1 @@
-"""Calibration judged: hidden engines, and measured runs of real ones from a folder that is not part of the project."""
+"""Judges calibration by hidden engines, and by measured runs of real ones from a folder outside of the project."""

@@ -31,11 +31,11 @@ from twin.workload import Constant, Workload
 READ_S = 30.0
 
 Shares = Mapping[str, float]
-"""By source, of what it was offered."""
+"""Share of its offer that each source delivers."""
 
 
 def points(folder: Path) -> list[Point]:
-    """Each run as an operating point of its own job: offered rates, and what sources delivered."""
+    """Runs as operating points of their own jobs: offered rates, and what sources delivered."""
     found = []
     for file in sorted(folder.rglob("*.graph")):
         try:
@@ -53,7 +53,7 @@ def points(folder: Path) -> list[Point]:
 
 
 def figures(name: str, judged: Sequence[tuple[Point, Shares]]) -> list[object]:
-    """A line: runs and sources whose backpressure is right, and errors of what is delivered."""
+    """Row of the table: share of runs and of sources whose backpressure is right, and errors of what is delivered."""
     runs, sources, totals, slowed = [], [], [], []
     for point, shares in judged:
         true = point.delivered

@@ -44,7 +44,7 @@ QUANTITIES = ("share of the offer", "latency")
 
 @dataclass(frozen=True)
 class Split:
-    """What is judged: name, runs, and what predicts them."""
+    """Judged runs that were left out, and their predictors."""
 
     name: str
     judged: Sequence[Row]
@@ -53,12 +53,12 @@ class Split:
 
     @property
     def predictors(self) -> Mapping[str, Predictor]:
-        """By name."""
+        """All predictors by name."""
         return {**self.others, TWIN: self.twin, CARRIED: replace(self.twin, carried=True)}
 
 
 def applications(everything: Sequence[Row], own: int, judged: int, kept: Path) -> Iterator[Split]:
-    """Each application left out, but for a few of its runs."""
+    """Splits that leave out one application each, except for a few of its runs."""
     for number, key in enumerate(APPLICATIONS):
         mine, others = _parted(everything, lambda row, key=key: application(row) == key)
         mine = _shuffled(mine, number, "own-runs")
@@ -68,7 +68,7 @@ def applications(everything: Sequence[Row], own: int, judged: int, kept: Path) -
 
 
 def machines(everything: Sequence[Row], own: int, judged: int, kept: Path) -> Iterator[Split]:
-    """Each machine left out; an application of it is seen on the other one."""
+    """Splits that leave out one machine each; each of its applications is seen on the other one."""
     for machine in dict.fromkeys(row["hardware"] for row in everything):
         there, here = _parted(everything, lambda row, machine=machine: row["hardware"] == machine)
         for number, key in enumerate(APPLICATIONS):
@@ -94,7 +94,7 @@ def _parted(everything: Sequence[Row], is_in: Callable[[Row], bool]) -> tuple[li
 
 
 def line(name: str, who: str, judged: Sequence[Row], said: Sequence[Said]) -> list[object]:
-    """q-errors, median / 95 %, of source rate and latency; how often it is right whether the source keeps up."""
+    """Row of the table: q-errors, median / 95 %, of source rate and latency; share of runs rightly keeping up."""
     true = [measured(row) for row in judged]
     q = [[max(a, b) / max(min(a, b), 1e-9) for a, b in zip(x, y, strict=True)] for x, y in zip(true, said, strict=True)]
     right = np.mean([(a[0] >= KEEPS_UP) == (b[0] >= KEEPS_UP) for a, b in zip(true, said, strict=True)])
@@ -105,8 +105,8 @@ def line(name: str, who: str, judged: Sequence[Row], said: Sequence[Said]) -> li
 
 
 def covered(splits: Sequence[Split]) -> list[list[object]]:
-    """Of intervals from what was left out elsewhere: how many runs are inside, and how wide (log) they are beside the
-    range that LEVEL of all other runs are in."""
+    """Rows on intervals that come from errors of the other splits: share of runs inside, and their width (log) beside
+    that of the range that LEVEL of all other runs are in."""
     inside, wide = [], []
     for split in splits:
         rest = [each for each in splits if each.name != split.name]
@@ -126,13 +126,13 @@ def covered(splits: Sequence[Split]) -> list[list[object]]:
 
 
 def _ends(splits: Sequence[Split], load: float) -> tuple[np.ndarray, np.ndarray]:
-    """Logs of the least and the most that is predicted at both ends of the load, and between. [runs, 2]"""
+    """Logs of the least and the largest prediction over both ends of the load and the middle. [runs, 2]"""
     said = np.log([[each.twin(row, load**sign) for sign in (-1, 0, 1)] for each in splits for row in each.judged])
     return said.min(axis=1), said.max(axis=1)
 
 
 def main() -> None:
-    """By what is left out: errors, over all and by application, and intervals."""
+    """Prints errors by what is left out, over all and by application, and intervals."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--kept", type=Path, required=True, help="folder of what was found, made if it is not there")

@@ -1,11 +1,12 @@
 """PDSP-Bench's Flink applications as scenarios: chains behind a Kafka source, on four workers; ages of their markers.
 
-What is given is public in its workload generator: the operators, how their input is dealt, and what passes. Nothing is
-said of costs: all are the profile's, to be calibrated.
+The operators, the partitioning of their input and their selectivities are public in its workload generator. Costs are
+not: all are the profile's, to be calibrated.
 
-Producers send a burst a second, and latency markers leave the sources all the time. One that meets a burst waits for a
-buffer that the burst fills, one that meets none for the next flush, however fast the job is on average: so ages are of
-both, by the share of time in which tuples come. A burst lasts for as long as the slowest operator makes it last.
+Producers send a burst a second, and latency markers leave the sources all the time. A marker that meets a burst waits
+for a buffer that the burst fills; another one waits for the next flush, however fast the job is on average. So ages are
+a mean of both, by the share of time in which tuples come. A burst lasts for as long as the slowest operator makes it
+last.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 
 Chain = tuple[tuple[float, str], ...]
-"""Selectivity of an operator, and how its input is dealt: r(ebalance), f(orward where parallelisms agree), k(eyed).
+"""Selectivity of each operator, and the partitioning of its input: r(ebalance), f(orward where parallelisms agree),
+k(eyed).
 
-What leaves a source is dealt as Flink does where nobody says how: overloaded runs with as many sources as parsers have
-markers a thirtieth as old as those with other numbers, so they have a channel each.
+Streams out of a source have Flink's default partitioning: overloaded runs with as many sources as parsers have markers
+a thirtieth as old as those with other numbers, so they have a channel each.
 """
 
 APPLICATIONS: Mapping[tuple[str, str], Chain] = {
@@ -44,21 +46,21 @@ APPLICATIONS: Mapping[tuple[str, str], Chain] = {
 WORKERS = 4
 KEY_GROUPS = 128
 HOT_WORD = 1 / 6
-"""Of Word Count's tokens, those that are the empty string."""
+"""Share of Word Count's tokens that are the empty string."""
 DEALT = {"r": "rebalance", "k": "hash", "f": "forward"}
 LINEAR_ROAD_LATE = 10
 """Parallelism of Linear Road's last operators, whatever is recorded."""
 
 HOP_MS = 50.0
-"""Of a hop where nothing comes: half the time between two flushes."""
+"""Age that a marker gains by a hop where no tuples come: half the time between two flushes."""
 ALWAYS = 0.95
-"""Tuples that come for this share of time come always."""
+"""Share of time in which tuples come from which on they count as coming always."""
 BELOW = 0.97
-"""Of what operators can take while a burst is stretched: as much does not fill channels."""
+"""Load of the operators while a burst is stretched: one that does not fill channels."""
 
 
 def scenario(row: Mapping[str, str]) -> Scenario:
-    """The job of one run, at its nominal rate."""
+    """Job of one run, at its nominal rate."""
     chain = APPLICATIONS[row["application"], row["variant"]]
     counts = _parallelisms(row, len(chain))
     names = ["source", *(f"o{number}" for number in range(len(chain))), "writer"]
@@ -88,7 +90,7 @@ def scenario(row: Mapping[str, str]) -> Scenario:
 
 
 def _parallelisms(row: Mapping[str, str], operators: int) -> list[int]:
-    """Of source, operators and writer."""
+    """Parallelisms of source, operators and writer."""
     given = [int(each) for each in row["parallelism"].split(",")]
     if row["application"] == "Linear Road":
         return [given[0], given[0], given[1], *[LINEAR_ROAD_LATE] * 3]
@@ -97,7 +99,7 @@ def _parallelisms(row: Mapping[str, str], operators: int) -> list[int]:
 
 
 def ages_ms(job: Scenario, answer: RateAnswer) -> float:
-    """Ages of latency markers, which pass windows by, summed over the operators behind the source and the committer."""
+    """Ages of latency markers (which skip windows), summed over the operators behind the source and the committer."""
     source, *order = (answer.operators.index(name) for name in ("source", *behind(job.query)))
     channel_s, coming = answer.channel_s[0, order], float(answer.offered_pressure[0].max())
     if coming < ALWAYS:
@@ -109,7 +111,7 @@ def ages_ms(job: Scenario, answer: RateAnswer) -> float:
 
 
 def behind(query: Query) -> list[str]:
-    """The operators behind the source, in data-flow order."""
+    """Operators behind the source, in data-flow order."""
     found, at = [], "source"
     while following := query.outputs(at):
         at = following[0].consumer

@@ -1,8 +1,8 @@
-"""What predicts PDSP-Bench's runs: a calibrated twin of each application, LightGBM, a rule.
+"""Predictors of PDSP-Bench's runs: a calibrated twin of each application, LightGBM, a rule.
 
 `naive` says 0.97 of the offer and 50 ms a hop; LightGBM learns the logarithms of delivered share and latency from
-everything in a row that was known before the run; the twin of an application is calibrated on those of its runs that
-were seen, and takes from all only what a source that keeps up reads.
+everything in a row that was known before the run. The twin of an application is calibrated on those of its runs that
+were seen; from all runs it takes only the share that a source reads if it keeps up.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
 KEEPS_UP = 0.9
-"""Of the offer, as the data define it."""
+"""Least share of the offer of a source that keeps up, as the data define it."""
 NAIVE_SHARE = 0.97
 OLD = 2.0
-"""Times as old as where nothing waits are markers that wait in full channels."""
+"""Least ratio of a marker's age to the one where nothing waits from which on it waits in full channels."""
 UNEVEN = 3.0
 """Standard deviation, in logs, of an operator's cost around the machine's factor: user functions differ a lot."""
 UNEVEN_OWN = 1.0
-"""The same of what is the engine's own, sources and writers."""
+"""Standard deviation, in logs, of the costs of sources and writers, which are the engine's own."""
 TREES = {"objective": "l1", "num_leaves": 15, "min_data_in_leaf": 5, "learning_rate": 0.05, "verbose": -1, "seed": 0}
 ROUNDS = 300
 
 Row = Mapping[str, str]
 Predictor = Callable[[Row], "Said"]
 Said = tuple[float, float]
-"""Delivered share of the offer, and latency in ms, summed over the operators as the data have it."""
+"""Delivered share of the offer, and latency [ms], summed over the operators as the data have it."""
 
 
 def rows(folder: Path) -> list[Row]:
@@ -50,12 +50,12 @@ def rows(folder: Path) -> list[Row]:
 
 
 def application(row: Row) -> tuple[str, str]:
-    """Its name, and variant."""
+    """Name and variant of the run's application."""
     return row["application"], row["variant"]
 
 
 def measured(row: Row) -> Said:
-    """What was."""
+    """Measured share of the offer, and latency [ms]."""
     return float(row["source_rate_per_s"]) / float(row["offered_per_s"]), float(row["latency_ms"])
 
 
@@ -70,20 +70,20 @@ def held(row: Row, read: float) -> bool:
 
 
 def point(row: Row, read: float) -> Point:
-    """A run as an operating point; its latency is the summed one. read: see `reading`."""
+    """Run as an operating point, with the summed latency. read: share that a source that keeps up reads."""
     share, latency_ms = measured(row)
     taken = {"source": (share / read if held(row, read) else 1.0) * float(row["offered_per_s"])}
     return Point(name=row["run_id"], scenario=scenario(row), taken_per_s=taken, latency_s=latency_ms / 1000.0)
 
 
 def said_of(job: Scenario) -> tuple[Predicted, float]:
-    """What the rate model says, and ages of markers."""
+    """Predictions of the rate model, and ages of markers [ms]."""
     answer = RateModel().answer(job, [job.plan])
     return predict(job, answer), ages_ms(job, answer)
 
 
 def misses(point: Point, job: Scenario) -> list[newton.Miss]:
-    """As the calibration's own, with the data's latency."""
+    """Misses of a prediction at a point, like those of `twin calibrate`, but with the data's latency."""
     assert point.latency_s is not None
     predicted, age_ms = said_of(job)
     held_back = newton.behind(predicted.margin["source"], point.delivered["source"])
@@ -91,10 +91,9 @@ def misses(point: Point, job: Scenario) -> list[newton.Miss]:
 
 
 def apply(job: Scenario, logs_k: np.ndarray, load: float = 1.0) -> Scenario:
-    """Costs of all operators in data-flow order, and what channels hold last, as logs of ratios to the profile's.
-
-    Of the engine's own operators a part of the logs. load: times all of these costs.
-    """
+    """Job with other costs of all operators. logs_k: logs of ratios to the profile's costs in data-flow order, and last
+    of the ratio of channel capacity. For sources and writers a part of the logs counts. load: factor of all of these
+    costs."""
     engine = job.engine
     names = ["source", *behind(job.query)]
     likely = {"source": UNEVEN_OWN / UNEVEN, "writer": UNEVEN_OWN / UNEVEN}  # better known than users' functions
@@ -110,16 +109,16 @@ def apply(job: Scenario, logs_k: np.ndarray, load: float = 1.0) -> Scenario:
 
 
 def reading(others: Sequence[Row]) -> float:
-    """What a source that keeps up reads of its offer: a median of a bursty series is below its mean."""
+    """Median share of its offer that a source reads if it keeps up: for a bursty series a median is below the mean."""
     shares = [measured(row)[0] for row in others]
     return float(np.median([share for share in shares if share >= KEEPS_UP]))
 
 
 @dataclass(frozen=True)
 class Twin:
-    """Of one application. own: the runs that it was calibrated on; found_k: logs of ratios to the profile's costs, and
-    what channels hold. read: see `reading`. carried: what the application's sources read on one machine is expected of
-    them on the other, too."""
+    """Calibrated twin of one application. own: the runs that it was calibrated on; found_k: logs of ratios to the
+    profile's costs and channel capacity. read: share that a source reads if it keeps up (`reading`). carried: whether
+    the share on one machine is expected on the other, too."""
 
     own: Sequence[Row]
     found_k: np.ndarray
@@ -127,12 +126,12 @@ class Twin:
     carried: bool = False
 
     def __call__(self, row: Row, load: float = 1.0) -> Said:
-        """What is predicted if all costs are so many times what was found."""
+        """Prediction for a run if all costs are `load` times the calibrated ones."""
         predicted, age_ms = self._predicted(row, load)
         return self._theirs(row) * predicted.delivered["source"], age_ms
 
     def loads(self, row: Row) -> list[float]:
-        """By what the load is off (log), as far as the run tells."""
+        """Logs of the errors of the load, as far as the run tells."""
         return intervals.loads(point(row, self.read), self._predicted(row, 1.0)[0])
 
     def _predicted(self, row: Row, load: float) -> tuple[Predicted, float]:
@@ -146,13 +145,13 @@ class Twin:
         return {}
 
     def _theirs(self, row: Row) -> float:
-        """What the sources read where nothing holds them back: of all runs, and of each of the application's own."""
+        """Share that sources read where nothing holds them back: median of `read` and the application's own."""
         alike = [each for each in self.own if self.carried or each["hardware"] == row["hardware"]]
         return float(np.median([self.read, *(measured(each)[0] for each in alike if not held(each, self.read))]))
 
 
 def calibrated(own: Sequence[Row], read: float, kept: Path) -> Twin:
-    """On runs of an application. kept: a folder of what was found before."""
+    """Twin calibrated on runs of an application. kept: folder of earlier calibrations."""
     name = hashlib.sha256(repr((sorted(row["run_id"] for row in own), read)).encode()).hexdigest()
     file = kept / f"{name[:16]}.npy"
     if not file.exists():
@@ -164,13 +163,13 @@ def calibrated(own: Sequence[Row], read: float, kept: Path) -> Twin:
 
 
 def naive(row: Row) -> Said:
-    """Keeps up; 50 ms a hop, summed as ages are."""
+    """Prediction without a model: the job keeps up, and 50 ms a hop, summed as ages are."""
     hops = int(row["hops"])
     return NAIVE_SHARE, HOP_MS * hops * (hops + 1) / 2
 
 
 def features(row: Row) -> list[float]:
-    """What is known before a run."""
+    """Features of a run that are known before it."""
     counts = [int(each) for each in row["parallelism"].split(",")]
     inner = counts[1:-1] or counts
     numbers = [row[key] for key in ("offered_per_s", "cores_per_node", "clock_ghz", "hops", "source_parallelism")]

@@ -1,1 +1,1 @@
-"""How far the simulator can be believed: theory, kernel against engine, published tables, invariants, in one report."""
+"""Report on how far the simulator can be believed: theory, kernel against engine, published tables, invariants."""

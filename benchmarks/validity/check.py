@@ -1,4 +1,4 @@
-"""A law that the simulator is held to: a deployment, what to read of its runs, and what theory says that it is."""
+"""Law that the simulator is held to: a deployment, what to read of its runs, and its value by theory."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from twin.scenario import RunSettings, Scenario
 
 RATE_PER_S = 1000.0
 LARGE = {**HOST, "cpu_percent": 20_000}
-"""A host on which nothing has to share a core."""
+"""Host on which nothing has to share a core."""
 Read = Callable[[Result], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A law: what a deployment should measure.
+    """Law: what a deployment should measure.
 
-    tuples: offered in a run. samples: periods of a run. busy: whether what is read is a share of time.
+    tuples: offered in a run. samples: periods of a run. busy: whether a share of time is read.
     """
 
     law: str
@@ -35,7 +35,7 @@ class Check:
     busy: bool = False
 
     def runs(self, seeds: int, length: float) -> list[Scenario]:
-        """One a seed; a tenth of each run is warm-up. length: share of the tuples."""
+        """Scenarios, one for each seed; a tenth of each run is warm-up. length: share of the tuples."""
         rate = sum(law.mean_rate_per_s for law in self.job.workload.arrivals.values())
         horizon_s = length * self.tuples / rate
         settings = RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 10, period_s=horizon_s / self.samples)
@@ -52,7 +52,7 @@ def latency(
     tuples: float = 40_000,
     **loads: float,
 ) -> Iterator[Check]:
-    """The mean of a latency, less something; and `busy` of the same runs. kind: `processing` or `e2e`."""
+    """Checks of the mean of a latency less `minus_s`, and of `busy` in the same runs. kind: `processing` or `e2e`."""
 
     def read(result: Result) -> float:
         return 1e3 * (result[f"{kind}_latency_s"]["mean"] - minus_s)
@@ -62,8 +62,8 @@ def latency(
 
 
 def busy(law: str, case: str, job: Deployment, tuples: float, **loads: float) -> Iterator[Check]:
-    """The share of time that operators are busy: on a core of its own that is an operator's load, by the utilisation
-    law."""
+    """Checks of the share of time that operators are busy: on a core of its own that is an operator's load, by the
+    utilisation law."""
     at = case.removeprefix("wait ").removeprefix("sojourn ").removeprefix("age of results ")
     for operator, load in loads.items():
         yield Check(law, f"{operator} busy {at}", "%", 100 * load, job, _busy(operator), tuples, busy=True)
@@ -74,11 +74,11 @@ def _busy(operator: str) -> Read:
 
 
 def throughput(result: Result) -> float:
-    """Reads the results a second."""
+    """Results a second of a run."""
     return float(result["throughput_per_s"])
 
 
 def server(name: str, service_s: float, scv: float = 1.0, key_groups: int | None = None) -> dict[str, Any]:
-    """An operator that passes every tuple on after a service. key_groups: None: its tuples have no keys."""
+    """Operator that passes every tuple on after a service. key_groups: None for tuples without keys."""
     keyed = {"kind": "filter"} if key_groups is None else {"kind": "map", "key_groups": key_groups}
     return keyed | {"name": name, "selectivity": 1, "service_time_s": service_s, "service_scv": scv}

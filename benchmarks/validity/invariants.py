@@ -1,5 +1,5 @@
-"""What is the same to the last bit: traces of the kernel and of the engine, of pinned jobs and of demanding ones; and
-traces of the same seed, whatever the hash seed of Python and the number of workers."""
+"""Invariants to the last bit: equal traces of the kernel and of the engine, of pinned jobs and of demanding ones; and
+equal traces of the same seed, whatever Python's hash seed and the number of workers."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _corpus(out: Path, master: str, hash_seed: str, scale: str) -> dict[str, Any
 
 
 def _digest(corpus: Path) -> tuple[str, int]:
-    """Over all tables in the order of the runs; the CPU time that a run took is no part of what it says. Rows."""
+    """Digest of all tables in the order of the runs, without CPU times; and the number of rows."""
     digest, size = hashlib.sha256(), 0
     chunks = sorted(path.parent for path in corpus.rglob("runs.parquet"))
     for name in TABLES:

@@ -1,4 +1,4 @@
-"""What queueing theory says, in seconds and tuples a second: closed forms, and small Markov chains solved exactly.
+"""Results of queueing theory, in seconds and tuples a second: closed forms, and small Markov chains solved exactly.
 
 Nothing here comes from `twin/rates/queueing.py`: the simulator computes with that, so it cannot be its own judge.
 """
@@ -16,7 +16,7 @@ from scipy.stats import gamma
 
 State = tuple[int, int]
 Moves = Callable[[State], Iterator[tuple[State, float]]]
-"""From a state, every other state it can move to, with the rate of doing so."""
+"""Function from a state to every other state that it can move to, with the rate of the move."""
 
 
 def wait_m_g_1(load: float, service_s: float, scv: float) -> float:
@@ -40,7 +40,7 @@ def wait_erlang_m_1(stages: int, load: float, service_s: float) -> float:
 
 
 def wait_erlang_g_1(stages: int, load: float, service_s: float, scv: float) -> float:
-    """The same with gamma services of that squared coefficient of variation, by Spitzer's identity.
+    """Mean wait in E_k/G/1 with gamma services of that squared coefficient of variation, by Spitzer's identity.
 
     The mean wait is the sum over n of E[(X_n - Y_n)^+] / n, X_n and Y_n being the sums of n services and of n gaps; and
     E[(X - Y)^+] is the integral of P(Y <= t < X).
@@ -62,8 +62,8 @@ def age_of_pairs(window_s: float, load: float, service_s: float, scv: float) -> 
 
     Both leave the queue evenly over a time window, so the older of them does so a third of it after its start, on
     average, and was in the queue before. The evaluation waits for the service under way at the window's end: by the
-    inspection paradox load * service * (1 + scv) / 2 on average. That who waited long is followed by more tuples than
-    usual is left out: 0.02 of a service at load 0.6, 0.3 at load 0.9, by simulation of the pairs themselves.
+    inspection paradox load * service * (1 + scv) / 2 on average. Left out: a tuple that waited long is followed by more
+    tuples than usual. That is 0.02 of a service at load 0.6, 0.3 at load 0.9, by simulation of the pairs themselves.
     """
     sojourn_s = service_s + wait_m_g_1(load, service_s, scv)
     return 2.0 * window_s / 3.0 + sojourn_s + load * service_s * (1 + scv) / 2
@@ -90,8 +90,8 @@ def loss_m_m_c_k(servers: int, places: int, rate: float, service_rate: float) ->
 def sojourn_blocking_tandem(rate: float, service_rates: tuple[float, float], places: int, most: int = 400) -> float:
     """Mean time from arrival to departure in two exponential servers in a row.
 
-    The queue of the first is unlimited (cut off at `most`); before the second, `places` can wait. Who finds them taken
-    after the first service stays and blocks that server (blocking after service).
+    The queue of the first is unlimited (cut off at `most`); before the second, `places` can wait. A customer who finds
+    them taken after the first service stays and blocks that server (blocking after service).
     """
     first, second = service_rates
 
@@ -108,18 +108,15 @@ def sojourn_blocking_tandem(rate: float, service_rates: tuple[float, float], pla
 
 
 def throughput_blocking_tandem(service_rates: tuple[float, float], places: int) -> float:
-    """Tuples a second through the same two servers when the first never lacks work: a birth-death chain."""
+    """Tuples a second through two exponential servers, of which the first never lacks work: a birth-death chain."""
     first, second = service_rates
     weights = (first / second) ** np.arange(places + 3)
     return float(second * (1 - weights[0] / weights.sum()))
 
 
 def shared_core(rate: float, service_rates: tuple[float, float]) -> tuple[float, float, float]:
-    """Two exponential servers in a row that share one core, half of it each while both work.
-
-    The mean time through both, and the share of time in which each has a tuple in service: more than its load, as
-    services stretch.
-    """
+    """Mean time through two exponential servers in a row that share one core, half of it each while both work; and the
+    share of time in which each has a tuple in service, which is more than its load, as services stretch."""
     first, second = service_rates
     most = math.ceil(math.log(1e-7) / math.log(rate / first + rate / second))  # queues fall off at least as fast
 
@@ -140,12 +137,12 @@ def shared_core(rate: float, service_rates: tuple[float, float]) -> tuple[float,
 
 
 def sojourn_processor_sharing(load: float, service_s: float) -> float:
-    """M/G/1 processor sharing: depends on the service time's mean alone."""
+    """Mean time in M/G/1 processor sharing, which depends on the service time's mean alone."""
     return service_s / (1 - load)
 
 
 def _stationary(moves: Moves) -> list[tuple[State, float]]:
-    """The states that (0, 0) leads to, and their shares of the time."""
+    """States that (0, 0) leads to, and their shares of the time."""
     index: dict[State, int] = {(0, 0): 0}
     states = [(0, 0)]
     rows, columns, rates = [], [], []

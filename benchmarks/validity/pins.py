@@ -1,4 +1,4 @@
-"""Notices a change of what simulation computes: short runs of small jobs, pinned in pinned.json.
+"""Notices a change of what simulation computes, by short runs of small jobs, pinned in pinned.json.
 
 Between them the jobs use every law of simulation. Run `python -m benchmarks.validity --pin` after a change that is
 meant.
@@ -23,20 +23,20 @@ FILE = Path(__file__).with_name("pinned.json")
 SETTINGS = RunSettings(horizon_s=4, warmup_s=0.5, period_s=0.5, seed=1)
 LATENCIES = ("processing_latency_s", "e2e_latency_s")
 TOLD = ("throughput_per_s", *LATENCIES, "backpressure_per_s", "tuples_in", "tuples_out", "crashed", "operators")
-"""Of a result, what is pinned."""
+"""Parts of a result that are pinned."""
 RATE_PER_S = 400.0
 FOUR = {"ints": 2, "strings": 2, "doubles": 0}
 EDGE = {**HOST, "name": "g", "cpu_percent": 400, "latency_ms": 3, "bandwidth_mbps": 2}
 
 
 def scenarios() -> dict[str, Scenario]:
-    """The jobs by name, as they are run."""
+    """Pinned jobs by name, as they are run."""
     jobs = {**_simple(), **_windowed(), **_joined(), **_spread(), **_disturbed()}
     return {name: Scenario.of(job, SETTINGS) for name, job in jobs.items()}
 
 
 def measure(scenario: Scenario) -> dict[str, Any]:
-    """The digest of a run, and two of its metrics for people who look."""
+    """Digest of a run, and two of its metrics for people who look."""
     result = result_of(scenario)
     told = {name: result[name] for name in TOLD}
     latency = result["e2e_latency_s"]
@@ -48,7 +48,7 @@ def measure(scenario: Scenario) -> dict[str, Any]:
 
 
 def pin() -> str:
-    """Measures all jobs anew and writes the file; in words, what is different now."""
+    """Measures all jobs anew and writes the file; returns words on what is different now."""
     before = pinned() if FILE.exists() else {}
     now = {name: measure(each) for name, each in scenarios().items()}
     FILE.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")
@@ -162,7 +162,7 @@ def _job(
     partitioning: str | None = None,
     **more: Any,
 ) -> Deployment:
-    """On one large host, if nothing else is said; `of` of an operator are its producers, `partitioning` that of `m`."""
+    """Deployment on one large host by default. operators: with their producers as `of`. partitioning: that of `m`."""
     return deployment(
         [{key: value for key, value in each.items() if key != "of"} for each in operators],
         [(producer, each["name"]) for each in operators for producer in each["of"]],

@@ -1,6 +1,6 @@
-"""Runs of scenarios, and what is kept of them: an interrupted report goes on where it stopped.
+"""Results of scenarios, which are kept: an interrupted report goes on where it stopped.
 
-A run is found by its scenario and by a digest of the whole simulator's source, any change of which repeats it.
+A result is found by its scenario and by a digest of the whole simulator's source, any change of which repeats the run.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from twin.simulation import simulate
 
 SIMULATOR = Path(__file__).resolve().parents[2] / "twin"
 Result = Mapping[str, Any]
-"""The metrics of a run as plain values (latencies as mappings, or None), with `crashed` and, by operator, `operators`
-(the shares of time busy and backpressured, and the rate in) and `queue_length`: the mean at the ends of the periods."""
+"""Metrics of a run as plain values (latencies as mappings, or None), with `crashed` and, by operator, `operators` (the
+shares of time busy and backpressured, and the rate in) and `queue_length`: the mean at the ends of the periods."""
 DIGITS = 9
-"""Significant ones, of all numbers in a result."""
+"""Significant digits of all numbers in a result."""
 
 
 def result_of(scenario: Scenario) -> Result:
-    """Simulates. Raises as `simulate`, with the scenario's name and seed."""
+    """Simulates a scenario. Raises as `simulate`, with the scenario's name and seed."""
     try:
         run = simulate(scenario)
     except Exception as error:
@@ -60,7 +60,7 @@ def _lengths(run: Run) -> dict[str, float]:
 
 
 def rounded(value: Any) -> Any:
-    """The same with all numbers in it to `DIGITS` significant digits."""
+    """Value with all numbers in it to `DIGITS` significant digits."""
     match value:
         case float():
             return float(f"{value:.{DIGITS}g}")
@@ -71,7 +71,7 @@ def rounded(value: Any) -> Any:
 
 
 def results_of(scenarios: Sequence[Scenario], folder: Path) -> list[Result]:
-    """The results of all scenarios, in their order; those kept in the folder are not simulated again."""
+    """Results of all scenarios, in their order; those kept in the folder are not simulated again."""
     texts = [each.model_dump_json() for each in scenarios]
     distinct = list(dict.fromkeys(texts))
     workspace = Workspace(folder, SMALL, 0, Lines(lambda text: print(text, file=sys.stderr, flush=True)))
@@ -86,7 +86,7 @@ def _result(scenario: str, **_seed: int) -> Result:
 
 @cache
 def source_digest() -> str:
-    """16 hex digits over the simulator's source files, names and contents."""
+    """Digest (16 hex digits) over the simulator's source files, names and contents."""
     digest = hashlib.sha256()
     for path in sorted(SIMULATOR.rglob("*.py")):
         digest.update(str(path.relative_to(SIMULATOR)).encode() + b"\0" + path.read_bytes() + b"\0")

@@ -1,4 +1,4 @@
-"""The simulator against queueing theory: one `Check` a law."""
+"""Compares the simulator with queueing theory: one `Check` for each case of a law."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from benchmarks.validity.theory_streams import stream_checks
 SEEDS = 12
 LENGTH = {"small": 0.25, "full": 1.0}
 LIMIT_SE = 4.0
-"""If standard errors were known; see `limit_se`."""
+"""Limit of a deviation in standard errors if they were known; `limit_se` allows for their estimation."""
 CLOSE = 0.005
-"""A mean that is within such a share of theory is right, however small its standard error."""
+"""Relative deviation from theory that is always right, however small the standard error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A check's outcome: mean and standard error over `SEEDS` seeds."""
+    """Outcome of a check: mean and standard error over `SEEDS` seeds."""
 
     check: Check
     mean: float
@@ -37,19 +37,19 @@ class Finding:
 
     @property
     def kept(self) -> bool:
-        """Whether it is within `limit_se` standard errors, or `CLOSE`."""
+        """Whether the deviation is within `limit_se` standard errors, or `CLOSE`."""
         return abs(self.off_se) <= limit_se(SEEDS) or abs(self.mean / self.check.expected - 1) < CLOSE
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Cells of a table, as NUMBERS says."""
+        """Cells of a table, in the order of NUMBERS."""
         theory = f"{self.check.expected:.4g} {self.check.unit}".strip()
         simulated = f"{self.mean:.4g} ± {self.error:.2g}"
         return theory, simulated, f"{self.off_se:+.1f}", "yes" if self.kept else "**no**"
 
 
 def limit_se(seeds: int, known: float = LIMIT_SE) -> float:
-    """How many standard errors, estimated from so many seeds, mean as much as `known` ones would.
+    """Number of standard errors, estimated from `seeds` seeds, that means as much as `known` ones would.
 
     Student's t of the same probability of a false alarm: 6 in 100,000 for four.
     """
@@ -57,7 +57,7 @@ def limit_se(seeds: int, known: float = LIMIT_SE) -> float:
 
 
 def examine(cache: Path, scale: str) -> list[Finding]:
-    """All checks, simulated where the folder of finished runs lacks them."""
+    """Findings of all checks, simulated where the folder of finished runs lacks them."""
     listed, found = checks(), []
     results = iter(results_of([run for check in listed for run in check.runs(SEEDS, LENGTH[scale])], cache))
     for check in listed:
@@ -67,7 +67,7 @@ def examine(cache: Path, scale: str) -> list[Finding]:
 
 
 def checks() -> list[Check]:
-    """Every law that the simulator is held to."""
+    """Checks of every law that the simulator is held to."""
     return [*queue_checks(), *stream_checks()]
 
 
@@ -75,14 +75,14 @@ NUMBERS = ("theory", "simulated", "off by s.e.", "kept")
 
 
 def theory_table(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
-    """Header and rows: all cases."""
+    """Header and rows of all cases."""
     return [("law", "case", *NUMBERS), *((each.check.law, each.check.case, *each.words) for each in findings)]
 
 
 def law_table(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
-    """Header and rows: a law each, with its case that is farthest off; the farthest laws first.
+    """Header and rows, one for each law, with its case that is farthest off; the farthest laws first.
 
-    What is not kept counts as farther off than what is.
+    A case that is not kept counts as farther off than one that is.
     """
     laws: dict[str, list[Finding]] = {}
     for each in sorted(findings, key=lambda each: (each.kept, -abs(each.off_se))):

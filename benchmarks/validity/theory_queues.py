@@ -14,7 +14,7 @@ from twin.profiles import STORM
 
 
 def queue_checks() -> Iterator[Check]:
-    """All of them."""
+    """All checks of queues."""
     yield from _single_queues()
     yield from _tandems()
     yield from _blocking()
@@ -116,7 +116,7 @@ def _many_servers() -> Iterator[Check]:
 
 
 def _on_a_small_host(servers: list[dict[str, Any]], cores: float, placement: dict[str, Any]) -> Deployment:
-    """The operators on a host of that many cores; source and sink elsewhere, over a network that takes no time."""
+    """Job with the operators on a host of that many cores; source and sink elsewhere, on a network without delay."""
     ideal = {"latency_ms": 0, "bandwidth_mbps": 1e9}
     hosts = [{**HOST, **ideal}, {**HOST, **ideal, "name": "small", "cpu_percent": 100 * cores}]
     engine = STORM.model_copy(update={"serialise_ns_per_byte": 0, "deserialise_ns_per_byte": 0})

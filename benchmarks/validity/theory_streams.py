@@ -1,6 +1,7 @@
-"""Laws of tasks into which several streams lead, and of tuples that are dealt to replicas: in turn, by key, forward.
+"""Laws of tasks with several input streams, and of tuples that are dealt to replicas: in turn, by key, forward.
 
-The waiting, and by the utilisation law the share of time that operators are busy. No links, no windows but a join's.
+Checked are waits, and by the utilisation law the share of time that operators are busy. There are no links, and no
+windows except a join's.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from tests.twin.worlds import chain, joined
 from twin.deployment import Deployment
 
 IN_TURN = ((2, 0.6, 1.0), (2, 0.9, 1.0), (4, 0.6, 0.25), (4, 0.9, 1.0), (16, 0.6, 1.0), (16, 0.9, 1.0))
-"""Replicas, load, scv of the service time."""
+"""Cases: replicas, load, scv of the service time."""
 
 
 def stream_checks() -> Iterator[Check]:
-    """All of them."""
+    """All checks of streams."""
     yield from _superposition()
     yield from _joins()
     yield from _in_turn()
@@ -102,7 +103,7 @@ def _forward() -> Iterator[Check]:
 
 
 def _between_replicas() -> Iterator[Check]:
-    """Several producers deal to each replica, each in turn: nearly Poisson, but no theory is exact."""
+    """Checks of replicas that several producers deal to in turn: nearly Poisson, but no theory is exact."""
     for replicas, load in ((2, 0.6), (4, 0.6), (4, 0.85), (4, 0.9), (16, 0.6)):
         service_s = replicas * load / RATE_PER_S
         law, case = f"{replicas} replicas in turn to {replicas}", f"of both stages at load {load}"
@@ -111,7 +112,7 @@ def _between_replicas() -> Iterator[Check]:
 
 
 def _row(stages: list[dict[str, Any]], replicas: int, how: str | None = None, sources: int = 1) -> Deployment:
-    """source -> stages of so many replicas each -> one sink. how: all streams but the last are dealt."""
+    """Job source -> stages of `replicas` replicas each -> one sink. how: partitioning of all streams but the last."""
     names = [stage["name"] for stage in stages]
     places = {"source": {"h": sources}, **{name: {"h": replicas} for name in names}}
     return chain(stages, RATE_PER_S, hosts=[LARGE], placement=places, partitioning=dict.fromkeys(names, how))

@@ -1,1 +1,1 @@
-"""A real local Flink as the judge: jobs run, are imported, calibrated on half of their points, and predicted."""
+"""Judges the twin by a real local Flink: jobs run, are imported, calibrated on half of their points, and predicted."""

@@ -29,7 +29,7 @@ from twin.scenario import Scenario
 
 
 def measured(sets: Sequence[Jobs], out: Path) -> None:
-    """Fills a folder; what is there already is kept. The first job only warms the cluster up."""
+    """Fills a folder with runs; those that are there already are kept. The first job only warms the cluster up."""
     shapes = [shape for jobs in sets for shape in (*jobs.shapes, *(each for each, _ in jobs.events))]
     asked = [(shape, rate) for shape in shapes for rate in shape.rates if not (out / shape.folder(rate)).exists()]
     if not asked:
@@ -48,7 +48,7 @@ def measured(sets: Sequence[Jobs], out: Path) -> None:
 
 
 def main() -> None:
-    """Prints three tables a set."""
+    """Prints three tables for each set."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="a new folder for what is measured")
     parser.add_argument("--measured", type=Path, help="a folder that was measured before; measures nothing")
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def show(folder: Path, jobs: Jobs) -> None:
-    """The tables of what was measured of a set."""
+    """Prints the tables of a measured set."""
     runs = {shape.name: [read(folder / shape.folder(rate)) for rate in shape.rates] for shape in jobs.shapes}
     lines = [
         line
@@ -90,8 +90,8 @@ def show(folder: Path, jobs: Jobs) -> None:
 
 
 def calibrated(shape: Shape, run: Measured, alike: Shape, points: Sequence[Measured]) -> Scenario:
-    """A job as the points of one with the same work have it: with their costs, where they are of the same operators;
-    and with a core for each subtask, those that come among them, as work that sleeps takes none."""
+    """Job with the costs calibrated on the points of another one that does the same work, if their operators are the
+    same; and with a core for each subtask, also for those that are added later, as work that sleeps takes none."""
     job = run.job.scenario
     if alike.shape == shape.shape:
         found = judging.calibrated(points[: len(alike.fitted)])

@@ -30,7 +30,7 @@ PROCESSES = {
 
 
 def settings(rest_port: int, rpc_port: int, folder: Path) -> str:
-    """The text of a cluster's config.yaml."""
+    """Text of a cluster's config.yaml."""
     own = {
         "jobmanager.rpc.port": rpc_port,
         "rest.port": rest_port,
@@ -44,23 +44,23 @@ def settings(rest_port: int, rpc_port: int, folder: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """url: of its REST API. jar: id of the uploaded job."""
+    """Running Flink cluster. url: of its REST API. jar: id of the uploaded job."""
 
     url: str
     jar: str
 
     def get(self, path: str) -> Any:
-        """An answer."""
+        """Answer of the REST API to a GET of the path."""
         return asked(f"{self.url}{path}")
 
     def submit(self, savepoint: str | None = None, **options: object) -> str:
-        """Starts a job, from a savepoint where one is given; its id."""
+        """Starts a job, from a savepoint where one is given; returns its id."""
         arguments = [text for name, value in options.items() for text in (f"--{name}", str(value))]
         asks = {"programArgsList": arguments, **({"savepointPath": savepoint} if savepoint else {})}
         return str(asked(f"{self.url}/jars/{self.jar}/run", "POST", json.dumps(asks).encode())["jobid"])
 
     def stop(self, job: str, folder: Path) -> str:
-        """Ends a job with a savepoint below the folder; where that is."""
+        """Ends a job with a savepoint below the folder; returns the savepoint's location."""
         asks = json.dumps({"targetDirectory": folder.resolve().as_uri(), "drain": False}).encode()
         trigger = asked(f"{self.url}/jobs/{job}/stop", "POST", asks)["request-id"]
 
@@ -74,7 +74,7 @@ class Cluster:
         return str(operation["location"])
 
     def wait(self, job: str, state: str) -> None:
-        """Until the job is in that state, and all its vertices are where it is RUNNING."""
+        """Waits until the job is in the state; for RUNNING, until all its vertices are."""
 
         def there() -> bool:
             said = self.get(f"/jobs/{job}")
@@ -89,7 +89,7 @@ class Cluster:
         self.wait(job, "CANCELED")
 
     def rescale(self, job: str, vertex: str, replicas: int) -> None:
-        """Another parallelism of one vertex, while the job runs."""
+        """Sets another parallelism of one vertex, while the job runs."""
         path = f"{self.url}/jobs/{job}/resource-requirements"
         wanted = asked(path)
         wanted[vertex]["parallelism"] = {"lowerBound": replicas, "upperBound": replicas}
@@ -97,7 +97,7 @@ class Cluster:
 
 
 def patiently(ask: Callable[[], T], otherwise: str) -> T:
-    """Asks again and again until the answer is not false. Raises BadInput after PATIENCE_S."""
+    """Asks again and again until the answer is true, and returns it. Raises BadInput after PATIENCE_S."""
     end_s = time.monotonic() + PATIENCE_S
     while time.monotonic() < end_s:
         if answer := ask():
@@ -107,7 +107,7 @@ def patiently(ask: Callable[[], T], otherwise: str) -> T:
 
 
 def asked(url: str, method: str = "GET", body: bytes | None = None, kind: str = "application/json") -> Any:
-    """The answer of Flink's REST API. Raises BadInput with what Flink says."""
+    """Answer of Flink's REST API. Raises BadInput with Flink's message."""
     request = urllib.request.Request(url, data=body, method=method, headers={"Content-Type": kind})
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:
@@ -118,7 +118,7 @@ def asked(url: str, method: str = "GET", body: bytes | None = None, kind: str = 
 
 @contextlib.contextmanager
 def running(jars: Path, job_jar: Path, folder: Path, rest_port: int, rpc_port: int) -> Iterator[Cluster]:
-    """A cluster that lives as long as the block. folder: its configuration, logs, temporary files."""
+    """Runs a cluster for the length of a block. folder: for its configuration, logs and temporary files."""
     for each in ("conf", "web", "tmp"):
         (folder / each).mkdir(parents=True, exist_ok=True)
     (folder / "conf" / "config.yaml").write_text(settings(rest_port, rpc_port, folder), encoding="utf-8")
@@ -147,7 +147,7 @@ def _process(name: str, entry: str, heap: str, jars: Path, folder: Path) -> Iter
 
 
 def _slots(url: str) -> int:
-    """How many there are; none as long as nobody answers."""
+    """Number of slots; 0 as long as nobody answers."""
     with contextlib.suppress(BadInput, OSError):
         return int(asked(f"{url}/overview").get("slots-total", 0))
     return 0

@@ -1,8 +1,7 @@
-"""What happens to a real job, beside the twin's: how long no results come, how old they get, and how many come later.
+"""Effects of events on a real job, beside the twin's: time without results, their age, and their rate afterwards.
 
-The twin is told what was read before: the rates, how long subtasks took to be deployed and a job to be submitted,
-Flink's restart delay, what the calibration of a job with the same work has found, and that work which sleeps takes no
-core.
+The twin is told what was read before: the rates, the times of deploying subtasks and of submitting a job, Flink's
+restart delay, the calibration of a job with the same work, and that work which sleeps takes no core.
 """
 
 from __future__ import annotations
@@ -20,14 +19,13 @@ from twin.simulation import simulate
 
 PERIOD_S = 0.25
 AS_USUAL_S = 1.0
-"""Results younger than this are as before the event."""
+"""Largest age of results that counts as before the event."""
 LATE_S = 20.0
 
 
 class Course(NamedTuple):
-    """After an event: the longest time without results, the oldest mean age of a quarter of a second's results, and
-    until they are young for good. after_per_s: results a second of the last LATE_S.
-    """
+    """Course of a job after an event: the longest time without results, the largest mean age of the results of a
+    period, and the time until ages are as usual for good. after_per_s: results a second in the last LATE_S."""
 
     silent_s: float
     oldest_s: float
@@ -36,13 +34,13 @@ class Course(NamedTuple):
 
 
 def measured_course(run: Measured) -> Course:
-    """Of a real job."""
+    """Course of a real job."""
     ends, steps = run.ages[1:, 0], np.diff(run.ages, axis=0)
     return _course(ends, steps[:, 1], steps[:, 2])
 
 
 def simulated_course(scenario: Scenario) -> Course:
-    """Of a job with its event."""
+    """Course of a simulated job with its event."""
     rows = [row for row in simulate(scenario).operator_rows if row.get("latencyCount")]
     ends, counts, sums = (np.array([row[key] for row in rows]) for key in ("end_s", "latencyCount", "e2eLatencySum_s"))
     return _course(ends, counts, sums)
@@ -63,7 +61,7 @@ def _course(ends: np.ndarray, counts: np.ndarray, sums_s: np.ndarray) -> Course:
 
 
 def with_event(job: Scenario, shape: Shape, deployed_s: float, submitted_s: float) -> Scenario:
-    """The job that was imported before its event, with it. deployed_s, submitted_s: as the job took to start."""
+    """Imported job with its event. deployed_s, submitted_s: times that the real job took to start."""
     host = job.cluster.hosts[0].name
     restart_s = {"fails": RESTART_S + deployed_s, "rescales": deployed_s, "savepoint": submitted_s}[shape.event]
     events: list[dict[str, Any]] = [
@@ -79,7 +77,7 @@ def with_event(job: Scenario, shape: Shape, deployed_s: float, submitted_s: floa
 
 
 def row(shape: Shape, run: Measured, job: Scenario) -> list[object]:
-    """Measured / simulated. job: as it was imported and calibrated before."""
+    """Row of the table: measured / simulated. job: as it was imported and calibrated before."""
     was = measured_course(run)
     said = simulated_course(with_event(job, shape, run.deployed_s, run.submitted_s))
     return [shape.name, *(f"{a:.1f} / {b:.1f}" for a, b in zip(was, said, strict=True))]

@@ -1,4 +1,4 @@
-"""Flink's jars from the Python package index, and the compiled job, in a cache folder of the user."""
+"""Installs Flink's jars from the Python package index, and the compiled job, in a cache folder of the user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stre
 
 
 def jars() -> Path:
-    """The folder of Flink's jars, downloaded by pip (330 MB) where they are not there yet."""
+    """Folder of Flink's jars, which pip downloads (330 MB) if they are missing."""
     found = CACHE / "pyflink" / "lib"
     if not found.is_dir():
         print(f"installing {PACKAGE} {VERSION} (330 MB) into {CACHE}", flush=True)
@@ -29,7 +29,7 @@ def jars() -> Path:
 
 
 def job_jar() -> Path:
-    """The job of this folder, compiled against the jars. Raises BadInput without a Java compiler."""
+    """Job of this folder, compiled against the jars. Raises BadInput without a Java compiler."""
     for tool in ("java", "javac", "jar"):
         if shutil.which(tool) is None:
             raise BadInput(f"there is no {tool}; install a JDK (17 or 21) to run Flink and compile its job")

@@ -1,4 +1,4 @@
-"""Which jobs run, at which rates: two light points of each are calibrated on, the others are predicted."""
+"""Jobs for the real Flink, with their rates: two light points of each are calibrated on, the others predicted."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Event = Literal["", "fails", "rescales", "savepoint"]
-"""What happens to a job: it fails; its slow operator gets a second subtask while it runs; or all slow operators get
-twice the subtasks, by a savepoint and a new start from it."""
+"""Event of a job: it fails; its slow operator gets a second subtask while it runs; or all slow operators get twice the
+subtasks, by a savepoint and a restart from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A job of `LiveJob`. work_us: of its slow operator, a record; waits: asleep, else computing. replicas: of each
-    slow operator.
+    """Job of `LiveJob`. work_us: service time of its slow operator; waits: whether that sleeps instead of computing.
+    replicas: of each slow operator.
 
-    fitted, predicted: records/s of each source, at the points that are calibrated on and at the others. shares: of that
-    rate, which sources send. neighbours: processes that compute beside it. told: what its owner says of the imported
-    scenario, by path: what an import cannot read.
+    fitted, predicted: rates of each source [records/s] at the points that are calibrated on and at the others. shares:
+    of that rate, by source. neighbours: processes that compute beside it. told: by path in the scenario, what the owner
+    says because an import cannot read it.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Shape:
 
     @property
     def options(self) -> dict[str, object]:
-        """As the job takes them."""
+        """Arguments of the job's main program."""
         return {
             "shape": self.shape,
             "work_us": self.work_us,
@@ -48,23 +48,23 @@ class Shape:
 
     @property
     def slow(self) -> tuple[str, ...]:
-        """Names of its slow operators."""
+        """Names of the slow operators."""
         return ("first", "second") if self.shape == "keyed" else ("work",)
 
     def folder(self, rate: float) -> str:
-        """The name of what is kept of it at that rate."""
+        """Name of the folder that keeps the point at that rate."""
         return f"{self.name.replace(', ', '-').replace(' ', '-')}-{rate:g}"
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """All of them."""
+        """All rates, those that are calibrated on first."""
         return (*self.fitted, *self.predicted)
 
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """shapes: measured at steady rates. events: jobs that something happens to, whose work sleeps; and the shape of the
-    same work, which is calibrated for each."""
+    """Set of jobs. shapes: measured at steady rates. events: jobs with an event, whose work sleeps; each with the shape
+    of the same work that is calibrated for it."""
 
     shapes: tuple[Shape, ...]
     events: tuple[tuple[Shape, Shape], ...]
@@ -91,7 +91,7 @@ A_CALL = {
     f"query.operators.async_wait_operator.{key}": value
     for key, value in (("latency_s", 0.05), ("latency_scv", 0.0), ("capacity", 20))
 }
-"""Which takes 50 ms, one as the other; 20 wait at most."""
+"""Calls of the job `async`: they all take 50 ms, and at most 20 are pending."""
 KEYS = {"workload.keys": {name: {"keys": 64} for name in ("first", "second")}}
 KEYED = Shape("keyed, 2 and 3 replicas", "keyed", 2000, True, (2, 3), False, (200, 350), (450, 550, 1400))
 OTHER = Jobs(
@@ -112,4 +112,4 @@ OTHER = Jobs(
 )
 SETS = {"first": FIRST, "other": OTHER}
 EVENT_S = 14.0
-"""When the job fails, or is rescaled, after its first record was due."""
+"""Time of the event after the first record was due."""

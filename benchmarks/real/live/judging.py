@@ -1,4 +1,4 @@
-"""Operating points that were measured, beside what the twin says of them: calibrated on half, simulated, set beside."""
+"""Judges the twin by measured operating points: it is calibrated on half of them, and simulates all."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ from twin.scenario import Scenario
 from twin.simulation import simulate
 
 WANTED = {"delivered": 0.05, "knee": 0.05, "busiest": 0.05, "below the knee": 0.25, "beyond it": 0.35}
-"""Largest errors of a twin that is right: relative, but for shares of time."""
+"""Largest errors of an accurate twin: relative, or absolute for shares of time."""
 
 
 class Said(NamedTuple):
-    """Of one operating point, measured or predicted. delivered: share of the offer, of the source that takes least.
-    busy: of the busiest operator but the sources; p50_s, p95_s: quantiles of the ages of results since they were taken.
-    """
+    """Figures of one operating point, measured or predicted. delivered: least share of the offer over the sources.
+    busy: of the busiest operator that is no source; p50_s, p95_s: quantiles of results' ages since they were taken."""
 
     delivered: float
     busy: float
@@ -35,8 +34,8 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A point, and what the calibrated twin said of it. seen: whether it was calibrated on. knee_per_s: the rate that
-    the job bears, by the twin, in the unit of the point's."""
+    """Operating point, measured and simulated. seen: whether it was calibrated on. knee_per_s: highest rate that the
+    job keeps up with, by the twin, in the unit of the point's rate."""
 
     measured: Measured
     seen: bool
@@ -57,7 +56,7 @@ def judged(fitted: Sequence[Measured], unseen: Sequence[Measured]) -> list[Line]
     lines = []
     for each in (*fitted, *unseen):
         told = {row["operator"] for row in each.job.readings if "busy" in row} - set(job.workload.arrivals)
-        # in the time after the first record in which it was measured
+        # the span of the measurement, which counts from the first record
         asked = at_rate(job, each.rate_per_s / fitted[0].rate_per_s).with_run(
             horizon_s=each.window_s[1], warmup_s=each.window_s[0], period_s=1.0
         )
@@ -67,7 +66,7 @@ def judged(fitted: Sequence[Measured], unseen: Sequence[Measured]) -> list[Line]
 
 
 def calibrated(fitted: Sequence[Measured]) -> Calibration:
-    """On the points of one shape."""
+    """Calibration on the points of one shape."""
     return calibrate([_point(each, fitted[0].job.scenario) for each in fitted])
 
 
@@ -79,7 +78,7 @@ def _point(measured: Measured, job: Scenario) -> Point:
 
 
 def _bears(job: Scenario) -> float:
-    """What `twin capacity --find-max load` predicts."""
+    """Highest load that `twin capacity --find-max load` predicts."""
     found = capacity(job, "load", prove=False).result.predicted
     return float(found.in_long_runs or found.value or np.nan)
 
@@ -96,7 +95,7 @@ def _was(measured: Measured) -> Said:
 
 
 def _simulated(job: Scenario, told: Collection[str]) -> Said:
-    """told: operators whose busy time was measured."""
+    """Figures of a simulated run. told: operators whose busy time was measured."""
     run = simulate(job)
     of = {each.operator: each for each in run.operators}
     offered = {name: law.mean_rate_per_s for name, law in job.workload.arrivals.items()}
@@ -110,7 +109,7 @@ def _simulated(job: Scenario, told: Collection[str]) -> Said:
 
 
 def table(lines: Sequence[Line]) -> list[list[object]]:
-    """A row a point: measured and calibrated."""
+    """Rows, one for each point: measured and calibrated."""
     rows: list[list[object]] = []
     for line in lines:
         pairs = zip(Said._fields, line.was, line.said, strict=True)
@@ -127,9 +126,8 @@ def _shown(value: float, key: str) -> str:
 
 
 def verdicts(lines: Sequence[Line]) -> list[list[object]]:
-    """A row for each thing that is wanted of the calibrated twin, over the points that were not seen: median and
-    largest error, and how many are within what is wanted.
-    """
+    """Rows, one for each requirement on the calibrated twin, over the points that it was not calibrated on: median and
+    largest error, and how many errors are within the requirement."""
     errors: dict[tuple[str, str], list[float]] = {}
     for line in (each for each in lines if not each.seen):
         was, said = line.was, line.said
@@ -152,6 +150,6 @@ def verdicts(lines: Sequence[Line]) -> list[list[object]]:
 
 
 def _spread(errors: Sequence[float]) -> tuple[float, float]:
-    """Median and largest of those that there are."""
+    """Median and largest of the finite errors."""
     known = [each for each in errors if np.isfinite(each)]
     return (float(np.median(known)), max(known)) if known else (np.nan, np.nan)

@@ -26,23 +26,22 @@ from twin.errors import BadInput
 from twin.overrides import put_all
 
 AHEAD_S = (5.0, 10.0, 20.0)
-"""From the submission to the first record; the next where a job was not there by then."""
+"""Times from the submission to the first record; the next one is tried if the job did not run by then."""
 AGES, ABOUT = "ages.csv", "run.json"
 WATCHED_S = 40.0
-"""After an event."""
+"""Time for which a job is watched after an event."""
 BEFORE = ("CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING")
 """States of a subtask that does not run yet."""
 COMPUTES = "while True: pass"
-"""What a neighbour does."""
+"""Program of a neighbour."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A run, read back. ages: lines of (s since the first record was due, results, sums of their ages since they were
-    due, and since sources took them, s). aged_s: of the window, ages of results since they were taken, each. load:
+    """Run of a real job, read back. ages: lines of (s since the first record was due, results, sums of their ages since
+    they were due, and since sources took them, s). aged_s: ages of the window's results since they were taken. load:
     processes that wanted one of the machine's cores then. submitted_s: from the submission until all subtasks ran;
-    deployed_s: the part of it in which they were deployed.
-    """
+    deployed_s: the part of it in which they were deployed."""
 
     shape: str
     rate_per_s: float
@@ -61,7 +60,7 @@ class Measured:
         return float(self.aged_s.mean()) if len(self.aged_s) else float("nan")
 
     def quantile_s(self, share: float) -> float:
-        """An age since they were taken that this share of the window's results do not exceed."""
+        """Quantile of the ages of the window's results since they were taken."""
         return float(np.quantile(self.aged_s, share)) if len(self.aged_s) else float("nan")
 
 
@@ -75,13 +74,13 @@ def measure(
         begin_s = time.time() - start_s
         answers = from_endpoint(cluster.url, job, window_s)
         about["window_s"] = [begin_s, time.time() - start_s]
-        read_job(answers)  # or this is no point
+        read_job(answers)  # raises BadInput before anything is kept
         cluster.cancel(job)
         _write(aside, answers)
 
 
 def measure_event(cluster: Cluster, shape: Shape, rate: float, folder: Path) -> None:
-    """The same of a job that something happens to at EVENT_S."""
+    """Writes the folder of a job that has its event at EVENT_S."""
     with _kept(folder, shape, rate) as (aside, about):
         fails = {"fail_ms": int(1000 * EVENT_S)} if shape.event == "fails" else {}
         job, start_s = _started(cluster, shape, rate, aside, about, **fails)
@@ -103,7 +102,7 @@ def measure_event(cluster: Cluster, shape: Shape, rate: float, folder: Path) -> 
 def _started(
     cluster: Cluster, shape: Shape, rate: float, folder: Path, about: dict[str, Any], **more: object
 ) -> tuple[str, float]:
-    """The job's id, and when its first record is due (s since 1970): after it runs, or nothing would wait for it."""
+    """Starts a job. Returns its id and the time when its first record is due (s since 1970), which is after it runs."""
     for ahead_s in AHEAD_S:
         (folder / AGES).unlink(missing_ok=True)
         begun_s = time.time()
@@ -123,7 +122,7 @@ def _places(folder: Path, rate: float, start_s: float) -> dict[str, object]:
 
 @contextlib.contextmanager
 def _beside(neighbours: int) -> Iterator[None]:
-    """Processes that compute all the time, of the cluster's priority."""
+    """Runs processes that compute all the time, with the cluster's priority."""
     found = [subprocess.Popen([*NICE, sys.executable, "-c", COMPUTES]) for _ in range(neighbours)]
     try:
         yield
@@ -135,7 +134,7 @@ def _beside(neighbours: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _kept(folder: Path, shape: Shape, rate: float) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """A folder to write to, and what is said of the run; there is none under its name if the run is cut short."""
+    """Folder to write to, and a description of the run; the folder gets its name only if the run is not cut short."""
     about: dict[str, Any] = {"shape": asdict(shape), "rate_per_s": rate, "cores": os.cpu_count()}
     with new_folder(folder) as aside:
         yield aside, about
@@ -149,7 +148,7 @@ def _write(folder: Path, answers: Answers) -> None:
 
 
 def read(folder: Path) -> Measured:
-    """A folder as `measure` wrote it, imported."""
+    """Run from a folder that `measure` wrote, imported."""
     about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
     rate, shape = float(about["rate_per_s"]), about["shape"]
     answers = from_folder(folder)
@@ -171,7 +170,7 @@ def read(folder: Path) -> Measured:
 
 
 def _deployed_s(answers: Answers) -> float:
-    """The longest time that a subtask took from its creation until it ran."""
+    """Longest time of a subtask from its creation until it ran."""
     lasted = [
         each.model_dump().get("status-duration", {}) for detail in answers.details if detail for each in detail.subtasks
     ]
@@ -179,7 +178,7 @@ def _deployed_s(answers: Answers) -> float:
 
 
 def _ages(file: Path, start_s: float, window_s: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
-    """Lines as `Measured` has them, and ages in the window; counts go on where an attempt of the job began anew."""
+    """Lines for `Measured.ages`, and ages in the window; counts go on where an attempt of the job begins anew."""
     with file.open() as lines:
         rows = list(csv.reader(lines))
     given = np.array([[float(cell) for cell in row[:4]] for row in rows]).reshape(-1, 4)
