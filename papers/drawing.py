@@ -1,4 +1,4 @@
-"""The usual figures of experiments, as data: which columns of a table are lines over something, or groups of bars."""
+"""Usual figures of experiments, as data: which columns of a table are lines over something, or groups of bars."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Cell = str | Callable[[Row], Any]
-"""A column, a text with columns in braces such as "{windows} windows", or a function of a row."""
+"""Column, a text with columns in braces such as "{windows} windows", or a function of a row."""
 Quantity = str | Mapping[str, str]
-"""A column; or several, with the words by which a text calls each in place of {quantity}."""
+"""Column; or several, with the words by which a text calls each in place of {quantity}."""
 Only = Mapping[str, Collection[Any]]
-"""By column, the values whose rows are drawn."""
+"""Values, by column, whose rows are drawn."""
 
 
 def lines(
@@ -31,8 +31,8 @@ def lines(
     factor: float = 1.0,
     logarithmic: bool = False,
 ) -> Drawer:
-    """A line a series. x: None where y is a list in each row, whose values are numbered from `first` on. factor:
-    times y."""
+    """Drawer of a line for each series. x: None where y is a list in each row, whose values are numbered from `first`
+    on. factor: times y."""
 
     def draw(tables: Mapping[str, Rows]) -> Figure:
         from figures.lines import lines as drawn
@@ -57,7 +57,7 @@ def bars(
     only: Only | None = None,
     factors: bool = False,
 ) -> Drawer:
-    """Bars in groups, from zero; or `factors` >= 1 on a logarithmic axis that starts at 1."""
+    """Drawer of bars in groups, from zero; or of `factors` >= 1 on a logarithmic axis that starts at 1."""
 
     def draw(tables: Mapping[str, Rows]) -> Figure:
         from figures import bars as figures
@@ -80,7 +80,7 @@ def columns(
     parts: Callable[[Row], Iterable[Row]] = lambda row: (row,),
     **cells: Cell,
 ) -> Drawer:
-    """Any function of `figures` over columns, such as `lines.scalability`. labels: what it is given beside them.
+    """Drawer that calls a function of `figures` with columns, such as `lines.scalability`. labels: further arguments.
     parts: what is drawn of a row. cells: by the name of its column."""
 
     def draw(tables: Mapping[str, Rows]) -> Figure:
@@ -91,7 +91,7 @@ def columns(
 
 
 def samples(figure: str, *labels: Any, name: str, of: str, only: Only | None = None, **more: Any) -> Drawer:
-    """Any function of `figures` over lists of values by name. name, of: the columns that hold these."""
+    """Drawer that calls a function of `figures` with lists of values by name. name, of: the columns of both."""
 
     def draw(tables: Mapping[str, Rows]) -> Figure:
         return _drawn(figure, {row[name]: row[of] for row, _, _ in _chosen(tables, None, only, "")}, *labels, **more)
@@ -106,14 +106,14 @@ def _drawn(figure: str, drawn: Mapping[str, Any], *labels: Any, **more: Any) -> 
 
 
 def column_of(rows: Rows, *names: str) -> dict[str, list[Any]]:
-    """Rows as columns of these names, which is what figures take."""
+    """Columns of these names, made of rows: the arguments of figures."""
     return {name: [row[name] for row in rows] for name in names}
 
 
 def _chosen(
     tables: Mapping[str, Rows], table: str | None, only: Only | None, quantity: Quantity
 ) -> Iterator[tuple[Row, str, str]]:
-    """Each row that is drawn, with each of its quantities: its column and its words."""
+    """Rows that are drawn, with the column and the words of each of their quantities."""
     rows = tables[table] if table is not None else next(iter(tables.values()))
     keys = {quantity: quantity} if isinstance(quantity, str) else quantity
     for row in rows:
@@ -127,5 +127,5 @@ def _cell(cell: Cell, row: Row) -> Any:
 
 
 def _text(text: str, row: Row, quantity: str) -> str:
-    """A column's value, or a text with columns in braces."""
+    """Value of a column, or a text with columns in braces filled in."""
     return str(row[text]) if text in row else text.format(**{**row, "quantity": quantity})

@@ -1,4 +1,4 @@
-"""What an experiment is: cases, what is measured of each, what the paper printed for it; and what it gives back.
+"""Description of an experiment: cases, what is measured of each, what the paper printed for it; and its result.
 
 The words of an experiment are data; `papers.running` makes tables, figures and notes of them.
 """
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 Drawer = Callable[[Mapping[str, Rows]], "Figure"]
-"""Draws the rows of an experiment's tables, by the table's name. `papers.drawing` has the usual ones."""
+"""Function that draws the rows of an experiment's tables, given by name. `papers.drawing` has the usual ones."""
 
 
 def grid(**choices: Iterable[Any]) -> tuple[Row, ...]:
-    """A case for each combination; the last choice changes fastest."""
+    """Cases, one for each combination of choices; the last choice changes fastest."""
     return tuple(dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values()))
 
 
 def headings(text: str) -> dict[str, str]:
-    """Columns as the head of a table, `key: heading | key: heading`; a key alone is its own heading."""
+    """Columns of a table by key, from `key: heading | key: heading`; a key alone is its own heading."""
     cells = (cell.partition(":") for cell in " ".join(text.split()).split("|"))
     return {key.strip(): (heading if colon else key).strip() for key, colon, heading in cells}
 
 
 def cells_of(columns: str, printed: Mapping[Any, Sequence[Any]]) -> dict[Any, Row]:
-    """What a paper printed, as `CaseTable` has it. columns: their keys, by which the values of each case go."""
+    """Published cells by case, as `CaseTable` takes them. columns: keys of the values of each case, in order."""
     return {case: dict(zip(columns.split(), values, strict=True)) for case, values in printed.items()}
 
 
 def items(text: str) -> list[str]:
-    """The items of a Markdown list."""
+    """Items of a Markdown list."""
     return [" ".join(item.split()) for item in re.split(r"^- ", text, flags=re.MULTILINE) if item.strip()]
 
 
@@ -52,15 +52,15 @@ def _no_recipes(_sizes: Sizes, _seed: int) -> Sequence[CorpusRecipe]:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseTable:
-    """A table of cases. What depends on the scale is a function of the workspace; a title that is a text may name
+    """Table of cases. Parts that depend on the scale are functions of the workspace; a title that is a text may name
     fields of `Sizes` in braces.
 
     columns: the keys of a row and their headings with units, as in `headings`; a heading says "paper" over a published
     figure. A key without a column is in the JSON alone, one that begins with `_` in figures alone. cases: arguments of
     `measure`, in the order of the rows. measure: (workspace, **case) -> what is found of a case, as one row or several;
     the case's own values stand in them as well. published: what the paper printed, by the values of the columns `by`; a
-    value that is no mapping is that of the column `paper`. shapes: of all rows, what the paper says in words and
-    whether it is so (`papers.shapes`).
+    value that is no mapping is that of the column `paper`. shapes: function of all rows that compares them with what
+    the paper says in words (`papers.shapes`).
     """
 
     title: str | Callable[[Workspace], str]
@@ -74,7 +74,7 @@ class CaseTable:
 
 @dataclass(frozen=True, kw_only=True)
 class DerivedTable:
-    """A table made of the rows of another one. of: that one's name."""
+    """Table made of the rows of another one. of: that one's name."""
 
     title: str
     columns: str
@@ -104,7 +104,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Table:
-    """A table that is filled. rows: None where a row has no value for a column."""
+    """Filled table. rows: None where a row has no value for a column."""
 
     title: str
     columns: Mapping[str, str]
@@ -113,7 +113,7 @@ class Table:
 
 @dataclass(frozen=True)
 class ExperimentResult:
-    """What came of an experiment, ready to be written."""
+    """Result of an experiment, ready to be written."""
 
     tables: Mapping[str, Table]
     figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)

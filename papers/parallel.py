@@ -1,4 +1,4 @@
-"""Cases that are kept one by one, measured by several processes where there are many."""
+"""Measures cases that are kept one by one, in several processes where there are many."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from papers.workspace import Workspace
 from scenarios.executing.processes import Processes
 
 CASE_S = 0.1
-"""CPU seconds that a case is taken for, roughly: processes are started for some twenty of them."""
+"""Rough CPU time of a case [s]: processes are started for some twenty of them."""
 
 
 def kept(
@@ -22,10 +22,11 @@ def kept(
     given: Callable[[], Mapping[str, Any]] = dict,
     decided: Mapping[str, Any] | None = None,
 ) -> list[Any]:
-    """What `function(**case, **given(), seed=...)` gives for each case, in order, now or earlier.
+    """Values of `function(**case, **given(), seed=...)` for each case, in order, computed now or earlier.
 
-    given: what is the same for all cases, asked for once, if a case is missing. decided: what of it decides the result,
-    as JSON values, for the key in `Workspace.cached`. All must be picklable; interrupted, what was finished is kept.
+    given: arguments that are the same for all cases, asked for once, if a case is missing. decided: those that decide
+    the result, as JSON values, for the key in `Workspace.cached`. All must be picklable; interrupted, finished cases
+    are kept.
     """
     keys = [{**(decided or {}), **case} for case in cases]
     missing = [number for number, key in enumerate(keys) if not workspace.has(group, key)]

@@ -1,4 +1,4 @@
-"""All experiments by name: every `Experiment` that a file of a paper's folder assigns."""
+"""Registry of all experiments by name: every `Experiment` that a file of a paper's folder assigns."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def _discovered() -> Iterator[Experiment]:
 
 
 def _by_number(experiment: Experiment) -> list[str]:
-    """So that fig9 comes before fig10."""
+    """Sort key by which fig9 comes before fig10."""
     return [part.zfill(4) if part.isdigit() else part for part in re.split(r"(\d+)", experiment.name)]
 
 
 EXPERIMENTS: Mapping[str, Experiment] = {each.name: each for each in sorted(_discovered(), key=_by_number)}
-"""By paper, in the order of their numbers."""
+"""Experiments by name, ordered by paper and number."""
 
 
 def chosen(names: Sequence[str]) -> list[Experiment]:
-    """The experiments of these names, each once; `all` is every one. Raises BadInput for an unknown name."""
+    """Experiments of these names, each once; `all` is every one. Raises BadInput for an unknown name."""
     wanted = list(EXPERIMENTS) if "all" in names else dict.fromkeys(names)
     for name in wanted:
         if name not in EXPERIMENTS:

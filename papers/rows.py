@@ -1,4 +1,4 @@
-"""Which rows of a corpus a model may learn from: the restricted ranges of generalisation experiments."""
+"""Filters for rows of a corpus that a model may learn from: the restricted ranges of generalisation experiments."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 class RowFilter(Protocol):
-    """A named selection; the name decides where what was learned from it is kept."""
+    """Named selection of rows; the name decides where a model that learned from them is kept."""
 
     @property
     def name(self) -> str:
-        """Says which rows, for people and for folder names."""
+        """Name of the rows, for people and for folder names."""
 
     def mask(self, dataset: Dataset) -> np.ndarray:
-        """[G] whether a row belongs."""
+        """Whether each row belongs. [G]"""
 
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Rows whose `feature` lies in [low, high]; of a hardware feature, on every host in use.
+    """Filter for rows whose `feature` lies in [low, high]; a hardware feature, on every host in use.
 
     feature: a key of `Dataset.about`, or one of scenarios.spaces.parameter_space.FEATURES.
     """
@@ -37,11 +37,11 @@ class Within:
 
     @property
     def name(self) -> str:
-        """Such as `ram_mb-1000-to-16000`."""
+        """Name such as `ram_mb-1000-to-16000`."""
         return f"{self.feature}-{self.low:g}-to-{self.high:g}"
 
     def mask(self, dataset: Dataset) -> np.ndarray:
-        """[G] whether a row lies within."""
+        """Whether each row lies within. [G]"""
         ends = ("_min", "_max") if self.feature in FEATURES else ("", "")
         least, most = (dataset.about[self.feature + end] for end in ends)
         return np.asarray((least >= self.low) & (most <= self.high))

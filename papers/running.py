@@ -1,4 +1,4 @@
-"""The one runner of experiments: case by case, then what is derived from rows, shapes, figures and notes."""
+"""Runs an experiment: case by case, then what is derived from rows, shapes, figures and notes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _title(spec: CaseTable, workspace: Workspace) -> str:
 
 
 def _shown(table: Table) -> Table:
-    """Without what figures alone need."""
+    """Table without the values that figures alone need."""
     rows = ({key: value for key, value in row.items() if not key.startswith("_")} for row in table.rows)
     return replace(table, rows=tuple(rows))
 
@@ -61,19 +61,19 @@ def _measured(experiment: Experiment, spec: CaseTable, workspace: Workspace) -> 
 
 
 def _complete(spec: CaseTable, columns: Mapping[str, str], rows: Iterator[Row]) -> Iterator[Row]:
-    """With what the paper printed for each row, and None where a row has no value for a column."""
+    """Rows with what the paper printed for each, and None where a row has no value for a column."""
     for row in rows:
         printed = printed_for(spec, row)
         yield {**dict.fromkeys(columns), **row, **printed}
 
 
 def printed_for(spec: CaseTable, row: Row) -> Mapping[str, Any]:
-    """The cells that the paper printed for the case of a row; none if it printed nothing."""
+    """Cells that the paper printed for the case of a row; none if it printed nothing."""
     key = tuple(row.get(column) for column in spec.by)
     cells = spec.published.get(key[0] if len(key) == 1 else key, {}) if key else {}
     return cells if isinstance(cells, Mapping) else {"paper": cells}
 
 
 def _of(given: Any, workspace: Workspace) -> Any:
-    """What depends on the scale is a function."""
+    """Value of a part of an experiment, which is a function of the workspace where it depends on the scale."""
     return given(workspace) if callable(given) else given

@@ -36,7 +36,7 @@ from twin.trace import TRAINING_ROWS, read_table
 from twin.version import VERSION
 
 FEW_RUNS = 64
-"""Up to so many runs, a Spark takes longer to start than it saves."""
+"""Largest number of runs for which starting Spark takes longer than it saves."""
 
 _CHUNK_RUNS = 4
 _RUN_LIMIT_S = 300.0
@@ -44,7 +44,7 @@ _RUN_LIMIT_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class CorpusJob:
-    """One corpus to be simulated into a folder, and aggregated into another that does not exist yet."""
+    """Corpus to be simulated into a folder, and aggregated into another that does not exist yet."""
 
     corpus: Path
     dataset: Path
@@ -53,11 +53,11 @@ class CorpusJob:
 
 
 FanOut = Callable[[Sequence[CorpusJob], Audience], None]
-"""Does all jobs; what it finished before an interruption stays."""
+"""Function that does all jobs; what it finished before an interruption stays."""
 
 
 def fan_out(master: str = "local[*]") -> FanOut:
-    """In this process if there are few runs, else by Spark."""
+    """Function that does jobs in this process if there are few runs, else by Spark."""
 
     def do(jobs: Sequence[CorpusJob], audience: Audience) -> None:
         few = sum(job.spec.runs for job in jobs) <= FEW_RUNS
@@ -67,7 +67,7 @@ def fan_out(master: str = "local[*]") -> FanOut:
 
 
 def by_spark(master: str) -> FanOut:
-    """All jobs in one session."""
+    """Function that does all jobs in one Spark session."""
 
     def do(jobs: Sequence[CorpusJob], audience: Audience) -> None:
         from spark.corpus import write_corpus
@@ -87,7 +87,7 @@ def by_spark(master: str) -> FanOut:
 
 
 def in_process(jobs: Sequence[CorpusJob], audience: Audience, simulate: Simulate = simulate) -> None:
-    """One run after the other, without Spark."""
+    """Simulates and aggregates one run after the other, without Spark."""
     for job in jobs:
         audience.stage(f"simulating {job.spec.runs} runs into {job.corpus}")
         with audience.progress("runs") as report:
@@ -123,7 +123,7 @@ def _aggregate(job: CorpusJob) -> None:
 
 
 def _training_rows(chunk: Path) -> list[dict[str, Any]]:
-    """The rows of the chunk's runs that ended well, as `spark.aggregate` computes them."""
+    """Training rows of the chunk's runs that ended well, as `spark.aggregate` computes them."""
     periods: dict[str, list[dict[str, Any]]] = {}
     for period in read_table(chunk, "operators").to_pylist():
         periods.setdefault(period["run"], []).append(period)

@@ -1,4 +1,4 @@
-"""How large an experiment is: the paper's size, or one that takes hours or minutes."""
+"""Sizes of experiments: the paper's, or smaller ones that take hours or minutes."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Everything that grows with the patience of whoever waits.
+    """Everything that decides how long an experiment takes.
 
-    runs, replicates: of the main corpus; `replicates` of them are simulated twice, for the replicate limit.
-    members: networks in an ensemble; restricted_members: the same where a model is trained for one evaluation alone.
-    epochs: passes over the training rows; None: as many as the model's settings say.
-    n: fresh runs of an evaluation corpus, or random jobs of a size. queries: per query type, where plans are chosen.
-    candidates: plans a query.
-    fine_tuning_runs: of the few-shot corpus. horizon_s: simulated seconds a run. judged: simulated runs of a plan on
-    sockets. random_plans: on sockets, an application.
+    runs, replicates: of the main corpus; `replicates` of them are simulated twice, for the replicate limit. members:
+    networks in an ensemble; restricted_members: the same where a model is trained for one evaluation alone. epochs:
+    passes over the training rows; None: as many as the model's settings say. n: fresh runs of an evaluation corpus, or
+    random jobs of a size. queries: per query type, where plans are chosen. candidates: plans a query. fine_tuning_runs:
+    of the few-shot corpus. horizon_s: simulated seconds a run. judged: simulated runs of a plan on sockets.
+    random_plans: on sockets, an application.
     """
 
     runs: int
@@ -46,7 +45,7 @@ SMALL = Sizes(
     judged=1,
     random_plans=10,
 )
-"""Minutes on two cores. Its models have seen a thirtieth of the paper's runs: it shows that everything works."""
+"""Sizes that take minutes on two cores. Models see a thirtieth of the paper's runs: it shows that all works."""
 
 MEDIUM = Sizes(
     runs=10_000,
@@ -61,7 +60,8 @@ MEDIUM = Sizes(
     judged=1,
     random_plans=100,
 )
-"""Hours on two cores: a quarter of the paper's runs, two fifths of its queries, and one network where it has three."""
+"""Sizes that take hours on two cores: a quarter of the paper's runs, two fifths of its queries, one network for three.
+"""
 
 PAPER = Sizes(
     runs=43_281,
@@ -76,6 +76,6 @@ PAPER = Sizes(
     judged=3,
     random_plans=1000,
 )
-"""The paper's corpus. n is five times the paper's, because of a hundred runs only a handful fail."""
+"""Sizes of the paper's corpus. n is five times the paper's, because of a hundred runs only a handful fail."""
 
 SCALES: Mapping[str, Sizes] = {"small": SMALL, "medium": MEDIUM, "paper": PAPER}

@@ -1,4 +1,4 @@
-"""Trains what is missing and finds what is there: a folder a contestant and training set, in it one a model."""
+"""Trains the models that are missing and loads the others: a folder a contestant and training set, in it one a model."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class Joined:
     parts: tuple[Fitted, ...]
 
     def predict(self, dataset: Dataset) -> Mapping[str, np.ndarray]:
-        """What each says about its own metrics."""
+        """Predictions of each part for its own metrics."""
         return {metric: values for part in self.parts for metric, values in part.predict(dataset).items()}
 
     def save(self, folder: Path) -> None:
-        """Each in a folder of its own."""
+        """Saves each part in a folder of its own."""
         for number, part in enumerate(self.parts):
             part.save(folder / str(number))
 
 
 def folder_of(root: Path, contestant: Predictor, training_set: str, seed: int) -> Path:
-    """Contestant and training set in words, and a hash over everything that decides the models."""
+    """Folder named after contestant and training set, and a hash over everything that decides the models."""
     from models.encoded_file import code_version
 
     key: dict[str, Any] = {"version": VERSION, "encoding": code_version(), "contestant": repr(contestant)}
@@ -55,7 +55,7 @@ def fitted(
     metrics: Sequence[str],
     audience: Audience,
 ) -> Fitted:
-    """Every model that `folder` lacks is trained, and kept before the next one begins. data: asked for if needed."""
+    """Contestant's models; each that `folder` lacks is trained, and kept before the next begins. data: asked if needed."""
     groups = [(metric,) for metric in metrics] if _apart(contestant) else [tuple(metrics)]
     return Joined(contestant.name, tuple(_one(folder, contestant, data, seed, group, audience) for group in groups))
 

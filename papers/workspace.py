@@ -1,7 +1,7 @@
-"""Where experiments keep what takes long: corpora, training rows, trained models, judged queries.
+"""Workspace of experiments, which keeps what takes long: corpora, training rows, trained models, judged queries.
 
-Everything is made when it is first asked for, kept under a name with a hash of all that decided it, and found again
-by the next experiment or by the same command after an interruption.
+Everything is made when it is first asked for, kept under a name with a hash of all that decided it, and found again by
+the next experiment or by the same command after an interruption.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Workspace:
-    """One folder, one seed, one scale. seed: of corpora, splits and networks."""
+    """Folder of kept results with one seed and one scale. seed: of corpora, splits and networks."""
 
     def __init__(
         self, folder: Path, sizes: Sizes, seed: int, audience: Audience, simulating: FanOut | None = None
@@ -43,13 +43,13 @@ class Workspace:
         self._datasets: dict[tuple[str, PerturbedCosts | None], Dataset] = {}
 
     def reseeded(self, seed: int) -> Workspace:
-        """The same corpora and rows; splits and networks of another seed."""
+        """Workspace with the same corpora and rows, but splits and networks of another seed."""
         found = Workspace(self.folder, self.sizes, seed, self.audience, self._simulating)
         found.used, found._datasets = self.used, self._datasets
         return found
 
     def prepare(self, recipes: Sequence[CorpusRecipe]) -> None:
-        """Simulates and aggregates those whose rows are not there yet, all in one Spark session."""
+        """Simulates and aggregates the recipes whose rows are not there yet, all in one Spark session."""
         named = {label(recipe): recipe for recipe in recipes}
         missing = {name: recipe for name, recipe in named.items() if not self._rows(name).exists()}
         jobs = [
@@ -60,7 +60,7 @@ class Workspace:
             self._simulating(jobs, self.audience)
 
     def dataset(self, recipe: CorpusRecipe, misjudged: PerturbedCosts | None = None) -> Dataset:
-        """The rows of a corpus; misjudged: as seen by who knows the costs of the engine only roughly."""
+        """Rows of a corpus; misjudged: errors of the engine's costs in them, if those are known only roughly."""
         name = label(recipe)
         self.used[name] = recipe
         if (name, misjudged) not in self._datasets:
@@ -97,7 +97,7 @@ class Workspace:
         metrics: Sequence[str] = METRICS,
         misjudged: PerturbedCosts | None = None,
     ) -> Fitted:
-        """A contestant trained on (some rows of) a corpus; each of its models is kept as soon as it is trained."""
+        """Contestant trained on (some rows of) a corpus; each of its models is kept as soon as it is trained."""
         training_set = "-".join([label(recipe), *(each.name for each in (rows, misjudged) if each is not None)])
         self.used[label(recipe)] = recipe
         folder = folder_of(self.folder / "models", contestant, training_set, self.seed)
@@ -108,10 +108,10 @@ class Workspace:
         return fitted(folder, contestant, data, self.seed, metrics, self.audience)
 
     def cached(self, group: str, key: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
-        """What `compute` gave for that key, now or earlier: plain JSON values.
+        """Value of `compute` for a key, computed now or earlier: plain JSON values.
 
-        group: a name for people, such as `fig9`. key: everything that decides the value, as JSON values; this
-        version, the scale's horizon and the seed are added. Interrupted, all values that were finished are kept.
+        group: a name for people, such as `fig9`. key: everything that decides the value, as JSON values; this version,
+        the scale's horizon and the seed are added. Interrupted, all values that were finished are kept.
         """
         path, body = self._place(group, key)
         if path.exists():
@@ -124,7 +124,7 @@ class Workspace:
         return json.loads(text)["value"]
 
     def has(self, group: str, key: Mapping[str, Any]) -> bool:
-        """Whether that is kept already."""
+        """Whether the value for that key is kept already."""
         return self._place(group, key)[0].exists()
 
     def _place(self, group: str, key: Mapping[str, Any]) -> tuple[Path, Mapping[str, Any]]:
@@ -132,7 +132,7 @@ class Workspace:
         return self.folder / "judged" / group / f"{content_hash(body)}.json", body
 
     def measured(self, group: str, function: Callable[..., Any], **case: Any) -> Any:
-        """What `function` gives for the arguments of a case and this seed, now or earlier; as `cached`."""
+        """Value of `function` for the arguments of a case and this seed, computed now or earlier; as `cached`."""
         return self.cached(group, case, lambda: function(**case, seed=self.seed))
 
     def _rows(self, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""A result as files: README.md to read, a JSON file a table, a PNG a figure, and the manifest; whole or not at all."""
+"""Writes a result as files, whole or not at all: README.md, a JSON file a table, a PNG a figure, and the manifest."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LABEL = (
 
 
 def manifest_of(experiment: Experiment, workspace: Workspace, scale: str) -> dict[str, Any]:
-    """What decided a result, and the command that repeats it; nothing in it depends on when or where it was made."""
+    """Everything that decided a result, and the command that repeats it; independent of time and place."""
     recipes = {
         name: {**recipe.plan()[1].manifest(), "command": recipe.command} for name, recipe in workspace.used.items()
     }
@@ -52,7 +52,7 @@ def check_replaceable(folder: Path) -> None:
 
 
 def write(experiment: Experiment, result: ExperimentResult, folder: Path, manifest: Mapping[str, Any]) -> None:
-    """The folder of one experiment; an earlier result in it is replaced. Raises BadInput as `check_replaceable`."""
+    """Writes the folder of one experiment; replaces an earlier result. Raises BadInput as `check_replaceable`."""
     check_replaceable(folder)
     try:
         with new_folder(folder, replacing=True) as aside:
@@ -68,7 +68,7 @@ def write(experiment: Experiment, result: ExperimentResult, folder: Path, manife
 
 
 def page(experiment: Experiment, result: ExperimentResult, manifest: Mapping[str, Any]) -> str:
-    """Everything for a reader, in Markdown."""
+    """Text of a result's page, in Markdown."""
     parts = [
         f"# {experiment.name}",
         f"{_sentence(experiment.summary)} Source: {experiment.source}.",

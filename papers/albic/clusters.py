@@ -1,4 +1,4 @@
-"""The synthetic clusters of Sections 5.1 and 5.3: groups of about equal load; a fifth of the nodes has more or less.
+"""Synthetic clusters of ALBIC's Sections 5.1 and 5.3: key groups of about equal load, on unequal nodes.
 
 Where the paper leaves it open: `varies` is in percentage points of a node; half the adjusted nodes get half of it more,
 half get half of it less; a random half to all of a node's groups carry that, in proportion to their load.
@@ -15,20 +15,20 @@ from twin.errors import BadInput
 from twin.randomness import random_stream
 
 SIZES: Mapping[str, tuple[int, int, int]] = {"fig2": (20, 400, 10), "fig3": (40, 800, 20), "fig4": (60, 1200, 30)}
-"""Nodes, key groups, operators."""
+"""Nodes, key groups and operators of each figure."""
 MEAN_LOAD = 60.0
-"""Percent, so that `varies` of 80 stays between 0 and 100."""
+"""Mean load of a node in percent, such that a `varies` of 80 stays between 0 and 100."""
 JITTER = 0.05
-"""Of a group's load, either way."""
+"""Largest relative deviation of a group's load, either way."""
 PLANNED = "Every figure of ours is of plans for synthetic loads, computed; nothing here is simulated, or of a cluster."
-"""Label of the experiments."""
+"""Statement on what the figures of these experiments are of."""
 ADJUSTED = 0.2
-"""Share of the nodes."""
+"""Share of the nodes whose load is adjusted."""
 
 
 def cluster(nodes: int, groups: int, *, varies: float, budget: float, seed: int) -> Balance:
-    """As many key groups on each node; the budget counts migrations. Raises BadInput unless groups are a multiple of
-    nodes and 0 <= varies <= 80."""
+    """Balancing problem with as many key groups on each node; the budget counts migrations. Raises BadInput unless
+    groups are a multiple of nodes and 0 <= varies <= 80."""
     if groups % nodes or not 0.0 <= varies <= 2.0 * min(MEAN_LOAD, 100.0 - MEAN_LOAD):
         raise BadInput(f"groups must be a multiple of nodes and varies from 0 to 80, got {groups}, {nodes}, {varies}")
     each, rng = groups // nodes, random_stream(seed, f"albic.cluster/{nodes}")

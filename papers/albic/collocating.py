@@ -1,5 +1,5 @@
-"""ALBIC, Figs. 10 and 11: collocation and load distance, round after round, against COLA: by how much can be
-collocated, and by size of the cluster."""
+"""ALBIC, Figs. 10 and 11: collocation and load distance by round, against COLA, by the share that can be collocated and
+by size of the cluster."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ ALBICS = tuple(way for way in WAYS if way.startswith("ALBIC"))
 TOPOLOGIES: tuple[Topology, ...] = get_args(Topology)
 ROUNDS = 40
 TOLD = (1, 5, 10, 20, 40)
-"""Rounds after which the collocation factor is told."""
+"""Rounds after which the collocation factor is reported."""
 
 
 def measured(workspace: Workspace, topology: Topology, size: str, percent: int, way: str, rounds: int = ROUNDS) -> Row:
-    """What is told of all rounds of one way. percent: as in `jobs.job`."""
+    """Summary of all rounds of one way. percent: as in `jobs.job`."""
     case = {"topology": topology, "size": size, "percent": percent, "way": way, "rounds": rounds}
     found = workspace.measured("albic-collocation", course, **case)
     return {
@@ -49,7 +49,7 @@ def measured(workspace: Workspace, topology: Topology, size: str, percent: int, 
 
 
 def course(topology: Topology, size: str, percent: float, way: str, rounds: int, seed: int) -> dict[str, list[float]]:
-    """By round: collocation factor, load distance, migrations."""
+    """Collocation factor, load distance and migrations by round."""
     start = job(size, topology, percent, seed)
     steps = [step for _, step in rounds_by(start, WAYS[way].solve, drifts(rounds, seed))]
     return {
@@ -60,7 +60,7 @@ def course(topology: Topology, size: str, percent: float, way: str, rounds: int,
 
 
 def shapes(rows: Rows) -> Rows:
-    """ALBIC against COLA, job by job: as published, and with several pairs a round."""
+    """Compares ALBIC with COLA, job by job: as published, and with several pairs a round."""
     by = {tuple(row[key] for key in ("topology", "nodes", "percent", "way")): row for row in rows}
     jobs = list(dict.fromkeys(key[:-1] for key in by))
     colas = [by[*job, "COLA"] for job in jobs]

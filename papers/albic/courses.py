@@ -1,4 +1,4 @@
-"""What is told of a run of ALBIC's real jobs, round after round."""
+"""Courses of runs of ALBIC's real jobs: load distances, migrations and pauses by round."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from twin.run import Run
 
 WORKERS = "worker-"
 FIRST = 3
-"""Rounds that bring the assignment of the start into balance; tables leave them out of load distances."""
+"""Number of rounds that bring the initial assignment into balance; tables leave them out of load distances."""
 
 Course = Mapping[str, list[float]]
 
 
 def course_of(result: Run, rounds: int, length_s: float) -> dict[str, list[float]]:
-    """By round, from the first migrations on: `planned`, the load distance in percentage points right after migrations
-    (that measured where nothing moved), and `found`, that of the next round; `migrations`, their `pauses` in seconds
-    together, and `cpu` of the workers in percent."""
+    """Course of a run by round, from the first migrations on: `planned`, the load distance in percentage points right
+    after migrations (as measured where nothing moved), and `found`, that of the next round; `migrations`, the sum of
+    their `pauses` in seconds, and `cpu` of the workers in percent."""
     load_th = worker_loads(result)
     distance = np.abs(load_th - load_th.mean(axis=1, keepdims=True)).max(axis=1)
     planned, migrations, pauses = distance[:-1].copy(), np.zeros(rounds), np.zeros(rounds)
@@ -35,12 +35,12 @@ def course_of(result: Run, rounds: int, length_s: float) -> dict[str, list[float
 
 
 def rounds_of(workspace: Workspace, most: int) -> int:
-    """So many; a few where it should take minutes."""
+    """Number of rounds: `most`, or a few at a scale of minutes."""
     return min(most, workspace.sizes.queries)
 
 
 def worker_loads(result: Run) -> np.ndarray:
-    """[periods, workers] percent of CPU."""
+    """CPU use of the workers in percent. [periods, workers]"""
     by_period: dict[int, list[float]] = {}
     for row in result.host_rows:
         if row["host"].startswith(WORKERS):
@@ -49,10 +49,10 @@ def worker_loads(result: Run) -> np.ndarray:
 
 
 def later_mean(course: Course, key: str) -> float:
-    """Over the rounds that tables show."""
+    """Mean over the rounds that tables show."""
     return float(np.mean(course[key][FIRST:]))
 
 
 def later_most(course: Course, key: str) -> float:
-    """The highest of the rounds that tables show."""
+    """Maximum over the rounds that tables show."""
     return max(course[key][FIRST:])

@@ -1,4 +1,4 @@
-"""ALBIC, Fig. 5: scale-in as part of balancing, and scale-in first and balancing after it."""
+"""ALBIC, Fig. 5: scale-in as part of balancing, against scale-in first and balancing after it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ OVERLOADED = (1, 5)
 SEARCH = Search(looks=800, band=BAND)
 KINDS = {"integrated": "integrated", "separate": "scale-in first"}
 MUCH, SIMILAR = 0.5, 1.5
-"""Shares of scale-in first that count as "much" less load distance, and "a similar time period": the paper's figure has
-no numbers."""
+"""Ratios to scale-in first that count as "much" less load distance, and as "a similar time period": the paper's figure
+has no numbers."""
 
 
 def start(overloaded: int, seed: int) -> Balance:
-    """The largest cluster, unvaried, with marked nodes and others at 100 %."""
+    """Largest cluster with equal loads, with marked nodes and others at 100 %."""
     nodes, groups, _ = SIZES["fig4"]
     balance = cluster(nodes, groups, varies=0, budget=BUDGET, seed=seed)
     chosen = random_stream(seed, "albic.fig5").permutation(nodes)
@@ -45,7 +45,7 @@ def start(overloaded: int, seed: int) -> Balance:
 
 
 def course(overloaded: int, kind: str, seed: int) -> dict[str, list[float]]:
-    """By round, the first before anything is done."""
+    """Load distance, highest load and key groups on marked nodes by round; the first is before anything is done."""
     balance = start(overloaded, seed)
     told: dict[str, list[float]] = {"distance": [], "most": [], "waiting": []}
     stalled = False
@@ -65,15 +65,15 @@ def _plan(balance: Balance, kind: str, *, stalled: bool) -> Assignment:
 
 
 def separately(balance: Balance, solver: Solver) -> Assignment:
-    """Scale-in that is not integrated (Fig. 5): as long as a marked node has key groups, all of the budget empties it;
-    only then is balanced."""
+    """Assignment by scale-in that is not integrated (Fig. 5): as long as a marked node has key groups, all of the
+    budget empties it; load is balanced only then."""
     if not balance.marked_h[balance.home_g].any():
         return solver.solve(balance)
     return assignment(balance, drained(balance, balance.home_g), 0.0)
 
 
 def measured(workspace: Workspace, overloaded: int, kind: str) -> Row:
-    """When it is done, and how uneven it is until then."""
+    """Rounds until scale-in is done, and load distances until then."""
     found = workspace.measured("albic-fig5", course, overloaded=overloaded, kind=kind)
     return {
         "kind": KINDS[kind],
@@ -86,13 +86,13 @@ def measured(workspace: Workspace, overloaded: int, kind: str) -> Row:
 
 
 def _first(there: np.ndarray) -> int | None:
-    """The first round from which on it is so."""
+    """First round from which on the condition always holds; None if there is none."""
     last = np.flatnonzero(~there).max(initial=-1) + 1
     return int(last) if last < len(there) else None
 
 
 def shapes(rows: Rows) -> Rows:
-    """How fast the load is even, and how long scale-in takes. What is never reached takes endlessly."""
+    """Compares how fast the load is even, and how long scale-in takes; infinitely long if it never ends."""
 
     def both(key: str) -> list[list[float]]:
         return [

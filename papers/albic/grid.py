@@ -1,4 +1,4 @@
-"""ALBIC, Figs. 2 to 4: the load distance that a migration budget allows, by cluster, varies and budget."""
+"""ALBIC, Figs. 2 to 4: load distance by cluster, `varies` and migration budget."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ VARIES = (20, 40, 60, 80)
 BUDGETS = (10, 20, 30, 40)
 MILP_SECONDS, CLASS_SECONDS = 1.0, 2.0
 SLIGHTLY = 0.05
-"""Of what the search takes off the load distance: less than that is what the paper calls improved "only slightly"."""
+"""Share of the search's gain below which an improvement counts as "only slightly", as the paper calls it."""
 
 
 def mean_of_clusters(workspace: Workspace, size: str, migrations: int, varies: int) -> Row:
-    """Over as many clusters as the scale says."""
+    """Means over the number of clusters of the scale, and the largest gap."""
     clusters = [
         workspace.cached(
             "albic-grid",
@@ -44,7 +44,7 @@ def mean_of_clusters(workspace: Workspace, size: str, migrations: int, varies: i
 
 
 def judged(size: str, varies: int, budget: int, seed: int) -> dict[str, float]:
-    """Of one cluster: load distances by each way, and how little is possible."""
+    """Load distances of one cluster by each method, and a lower bound."""
     nodes, groups, _ = SIZES[size]
     problem = cluster(nodes, groups, varies=varies, budget=budget, seed=seed)
     began_s = time.process_time()
@@ -65,13 +65,13 @@ def judged(size: str, varies: int, budget: int, seed: int) -> dict[str, float]:
 
 
 def class_bound(balance: Balance, *, classes: int = 20, seconds: float = 10.0) -> float:
-    """A bound on load distances for clusters that the full program cannot solve, better than that by counting.
+    """Lower bound on load distances of clusters too large for the full program, better than the counting bound.
 
-    Groups are sorted by work into classes of about equal size. Each group leaves its node or not; a node receives so
-    many of each class, and counts them as light as the lightest of it where that is too much, and as heavy as the
-    heaviest where it is too little. Without the pairing of origin and destination, HiGHS solves it at sizes where the
-    full program does not even start; what it proves holds for the full program. Side constraints are relaxed. In
-    percentage points; 0 if HiGHS proves nothing in time.
+    Groups are sorted by work into classes of about equal size. Each group leaves its node or not; a node receives a
+    number of groups of each class. They count as light as the lightest of the class where the load may be too high, and
+    as heavy as the heaviest where it may be too low. Without the pairing of origin and destination, HiGHS solves it at
+    sizes where the full program does not even start; what it proves holds for the full program. Side constraints are
+    relaxed. In percentage points; 0 if HiGHS proves nothing in time.
     """
     groups, nodes = len(balance.home_g), len(balance.capacity_h)
     rank = np.empty(groups, dtype=int)
@@ -108,7 +108,7 @@ def _distance(problem: Balance, solver: Solver) -> float:
 
 
 def shapes(rows: Rows) -> Rows:
-    """Against Flux, and what more seconds bring."""
+    """Compares the search with Flux, and with more seconds of solving."""
     below, above = (sum(sign * (row["flux"] - row["search"]) > 0.0 for row in rows) for sign in (1, -1))
     more = max((row["search"] - row["milp"]) / (row["before"] - row["search"]) for row in rows)
     gap_s = max(row["cpu_s"] for row in rows)
@@ -122,7 +122,7 @@ def shapes(rows: Rows) -> Rows:
 
 
 def balanced(size: str) -> CaseTable:
-    """Sixteen cells of a cluster."""
+    """Table of the sixteen cells of a cluster."""
     nodes, groups, operators = SIZES[size]
     return CaseTable(
         title=lambda workspace: (
@@ -161,7 +161,7 @@ NOTES = f"""
 
 
 def _of_size(size: str) -> dict[str, Any]:
-    """What the experiments of all sizes of cluster have alike."""
+    """Parts that the experiments of all sizes of cluster share."""
     return {"tables": {"distance": balanced(size)}, "figures": FIGURES, "notes": NOTES, "about": PLANNED}
 
 

@@ -1,4 +1,4 @@
-"""The synthetic jobs of Section 5.3: a share of the key groups communicates one to one, the others with all.
+"""Synthetic jobs of ALBIC's Section 5.3: a share of the key groups communicates one to one, the others with all.
 
 Where the paper leaves it open: the share is of upstream groups; each sends one unit a second; operators form disjoint
 pairs, or one chain; groups start on random nodes, as many on each; before each round a fifth of the nodes' loads change
@@ -25,10 +25,10 @@ BUDGET, VARIES, DRIFT, DRIFTING = 20, 20, 0.02, 0.2
 
 
 def job(size: str, topology: Topology, percent: float, seed: int) -> Balance:
-    """percent: of the upstream groups that send to one group alone."""
+    """Balancing problem with traffic. percent: of the upstream groups that send to one group alone."""
     nodes, groups, operators = SIZES[size]
     balance = cluster(nodes, groups, varies=VARIES, budget=BUDGET, seed=seed)
-    place = random_stream(seed, f"albic.job/{size}").permutation(groups)  # who is whose neighbour is chance, loads stay
+    place = random_stream(seed, f"albic.job/{size}").permutation(groups)  # neighbours are random, loads of nodes stay
     traffic = _traffic(groups, operators, topology, percent, seed)
     home_g, load_g = np.empty_like(balance.home_g), np.empty(groups)
     home_g[place], load_g[place] = balance.home_g, balance.work_g
@@ -51,7 +51,7 @@ def _traffic(groups: int, operators: int, topology: Topology, percent: float, se
 
 
 def drifts(rounds: int, seed: int) -> Iterator[Callable[[Balance], Balance]]:
-    """One a round."""
+    """Yields for each round a function that changes loads."""
     rng = random_stream(seed, "albic.drift")
     for _ in range(rounds):
         yield lambda balance: _drifted(balance, rng)
@@ -68,7 +68,7 @@ def _drifted(balance: Balance, rng: np.random.Generator) -> Balance:
 def rounds(
     start: Balance, plan: Callable[[Balance], Assignment], drifts: Iterable[Callable[[Balance], Balance]]
 ) -> Iterator[tuple[Balance, Assignment]]:
-    """Round after round: loads drift, a plan is made and applied."""
+    """Yields the balancing problem and its plan by round: loads drift, a plan is made and applied."""
     balance = start
     for drift in drifts:
         balance = drift(balance)
@@ -78,6 +78,6 @@ def rounds(
 
 
 def moved(balance: Balance, node_g: np.ndarray) -> Balance:
-    """The next round's balance: groups are where they were sent, and each node sees its own percent of them."""
+    """Balancing problem of the next round: groups are on their new nodes, and loads are in percent of those."""
     loads = {name: balance.work(name) / balance.capacity_h[node_g] for name in balance.loads}
     return replace(balance, home_g=node_g, loads=loads)

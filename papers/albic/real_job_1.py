@@ -1,4 +1,4 @@
-"""ALBIC, Figs. 6 to 9: Real Job 1 in the simulator, by who balances it (6, 7) and by the limit on migrations (8, 9)."""
+"""ALBIC, Figs. 6 to 9: Real Job 1 in the simulator, by balancing method (6, 7) and by limit on migrations (8, 9)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Change = Callable[[Scenario], Scenario]
 
 
 def policy(name: str, **options: Any) -> PolicySpec:
-    """With the limit and the band of the experiments, unless options say otherwise."""
+    """Policy with the limit and the band of the experiments, unless options give others."""
     return policy_spec({"name": name, "max_migrations": MIGRATIONS, "band": BAND, **options})
 
 
 def limited(limit: int, job: Scenario) -> Scenario:
-    """The job, balanced with at most so many migrations a round."""
+    """Job that is balanced with at most `limit` migrations a round."""
     return job.with_policy(policy("balance", max_migrations=limit, band=0.0))
 
 
@@ -47,11 +47,11 @@ WAYS: Mapping[str, Change] = {
 MOVING = ("Flux", "search (ours)", "MILP")
 DRAWN = tuple(way for way in WAYS if way != "MILP")
 LIMITS: Mapping[str, int] = {"5": 5, "10": 10, "20": 20, "no limit": 300}
-"""Migrations a round; the job has 300 key groups."""
+"""Largest numbers of migrations a round; the job has 300 key groups."""
 
 
 def course(change: Change, seed: int, rounds: int) -> dict[str, list[float]]:
-    """Of the job as changed."""
+    """Course of the changed job."""
     job = load(JOB)
     length_s = job.run.period_s
     result = simulate(change(job.with_run(seed=seed, horizon_s=(rounds + 1) * length_s)))
@@ -59,28 +59,28 @@ def course(change: Change, seed: int, rounds: int) -> dict[str, list[float]]:
 
 
 def by_way(workspace: Workspace, way: str) -> Course:
-    """Figs. 6 and 7 are two sights of these courses."""
+    """Course of Real Job 1 under a balancing method, for Figs. 6 and 7."""
     rounds = rounds_of(workspace, ROUNDS)
     compute = partial(course, WAYS[way], workspace.seed, rounds)
     return dict(workspace.cached("albic-fig6", {"way": way, "rounds": rounds}, compute))
 
 
 def by_limit(workspace: Workspace, limit: str) -> Course:
-    """Figs. 8 and 9 are two sights of these courses."""
+    """Course of Real Job 1 under a limit on migrations, for Figs. 8 and 9."""
     rounds, most = rounds_of(workspace, ROUNDS), LIMITS[limit]
     compute = partial(course, partial(limited, most), workspace.seed, rounds)
     return dict(workspace.cached("albic-fig8", {"limit": most, "rounds": rounds}, compute))
 
 
 def quality(found: Course) -> dict[str, Any]:
-    """Load distances and what they take, over the later rounds; and round by round."""
+    """Load distances, migrations, pauses and CPU: means over the later rounds, and distances by round."""
     means = {key: later_mean(found, key) for key in ("planned", "found", "migrations", "pauses", "cpu")}
     most = {f"{key}_most": later_most(found, key) for key in ("planned", "found")}
     return {**means, **most, **{f"_{key}_by_round": found[key] for key in ("planned", "found")}}
 
 
 def migrated(workspace: Workspace, way: str) -> Row:
-    """How many key groups move, and for how long they pause."""
+    """Numbers of key groups that move, and their pauses."""
     found = by_way(workspace, way)
     return {
         "first": float(np.sum(found["migrations"][:FIRST])),
@@ -93,7 +93,7 @@ def migrated(workspace: Workspace, way: str) -> Row:
 
 
 def paused(workspace: Workspace, limit: str) -> Row:
-    """For how long key groups pause together."""
+    """Pauses of key groups, summed over each round."""
     found = by_limit(workspace, limit)
     pauses, migrations = (np.array(found[key][FIRST:]) for key in ("pauses", "migrations"))
     return {

@@ -1,4 +1,4 @@
-"""ALBIC, Figs. 12 to 14: Real Jobs 2 to 4 in the simulator: what comes together, how even, and what it saves."""
+"""ALBIC, Figs. 12 to 14: Real Jobs 2 to 4 in the simulator: collocation, load distance and load index."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WAYS: Mapping[str, Mapping[str, Any] | None] = {
 
 @dataclass
 class Watching:
-    """Lets another policy decide, and keeps the collocation factor of each period."""
+    """Policy that lets another one decide, and keeps the collocation factor of each period."""
 
     deployment: Deployment
     inner: Policy | None
@@ -45,7 +45,7 @@ class Watching:
     factors: dict[float, float] = field(default_factory=dict)
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
-        """What the other one says."""
+        """Decision of the other policy."""
         if not stood_still(statistics, self.deployment):
             names = [spec.name for spec in self.deployment.query.operators if key_groups_of(spec) is not None]
             home_g = GroupMap(self.deployment, [statistics], names).home_g
@@ -55,7 +55,7 @@ class Watching:
 
 
 def course(job: str, way: str, rounds: int, options: Mapping[str, Any] | None, seed: int) -> dict[str, list[float]]:
-    """By round, as `course_of`, and `collocation` of the period after the migrations."""
+    """Course of a job by round, as `course_of`, and `collocation` of the period after the migrations."""
     del way
     scenario = load(job)
     length_s = scenario.run.period_s
@@ -66,7 +66,7 @@ def course(job: str, way: str, rounds: int, options: Mapping[str, Any] | None, s
 
 
 def carried(known: Mapping[float, float], starts: Sequence[float]) -> list[float]:
-    """What is known of each period; of one that nobody was asked about, what was known before."""
+    """Collocation factor of each period; where none is known, the one before."""
     factors = [known.get(starts[0], 0.0)]
     for start in starts[1:]:
         factors.append(known.get(start, factors[-1]))
@@ -74,12 +74,12 @@ def carried(known: Mapping[float, float], starts: Sequence[float]) -> list[float
 
 
 def told(workspace: Workspace) -> list[int]:
-    """Rounds after which the collocation factor is told."""
+    """Rounds after which the collocation factor is reported."""
     return [number for number in TOLD if number <= rounds_of(workspace, ROUNDS)]
 
 
 def measured(workspace: Workspace, job: str, way: str) -> Row:
-    """What a way makes of a job, beside the same job without migrations."""
+    """Summary of a job under one way, with the load index against the same job without migrations."""
     found, none = (
         workspace.measured(
             "albic-real-jobs", course, job=job, way=name, rounds=rounds_of(workspace, ROUNDS), options=WAYS[name]
@@ -102,7 +102,7 @@ def measured(workspace: Workspace, job: str, way: str) -> Row:
 
 
 def ways(job: str, shapes: Callable[[Rows], Rows]) -> CaseTable:
-    """All ways on one job, as one figure of the paper has them."""
+    """Table of all ways on one job, as in one figure of the paper."""
 
     def columns(workspace: Workspace) -> str:
         after = " | ".join(f"after_{number}: collocation after round {number} (%)" for number in told(workspace))
@@ -142,7 +142,7 @@ NOTES = f"""
 
 
 def _of_job(job: str, shapes: Callable[[Rows], Rows]) -> dict[str, Any]:
-    """What the experiments of all jobs have alike."""
+    """Parts that the experiments of all jobs share."""
     return {"tables": {"ways": ways(job, shapes)}, "figures": FIGURES, "notes": NOTES}
 
 

@@ -1,4 +1,4 @@
-"""What ALBIC's paper says of its real jobs in the text, beside the rows of Figs. 6 to 9 and 12 to 14."""
+"""Statements of ALBIC's text on its real jobs, compared with the rows of Figs. 6 to 9 and 12 to 14."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from papers.interface import Row, Rows
 from papers.shapes import apart, shape, span, within
 
 STABLE = 1.0
-"""Percentage points: the paper calls a load distance "stable" that is "consistently below 1 %"."""
+"""Largest load distance, in percentage points, that the paper calls "stable": "consistently below 1 %"."""
 COMPARED: Mapping[str, str] = {
     "ALBIC, one pair a round": "so few pairs need more rounds",
     "ALBIC, pairs for 60 % of the budget": "",
 }
-"""The ways that are compared with the paper's ALBIC, and why one may not have got as far in our rounds."""
+"""Ways that are compared with the paper's ALBIC, with the reason why one may be behind after our rounds."""
 ABOUT = 0.1
-"""How far off, as a share, a number may be that the paper gives in words."""
+"""Relative deviation within which a number agrees with one that the paper gives in words."""
 
 
 def evenness(rows: Rows) -> Rows:
-    """Fig. 6: how even each way keeps the job, right after migrations."""
+    """Statements on Fig. 6: how even each way keeps the job, right after migrations."""
     by = {row["way"]: row for row in rows}
     most = {way: by[way]["planned_most"] for way in by}
     merging = by["two choices"]["cpu"] / by["none"]["cpu"]
@@ -36,7 +36,7 @@ def evenness(rows: Rows) -> Rows:
 
 
 def migrations(rows: Rows) -> Rows:
-    """Fig. 7."""
+    """Statements on Fig. 7: migrations of Flux and the MILP."""
     flux, milp = (next(row for row in rows if row["way"] == way) for way in ("Flux", "MILP"))
     return [
         shape("migrations, Flux", "may be more than are necessary",
@@ -48,7 +48,7 @@ def migrations(rows: Rows) -> Rows:
 
 
 def limits(rows: Rows) -> Rows:
-    """Fig. 8."""
+    """Statements on Fig. 8: load distances by limit on migrations."""
     means = [row["planned"] for row in rows]
     ten = next(row["planned_most"] for row in rows if row["limit"] == "10")
     return [
@@ -60,7 +60,7 @@ def limits(rows: Rows) -> Rows:
 
 
 def pauses(rows: Rows) -> Rows:
-    """Fig. 9."""
+    """Statements on Fig. 9: pauses by limit on migrations."""
     *limited, free = (row["pauses"] for row in rows)
     times = free / max(limited)
     return [
@@ -72,14 +72,14 @@ def pauses(rows: Rows) -> Rows:
 
 
 def about(value: float, published: float) -> bool:
-    """Whether a number of ours counts as one that the paper gives in words."""
+    """Whether a number agrees with one that the paper gives in words."""
     return within([value / published], 1.0 - ABOUT, 1.0 + ABOUT)
 
 
 def trend(rows: Rows, index: str, so: Callable[[float], bool]) -> list[Row]:
-    """What the paper says of all three jobs: of its ALBIC as published, and with several pairs a round.
+    """Statements on all three jobs, compared with its ALBIC as published, and with several pairs a round.
 
-    index: what it says of the load index. so: whether a load index of ours agrees.
+    index: what the paper says of the load index. so: whether a load index of ours agrees.
     """
     by, last = {row["way"]: row for row in rows}, last_of(rows)
     cola, found = by["COLA"], []
@@ -98,7 +98,7 @@ def trend(rows: Rows, index: str, so: Callable[[float], bool]) -> list[Row]:
 
 
 def delays(rows: Rows) -> Rows:
-    """Fig. 12."""
+    """Statements on Fig. 12 (Real Job 2)."""
     cola = _cola(rows)
     few = "ours is told the present nodes, so that few groups move"
     return [
@@ -112,7 +112,7 @@ def delays(rows: Rows) -> Rows:
 
 
 def routes(rows: Rows) -> Rows:
-    """Fig. 13."""
+    """Statements on Fig. 13 (Real Job 3)."""
     most = max(row[last_of(rows)] for row in rows)
     return [
         *trend(rows, "falls", lambda index: index < 100.0),
@@ -122,7 +122,7 @@ def routes(rows: Rows) -> Rows:
 
 
 def weather(rows: Rows) -> Rows:
-    """Fig. 14."""
+    """Statements on Fig. 14 (Real Job 4)."""
     cola = _cola(rows)
     return [
         *trend(rows, "falls", lambda index: index < 100.0),
@@ -133,7 +133,7 @@ def weather(rows: Rows) -> Rows:
 
 
 def last_of(rows: Rows) -> str:
-    """The column of the collocation after the last round that is told."""
+    """Column of the collocation after the last reported round."""
     return max((key for key in rows[0] if key.startswith("after_")), key=lambda key: int(key.removeprefix("after_")))
 
 

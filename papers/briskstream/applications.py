@@ -1,4 +1,4 @@
-"""The four applications on parts of the two servers, planned and judged: what BriskStream's experiments share."""
+"""BriskStream's four applications on parts of the two servers, planned and judged: what its experiments share."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ APPLICATIONS: Mapping[str, str] = {
     "SD": "briskstream-sd",
     "LR": "briskstream-lr",
 }
-"""By the paper's short names, the library's scenarios."""
+"""Scenarios of the library by the paper's short names."""
 SERVERS = {"A": server_a, "B": server_b}
 EVERYWHERE = grid(server=SERVERS, application=APPLICATIONS)
-"""Cases: all applications on both servers, each on all of its sockets."""
+"""Cases of all applications on both servers, each on all of its sockets."""
 OFFERED = 1.25
-"""Sources are offered so much of what all cores together could bear, so that every plan is saturated."""
+"""Ratio of the offered load to what all cores together could bear, so that every plan is saturated."""
 RUN_SHARES = {"WC": 0.15, "FD": 0.5, "SD": 0.5, "LR": 0.5}
-"""Of the library's run of 0.4 s. Word count has a hundred million results a second, ten times as many as the others,
-and each is simulated. RLAS's plans on eight sockets have throughputs within 0.5 % of those of longer runs; those of
-poor plans of word count, whose channels fill slowly, are up to 2.5 % higher."""
+"""Shares of the library's run of 0.4 s that are simulated. Word count has a hundred million results a second, ten times
+as many as the others, and each is simulated. RLAS's plans on eight sockets have throughputs within 0.5 % of those of
+longer runs; those of poor plans of word count, whose channels fill slowly, are up to 2.5 % higher."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An application on the first sockets of a server. engine: other than "brisk" as `engines.under` models it."""
+    """Application on the first sockets of a server. engine: if not "brisk", one that `engines.under` models."""
 
     application: str
     server: str = "A"
@@ -53,34 +53,34 @@ class Case:
 
     @property
     def key(self) -> dict[str, Any]:
-        """What decides a run, for `Workspace.cached`."""
+        """Everything that decides a run, for `Workspace.cached`."""
         return {"job": self.job.model_dump(mode="json"), "settings": self.settings.model_dump(mode="json")}
 
     @property
     def scenario(self) -> Scenario:
-        """The library's scenario on these sockets, saturated."""
+        """Scenario of the library on these sockets, saturated."""
         found = under(scenario_file.load(APPLICATIONS[self.application]), self.engine)
         return on_cluster(found, SERVERS[self.server](self.sockets))
 
     @property
     def job(self) -> Deployment:
-        """What is planned."""
+        """Deployment that is planned."""
         return self.scenario.deployment
 
     @property
     def settings(self) -> RunSettings:
-        """Of the runs that judge a plan."""
+        """Settings of the runs that judge a plan."""
         return part(self.scenario.run, RUN_SHARES[self.application])
 
 
 def part(run: RunSettings, share: float) -> RunSettings:
-    """A run of so much of the seconds."""
+    """Settings with a share of the times of a run."""
     times = {name: share * getattr(run, name) for name in ("horizon_s", "warmup_s", "period_s")}
     return run.model_copy(update=times)
 
 
 def on_cluster(scenario: Scenario, cluster: Cluster) -> Scenario:
-    """The scenario on another machine, one replica each on its first socket, saturated."""
+    """Scenario on another machine, with one replica of each operator on its first socket, saturated."""
     host = cluster.hosts[0].name
     plan = ExecutionPlan(placement={operator.name: (host,) for operator in scenario.query.operators})
     moved = Scenario(**{**dict(scenario), "cluster": cluster, "plan": plan})
@@ -90,15 +90,15 @@ def on_cluster(scenario: Scenario, cluster: Cluster) -> Scenario:
 
 
 def planned(workspace: Workspace, case: Case, optimizer: Optimizer, job: Deployment | None = None) -> dict[str, Any]:
-    """An optimizer's plan of a case, as `solved` gives it.
+    """Plan of a case by an optimizer, as `solved` gives it.
 
-    job: planned instead of the case's own (other profiles, or replicas for those who only place).
+    job: planned instead of the case's own (other profiles, or replicas for optimizers that only place).
     """
     return solved(workspace, case.job if job is None else job, optimizer, case.scenario.run.horizon_s)
 
 
 def solved(workspace: Workspace, job: Deployment, optimizer: Optimizer, horizon_s: float) -> dict[str, Any]:
-    """An optimizer's plan: `placement` as in a plan, `predicted_per_s`, `cpu_s` (of all threads), `weighed`.
+    """Plan by an optimizer: `placement` as in a plan, `predicted_per_s`, `cpu_s` (of all threads), `weighed`.
 
     Kept in the workspace.
     """
@@ -120,28 +120,28 @@ def solved(workspace: Workspace, job: Deployment, optimizer: Optimizer, horizon_
 
 
 def plan_of(found: Mapping[str, Any]) -> ExecutionPlan:
-    """The plan in what `planned` gave."""
+    """Execution plan in a result of `planned`."""
     return ExecutionPlan(placement=found["placement"])
 
 
 def plan_by(workspace: Workspace, case: Case, optimizer: Optimizer, job: Deployment | None = None) -> ExecutionPlan:
-    """The plan of `planned`."""
+    """Execution plan of a case by an optimizer."""
     return plan_of(planned(workspace, case, optimizer, job))
 
 
 def replicas_of(plan: ExecutionPlan) -> int:
-    """Of all operators together."""
+    """Number of replicas of all operators."""
     return sum(plan.replicas(name) for name in plan.placement)
 
 
 def reached_per_s(workspace: Workspace, case: Case, plan: ExecutionPlan, job: Deployment | None = None) -> float:
-    """Results a second that a case's plan has in the simulator. job: simulated instead of the case's own (such as
-    another machine)."""
+    """Simulated results a second of a case under a plan. job: simulated instead of the case's own (such as on another
+    machine)."""
     return measured(workspace, (case.job if job is None else job).with_plan(plan), case.settings)
 
 
 def measured(workspace: Workspace, job: Deployment, settings: RunSettings) -> float:
-    """Results a second that a job has in the simulator, over as many runs as the scale says; kept."""
+    """Simulated results a second of a job, over as many runs as the scale says; kept in the workspace."""
     runs = workspace.sizes.judged
     key = {"job": job.model_dump(mode="json"), "settings": settings.model_dump(mode="json"), "runs": runs}
     return float(
@@ -150,10 +150,10 @@ def measured(workspace: Workspace, job: Deployment, settings: RunSettings) -> fl
 
 
 def estimated(job: Deployment, plan: ExecutionPlan, fetch: Fetch = "relative") -> dict[str, float]:
-    """What the rate model says of a plan, results a second.
+    """Results a second of a plan by the rate model.
 
-    `sustained_per_s` with backpressure; `free_per_s` as the paper estimates it, with producers that run on whatever
-    their consumers can take, sockets' limits apart.
+    `sustained_per_s` is with backpressure; `free_per_s` is as the paper estimates it, with producers that run on
+    whatever their consumers can take, and without limits of sockets.
     """
     model = NumaJob(job, fetch)
     counts_nol = model.counts_of(plan)[None]
@@ -165,24 +165,24 @@ def estimated(job: Deployment, plan: ExecutionPlan, fetch: Fetch = "relative") -
 
 
 def most_per_s(job: Deployment) -> float:
-    """Results a second if all cores always worked and nothing was ever fetched: no plan reaches more."""
+    """Upper bound of results a second: all cores always work and nothing is ever fetched."""
     model = NumaJob(job)
     return load_bound(model) * model.results_per_s
 
 
 def simulated(job: Deployment, settings: RunSettings, seed: int, runs: int) -> float:
-    """Results a second, mean over some runs. A plain function of plain arguments, for other processes."""
+    """Mean of results a second over some runs. A plain function of plain arguments, for other processes."""
     found = replicate(simulate, Scenario.of(job, settings).with_run(seed=seed), runs)
     return sum(metrics.throughput_per_s for metrics in found) / runs
 
 
 def with_replicas(job: Deployment, plan: ExecutionPlan) -> Deployment:
-    """The job whose own plan has as many replicas as another one, all on the first socket: for those who only place."""
+    """Job with the replicas of a plan, all on the first socket, for optimizers that only place."""
     host = job.cluster.hosts[0].name
     counts = {name: plan.replicas(name) for name in plan.placement}
     return job.with_plan(job.plan.with_placement({name: (host,) * count for name, count in counts.items()}))
 
 
 def on_server(rows: Rows, server: str) -> Rows:
-    """Those of one server."""
+    """Rows of one server."""
     return [row for row in rows if row["server"] == server]

@@ -1,4 +1,4 @@
-"""BriskStream's applications as other engines would run them: modelled, by engine profiles or by published ratios."""
+"""BriskStream's applications under other engines: modelled, by engine profiles or by published ratios."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ STORM_BY_RATIOS = "storm-by-ratios"
 WITHOUT_JUMBO = "brisk-without-jumbo"
 
 OTHERS = 0.1
-"""Assumed: what of BriskStream's time a tuple is not function execution but queues, objects, and checks (its Fig. 8 is
-only drawn). The more, the more jumbo tuples gain."""
+"""Assumed share of BriskStream's time a tuple that is not function execution but queues, objects, and checks (its Fig.
+8 is only drawn). The larger it is, the more jumbo tuples gain."""
 STORM_EXECUTES = 1.0 / math.sqrt(math.prod(EXECUTE_OF_STORM))
-"""The middle, on a logarithmic scale, of the ratios published for word count's operators; used for all applications."""
+"""Ratio of Storm's execution time to BriskStream's, for all applications: the middle, on a logarithmic scale, of the
+ratios published for word count's operators."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """How many times BriskStream's a tuple's execution takes, and everything else; each tuple is sent alone."""
+    """Ratios to BriskStream's times of a tuple: of execution, and of everything else; each tuple is sent alone."""
 
     execute: float
     others: float
 
     @property
     def factor(self) -> float:
-        """On BriskStream's time of a tuple."""
+        """Factor on BriskStream's time of a tuple."""
         return (1.0 - OTHERS) * self.execute + OTHERS * self.others
 
 
@@ -43,7 +44,7 @@ RATIOS: Mapping[str, Ratios] = {
 
 
 def under(scenario: Scenario, engine: str) -> Scenario:
-    """A scenario of the brisk engine under another one; under brisk itself unchanged.
+    """Scenario of the brisk engine under another engine; under brisk itself unchanged.
 
     A tuple takes an operator what the profile charges for its kind and values on top of the operator's own time, which
     is BriskStream's and contains next to no engine; sizes of tuples stay. Runs take longer in proportion, so that as
@@ -70,7 +71,7 @@ def under(scenario: Scenario, engine: str) -> Scenario:
 
 
 def _by_ratio(scenario: Scenario, factor: float) -> Scenario:
-    """All times multiplied, every tuple sent alone; the profile is brisk's for the rest."""
+    """Scenario with all times multiplied and every tuple sent alone; the rest of the profile is brisk's."""
     query, before = scenario.query, scenario.engine
     operators = tuple(
         each.__class__(**{**dict(each), "service_time_s": factor * before.service_s(query, each)})
@@ -94,12 +95,12 @@ def _slowed(scenario: Scenario, operators: tuple[AnyOperator, ...], engine: Engi
 
 
 def _charged_s(query: Query, profile: EngineProfile, name: str) -> float:
-    """What a profile charges for an operator that has no time of its own."""
+    """Time that a profile charges for an operator without a time of its own."""
     bare = query.operator(name)
     return profile.service_s(query, bare.__class__(**{**dict(bare), "service_time_s": None}))
 
 
 def _work_s(query: Query, profile: EngineProfile | None, before: EngineProfile) -> float:
-    """One tuple's time in all operators, one after the other."""
+    """Time of one tuple in all operators, one after the other."""
     own_s = sum(before.service_s(query, each) for each in query.operators)
     return own_s + (0.0 if profile is None else sum(_charged_s(query, profile, each.name) for each in query.operators))

@@ -27,16 +27,16 @@ from twin.rates.numa_job import NumaJob
 from twin.scenario import RunSettings
 
 CHUNK = 25
-"""Plans a piece of work."""
+"""Number of plans in a piece of work."""
 COARSE = 0.5
-"""Of a run of RLAS's plan, for random ones."""
+"""Length of a random plan's run, as a share of that of RLAS's plan."""
 DRAWN = "A"
 ELSEWHERE = 100
-"""Random plans at most on the server that the paper's figure does not have."""
+"""Largest number of random plans on the server that the paper's figure does not have."""
 
 
 def against_rlas(workspace: Workspace, server: str, application: str, sockets: int = 8) -> Row:
-    """Random plans of an application, of what RLAS's reaches."""
+    """Throughputs of an application's random plans over that of RLAS's plan."""
     case = Case(application, server, sockets)
     best = reached_per_s(workspace, case, plan_by(workspace, case, Rlas()))
     count = workspace.sizes.random_plans
@@ -55,14 +55,14 @@ def against_rlas(workspace: Workspace, server: str, application: str, sockets: i
 
 
 def random_plan(job: Deployment, seed: int, number: int) -> ExecutionPlan:
-    """The same for the same job, seed and number."""
+    """Random plan, which depends on the job, the seed and the number alone."""
     model = NumaJob(job)
     rng = random_stream(seed, f"briskstream.fig14/{number}")
     return model.plan_of(scattered(model, int(model.cores_l.sum()), rng))
 
 
 def throughputs(job: Deployment, settings: RunSettings, first: int, last: int, seed: int) -> list[float]:
-    """Of the random plans from `first` to before `last`, results a second."""
+    """Results a second of the random plans from `first` to before `last`."""
     plans = (random_plan(job, seed, number) for number in range(first, last))
     return [simulated(job.with_plan(plan), settings, seed, 1) for plan in plans]
 
@@ -78,7 +78,7 @@ def _simulated(workspace: Workspace, case: Case, count: int) -> list[float]:
 
 
 def shapes(rows: Rows) -> Rows:
-    """Whether none is better."""
+    """Compares the best random plan with RLAS's."""
     better, best = sum(row["better"] for row in rows), max(row["best_again"] for row in rows)
     plans = sum(row["plans"] for row in rows)
     return [shape("random plans better than RLAS's", "none", f"{better} of {plans:,}; the best {best:.0%}", best < 1.0)]

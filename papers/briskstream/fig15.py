@@ -24,7 +24,7 @@ APPLICATION = "WC"
 
 
 def by_producer(workspace: Workspace, server: str, sockets: int = 8) -> Iterator[Row]:
-    """A row a socket of the producer. Nothing is simulated."""
+    """Rows, one for each socket of the producer. Nothing is simulated."""
     case = Case(APPLICATION, server, sockets)
     cores = fetching(case.job, plan_by(workspace, case, Rlas()))
     for socket, fetched in enumerate(cores):
@@ -48,7 +48,7 @@ def fetching(job: Deployment, plan: ExecutionPlan) -> np.ndarray:
 
 
 def shapes(rows: Rows) -> Rows:
-    """Who fetches from whom."""
+    """Compares the sockets from which tuples are fetched."""
     found: list[Row] = []
     for server, paper in (("A", "from one socket, mostly"), ("B", "from all much more uniformly")):
         shares = [row["share"] for row in on_server(rows, server)]

@@ -1,4 +1,4 @@
-"""BriskStream, Fig. 3: how operators' execution times are distributed, and which percentile to plan with."""
+"""BriskStream, Fig. 3: distribution of operators' execution times, and the percentile to plan with."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ APPLICATIONS = ("WC", "FD")
 
 
 def profiles_of(workspace: Workspace, case: Case) -> dict[str, OperatorProfile]:
-    """By operator; kept in the workspace."""
+    """Profiles by operator; kept in the workspace."""
 
     def measure() -> dict[str, Any]:
         profiles = profile(case.job, SAMPLES, workspace.seed)
@@ -38,14 +38,15 @@ def profiles_of(workspace: Workspace, case: Case) -> dict[str, OperatorProfile]:
 
 
 def times(workspace: Workspace, application: str, sockets: int = 8) -> Iterator[Row]:
-    """Of each operator of an application on Server A."""
+    """Execution times of each operator of an application on Server A."""
     for operator, found in profiles_of(workspace, Case(application, sockets=sockets)).items():
         percentiles = {f"p{percentile:g}_ns": found.time_s(percentile) * 1e9 for percentile in PERCENTILES}
         yield {"operator": operator, **percentiles, "mean_ns": found.mean_s * 1e9, "_times_s": found.times_s}
 
 
 def plans(workspace: Workspace, application: str, sockets: int = 8) -> Iterator[Row]:
-    """The planner sees the job as profiled, saturated by that; the plan is judged under the job itself."""
+    """Plans by percentile of the profile, judged by simulation. The planner sees the job as profiled and saturated by
+    that profile; the judge simulates the job itself."""
     case = Case(application, sockets=sockets)
     profiles = profiles_of(workspace, case)
     rows = [_plan(workspace, case, profiles, percentile) for percentile in PERCENTILES]

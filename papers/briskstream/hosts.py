@@ -1,8 +1,8 @@
-"""Beyond BriskStream: the same optimizer over hosts and their sockets together, on a cluster of NUMA machines.
+"""Beyond BriskStream: one optimizer over hosts and their sockets together, on a cluster of NUMA machines.
 
-Between machines a tuple is serialised and crosses a network card; between sockets it is fetched by cache lines. Those
-who see only one of the two are compared with: hosts first and sockets as an operating system fills them, one machine
-alone, and placements that weigh no distances.
+Between machines a tuple is serialised and crosses a network card; between sockets it is fetched by cache lines.
+Compared are planners that see only one of the two: hosts first and sockets as an operating system fills them, one
+machine alone, and placements that ignore distances.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from twin.scenario import Scenario
 
 SCENARIO = "numa-cluster"
 GIGABITS = (1.0, 2.5, 5.0, 10.0, 25.0)
-"""Of each machine's network card, a second."""
+"""Bandwidths of each machine's network card [Gbit/s]."""
 
 TOGETHER = "RLAS over hosts and sockets"
 HOSTS_FIRST = "RLAS over hosts, sockets filled evenly"
@@ -38,7 +38,7 @@ ROUND_ROBIN = "round robin, replicas of RLAS"
 
 
 def by_planner(workspace: Workspace, gigabits: float, scenario: str = SCENARIO) -> Iterator[Row]:
-    """All planners on one network; who sees everything first."""
+    """Rows of all planners on one network; the one that sees everything comes first."""
     job = with_network(scenario_file.load(scenario), gigabits)
     best = 0.0
     for planner, plan in plans(workspace, job).items():
@@ -50,13 +50,13 @@ def by_planner(workspace: Workspace, gigabits: float, scenario: str = SCENARIO) 
 
 
 def with_network(scenario: Scenario, gigabits: float) -> Scenario:
-    """The scenario whose hosts have cards of that bandwidth."""
+    """Scenario whose hosts have cards of that bandwidth."""
     hosts = tuple(host.model_copy(update={"bandwidth_mbps": 1000.0 * gigabits}) for host in scenario.cluster.hosts)
     return Scenario(**{**dict(scenario), "cluster": Cluster(hosts=hosts)})
 
 
 def plans(workspace: Workspace, scenario: Scenario) -> dict[str, ExecutionPlan]:
-    """By planner; the first is the one that sees everything."""
+    """Plans by planner; the first is the one that sees everything."""
     job, horizon_s = scenario.deployment, scenario.run.horizon_s
     together = plan_of(solved(workspace, job, Rlas(), horizon_s))
     replicated = with_replicas(job, together)
@@ -70,18 +70,18 @@ def plans(workspace: Workspace, scenario: Scenario) -> dict[str, ExecutionPlan]:
 
 
 def without_sockets(job: Deployment) -> Deployment:
-    """Each machine one processor: what a planner of hosts sees."""
+    """Job on machines of one processor each, as a planner of hosts sees them."""
     hosts = tuple(host.model_copy(update={"sockets": (), "numa": None}) for host in job.cluster.hosts)
     return Deployment(**{**dict(job), "cluster": Cluster(hosts=hosts)})
 
 
 def first_host(job: Deployment) -> Deployment:
-    """The job on its first machine alone."""
+    """Job on its first machine alone."""
     return Deployment(**{**dict(job), "cluster": Cluster(hosts=job.cluster.hosts[:1])})
 
 
 def _filled(job: Deployment, by_host: ExecutionPlan, seed: int) -> ExecutionPlan:
-    """A plan over hosts whose replicas go, on each host, to the socket where the fewest are, a core."""
+    """Plan over hosts whose replicas go, on each host, to the socket with the fewest replicas a core."""
     model = NumaJob(job)
     counts_ol = np.zeros((len(model.operators), len(model.locations)))
     for host in range(len(model.hosts)):
@@ -92,7 +92,7 @@ def _filled(job: Deployment, by_host: ExecutionPlan, seed: int) -> ExecutionPlan
 
 
 def shapes(rows: Rows) -> Rows:
-    """Beyond the paper."""
+    """Compares hosts and sockets planned together with the other planners, beyond the paper."""
     networks = list(dict.fromkeys(row["gigabits"] for row in rows))
     most = [max(row["share"] for row in rows if row["gigabits"] == network) for network in networks]
     best = sum(share <= 1.0 for share in most)

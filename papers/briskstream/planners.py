@@ -1,4 +1,4 @@
-"""BriskStream, Figs. 12, 13 and 16: what its planner believes of distances, how it places, and what each idea adds."""
+"""BriskStream, Figs. 12, 13 and 16: gains by the planner's view of distances, by its placement, and by each idea."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from papers.workspace import Workspace
 RLAS = "rlas:sharing=false"  # a core for each replica, as in the paper
 BELIEFS = {"RLAS": RLAS, "RLAS_fix(L)": "rlas-fix-l", "RLAS_fix(U)": "rlas-fix-u"}
 STRATEGIES = {"FF": "first-fit", "RR": "round-robin", "OS": "spread"}
-"""By the paper's name (Table 6)."""
+"""Optimizers by the paper's name of the strategy (Table 6)."""
 STEPS = {
     "Simple": (STORM_BY_RATIOS, "rlas-fix-l"),
     "-Instr.footprint": (WITHOUT_JUMBO, "rlas-fix-l"),
     "+JumboTuple": (BRISK, "rlas-fix-l"),
     "+RLAS": (BRISK, RLAS),
 }
-"""By the paper's names: engine and optimizer."""
+"""Engine and optimizer by the paper's name of the step."""
 FITTED = "fitted: the times and sizes of FD, SD and LR aim at the middle of this range, those of WC do not"
 CLEARLY = 1.1
-"""Times the step before."""
+"""Least ratio to the step before that counts as a clear gain."""
 
 
 def believing(workspace: Workspace, server: str, application: str, sockets: int = 8) -> Iterator[Row]:
-    """Plans by what the planner believes of distances; RLAS, which knows them, first."""
+    """Throughputs by what the planner assumes of distances; RLAS, which knows them, comes first."""
     case, best = Case(application, server, sockets), 0.0
     for planner, name in BELIEFS.items():
         plan = plan_by(workspace, case, optimizer_by_name(name))
@@ -59,7 +59,7 @@ def believing(workspace: Workspace, server: str, application: str, sockets: int 
 
 
 def placing(workspace: Workspace, server: str, application: str, sockets: int = 8) -> Iterator[Row]:
-    """Placements of the replicas that RLAS chose; its own first."""
+    """Throughputs by placement of the replicas that RLAS chose; its own placement comes first."""
     case = Case(application, server, sockets)
     best = planned(workspace, case, optimizer_by_name(RLAS))
     best_per_s = reached_per_s(workspace, case, plan_of(best))
@@ -76,7 +76,7 @@ def placing(workspace: Workspace, server: str, application: str, sockets: int = 
 
 
 def adding(workspace: Workspace, server: str, application: str, sockets: int = 8) -> Iterator[Row]:
-    """One idea after the other."""
+    """Throughputs with one more idea at each step."""
     reached: list[float] = []
     for step, (engine, optimizer) in STEPS.items():
         case = Case(application, server, sockets, engine)
@@ -86,7 +86,7 @@ def adding(workspace: Workspace, server: str, application: str, sockets: int = 8
 
 
 def belief_shapes(rows: Rows) -> Rows:
-    """Whether RLAS gains as much as in the paper, on Server A."""
+    """Compares RLAS's gains on Server A with the paper's."""
     ranges = {"RLAS_fix(L)": OVER_FIX_L, "RLAS_fix(U)": OVER_FIX_U}
     shapes = [
         shape(
@@ -104,7 +104,7 @@ def belief_shapes(rows: Rows) -> Rows:
 
 
 def _best(rows: Rows) -> Rows:
-    """Placements."""
+    """Compares placements."""
     others = [row for row in rows if row["strategy"] != "RLAS"]
     servers = sorted({row["server"] for row in rows})
     best = {server: max(row["of_rlas"] for row in on_server(others, server)) for server in servers}
@@ -124,7 +124,7 @@ def _best(rows: Rows) -> Rows:
 
 
 def _steps(rows: Rows) -> Rows:
-    """Factors."""
+    """Compares the gains of the steps."""
     gains = {
         step: [row["gain"] for row in on_server(rows, "A") if row["step"] == step] for step in ("+JumboTuple", "+RLAS")
     }

@@ -1,4 +1,4 @@
-"""What the BriskStream paper reports (SIGMOD 2019): its tables, and the numbers that its text names."""
+"""Published numbers of the BriskStream paper (SIGMOD 2019): its tables, and the numbers in its text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TABLE_3 = cells_of(
         ("A", "counter", 7): (870.2, 888.4),
     },
 )
-"""T of WC's operators on Server A, by the socket of the operator; its producer is on socket 0."""
+"""Time T of WC's operators on Server A, by the socket of the operator; its producer is on socket 0."""
 
 TABLE_4 = cells_of(
     "paper_measured_kps paper_estimated_kps paper_error",
@@ -30,7 +30,7 @@ TABLE_4 = cells_of(
         ("A", "LR"): (8738.3, 9298.7, 0.06),
     },
 )
-"""Optimised plans on the eight sockets of Server A."""
+"""Throughputs of optimised plans on the eight sockets of Server A."""
 
 TABLE_5_P99_MS = {
     "WC": {"brisk": 21.9, "storm": 37881.3, "flink": 5689.2},
@@ -38,7 +38,7 @@ TABLE_5_P99_MS = {
     "SD": {"brisk": 13.5, "storm": 12733.8, "flink": 350.5},
     "LR": {"brisk": 204.8, "storm": 16747.8, "flink": 4886.2},
 }
-"""99 % quantiles of the end-to-end latency on Server A."""
+"""Quantiles (99 %) of the end-to-end latency on Server A."""
 
 TABLE_7 = cells_of(
     "paper_kps paper_seconds",
@@ -50,20 +50,21 @@ TABLE_7 = cells_of(
         ("A", 15): (77773.6, 45.3),
     },
 )
-"""WC on Server A by compression ratio. As printed: 10,140.2 and 10,079.5 are a tenth of what the trend suggests."""
+"""Throughput of WC and planning time on Server A by ratio. 10,140.2 and 10,079.5 are a tenth of the trend, as printed.
+"""
 
 PERCENTILE = 50.0
-"""Section 3.1: the percentile of profiled times that instantiates the model."""
+"""Percentile of profiled times that instantiates the model (Section 3.1)."""
 
 EXECUTE_OF_STORM, OTHERS_OF_STORM = (0.05, 0.24), 0.10
-"""Section 6.3 on Fig. 8: execution time and other overhead of WC's operators as shares of Storm's; the last "about"."""
+"""Shares of Storm's execution time and (about) other overhead of WC's operators (Section 6.3 on Fig. 8)."""
 MOST_REMOTE_FACTOR = 9.4
-"""Section 6.3 on Fig. 8: "up to" so many times the round trip of an operator far from its producer."""
+"""Ratio, "up to", of the round trip of an operator far from its producer (Section 6.3 on Fig. 8)."""
 
 NEARLY_LINEAR_TO = 4
-"""Section 6.3 on Fig. 9b: the sockets up to which all applications scale "almost linearly"."""
+"""Number of sockets up to which all applications scale "almost linearly" (Section 6.3 on Fig. 9b)."""
 WITHOUT_RMA_OF_IDEAL = (0.89, 0.95)
-"""Section 6.3 on Fig. 10: shares of eight times one socket that the plans reach if remote memory costs nothing."""
+"""Shares of eight times one socket that the plans reach if remote memory costs nothing (Section 6.3 on Fig. 10)."""
 
 OVER_FIX_L, OVER_FIX_U = (0.19, 0.39), (1.19, 4.55)
-"""Section 6.4 on Fig. 12: by how much RLAS is better than with fixed capabilities, from least to most."""
+"""Least and largest gains of RLAS over fixed capabilities (Section 6.4 on Fig. 12)."""

@@ -1,4 +1,4 @@
-"""BriskStream, Figs. 9 and 10: what more sockets bring, by engine and by application, and what they fall short of."""
+"""BriskStream, Figs. 9 and 10: scaling with sockets by engine and by application, and the gap to ideal."""
 
 from __future__ import annotations
 
@@ -33,17 +33,18 @@ from twin.plan import ExecutionPlan
 SOCKETS = (1, 2, 4, 8)
 ENGINES = (BRISK, "storm", "flink")
 OF_ENGINES = "LR"
-"""The application that the paper shows engines with."""
+"""Application of the paper's comparison of engines."""
 BLIND = Rlas(fetch="never")
-"""Chooses the replicas of engines that know nothing of sockets."""
+"""Optimizer that chooses replicas for engines that know nothing of sockets."""
 LINEAR, POOR = 0.85, 0.9
-"""Of linear; of the efficiency on half the sockets."""
+"""Least share of linear scaling that counts as almost linear, and ratio to the efficiency on half the sockets below
+which scaling is poor."""
 
 
 def scaled(
     workspace: Workspace, application: str, server: str = "A", engine: str = BRISK, sockets: Collection[int] = SOCKETS
 ) -> Iterator[Row]:
-    """On ever more sockets, against the fewest."""
+    """Throughputs by number of sockets, against the smallest number."""
     fewest, one = min(sockets), 0.0
     for count in sorted(sockets):
         case = Case(application, server, count, engine)
@@ -63,7 +64,8 @@ def scaled(
 
 
 def plan_as_engine(workspace: Workspace, case: Case) -> ExecutionPlan:
-    """RLAS's plan under BriskStream; under others replicas chosen blind to distances, spread as an OS does."""
+    """Plan as an engine would choose it: RLAS's under BriskStream; under others replicas are chosen blind to distances
+    and spread as an OS does."""
     if case.engine == BRISK:
         return plan_by(workspace, case, Rlas())
     replicas = with_replicas(case.job, plan_by(workspace, case, BLIND))
@@ -71,7 +73,7 @@ def plan_as_engine(workspace: Workspace, case: Case) -> ExecutionPlan:
 
 
 def gap(workspace: Workspace, server: str, application: str, sockets: int = 8) -> Row:
-    """How far RLAS's plan is from so many times its plan for one socket, with and without the cost of distance."""
+    """Throughput of RLAS's plan over `sockets` times that for one socket, with and without the cost of distance."""
     case = Case(application, server, sockets)
     single = replace(case, sockets=1)
     plan, one = (plan_by(workspace, where, Rlas()) for where in (case, single))
@@ -91,7 +93,7 @@ def gap(workspace: Workspace, server: str, application: str, sockets: int = 8) -
 
 
 def without_rma(job: Deployment) -> Deployment:
-    """The same machine, but a remote cache line is as near as a local one."""
+    """Job on a machine where a remote cache line is as near as a local one."""
     (host,) = job.cluster.hosts
     assert host.numa is not None
     zeros = tuple((0.0,) * host.socket_count for _ in range(host.socket_count))
@@ -100,7 +102,7 @@ def without_rma(job: Deployment) -> Deployment:
 
 
 def _linear(rows: Rows) -> Rows:
-    """rows: of applications, on one to eight sockets."""
+    """Compares scaling. rows: of applications, on one to eight sockets."""
     by = {
         sockets: [row["efficiency"] for row in on_server(rows, "A") if row["sockets"] == sockets] for sockets in (4, 8)
     }
@@ -118,7 +120,7 @@ def _linear(rows: Rows) -> Rows:
 
 
 def gap_shapes(rows: Rows) -> Rows:
-    """Whether the gaps are as large as the paper's, and remote memory the main reason."""
+    """Compares the gaps with the paper's, and remote memory's part of them."""
     ours = on_server(rows, "A")
     shares, (low, high) = [row["without_of_ideal"] for row in ours], WITHOUT_RMA_OF_IDEAL
     remote = [
@@ -133,7 +135,7 @@ def gap_shapes(rows: Rows) -> Rows:
 
 
 def scalability(table: str, series: str, *servers: str) -> Drawer:
-    """A line a series over the sockets."""
+    """Drawer of a figure with a line for each series over the sockets."""
     only = {"server": servers}
     return columns("lines.scalability", table=table, only=only, series=series, sockets="sockets", speed_up="speed_up")
 

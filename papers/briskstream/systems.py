@@ -20,15 +20,15 @@ from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 SYSTEMS = {BRISK: BRISK, STORM_BY_RATIOS: "storm", "storm": "storm", "flink": "flink"}
-"""Engine -> the paper's system."""
+"""Names of the paper's systems by engine."""
 RUN_SHARE = 0.45
-"""Of the library's run: channels fill for longer than throughput takes to settle."""
+"""Share of the library's run that is simulated: channels fill for longer than throughput takes to settle."""
 DISTRIBUTED = "WC"
-"""The application whose latencies are drawn."""
+"""Application whose latencies are drawn."""
 
 
 def by_engine(workspace: Workspace, application: str, sockets: int = 8) -> Iterator[Row]:
-    """An application on Server A under each engine; one run each."""
+    """Rows of an application on Server A, one for each engine; one run each."""
     found = {engine: _run(workspace, Case(application, sockets=sockets, engine=engine)) for engine in SYSTEMS}
     for engine in SYSTEMS:
         per_s, quantiles_ms = found[engine]["per_s"], [1e3 * value for value in found[engine]["quantiles_s"]]
@@ -43,7 +43,7 @@ def by_engine(workspace: Workspace, application: str, sockets: int = 8) -> Itera
 
 
 def distribution(job: Deployment, settings: RunSettings) -> dict[str, Any]:
-    """`per_s`, and the 1 to 99 % quantiles of the processing latency, `quantiles_s`; none if nothing arrived."""
+    """Results a second `per_s`, and 1 to 99 % `quantiles_s` of the processing latency; empty if nothing arrived."""
     found = simulate(Scenario.of(job, settings))
     rows = [row for row in found.operator_rows if row["kind"] in SINKS and row["start_s"] >= settings.warmup_s]
     histogram = histogram_of(rows, "processing")
@@ -62,7 +62,7 @@ def _run(workspace: Workspace, case: Case) -> dict[str, Any]:
 
 
 def shapes(rows: Rows) -> Rows:
-    """Latencies at saturation."""
+    """Compares latencies at saturation."""
     ours = [row for row in rows if row["engine"] == "brisk"]
     ratios = [row["p99_ms"] / row["paper_p99_ms"] for row in ours if row["p99_ms"]]
     return [

@@ -1,4 +1,4 @@
-"""BriskStream, Tables 4 and 7: the rate model against what happens, and what compression does to plans and planning."""
+"""BriskStream, Tables 4 and 7: accuracy of the rate model, and effect of compression on plans and planning."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLANNERS = {"as published": Rlas(improve=False), "with local search": Rlas()}
 
 
 def accuracy(workspace: Workspace, server: str, application: str, sockets: int = 8) -> Row:
-    """RLAS's plan simulated, and estimated with backpressure and as in the paper."""
+    """Throughput of RLAS's plan, simulated, and estimated with backpressure and as in the paper."""
     case = Case(application, server, sockets)
     plan = plan_by(workspace, case, Rlas())
     truth, model = reached_per_s(workspace, case, plan), estimated(case.job, plan)
@@ -54,7 +54,7 @@ def compressed(workspace: Workspace, server: str, planner: str, ratio: int, sock
 
 
 def ratios(_workspace: Workspace) -> Rows:
-    """Cases: no more replicas are placed together than a socket has cores."""
+    """Cases by compression ratio: no more replicas are placed together than a socket has cores."""
     return [
         {"server": server, "planner": planner, "ratio": ratio}
         for server in ("A", "B")
@@ -65,7 +65,7 @@ def ratios(_workspace: Workspace) -> Rows:
 
 
 def _errors(rows: Rows) -> Rows:
-    """The model's errors."""
+    """Compares the model's errors with the paper's."""
     errors, theirs = [row["free_error"] for row in rows], [row["paper_error"] for row in on_server(rows, "A")]
     off = [abs(row["simulated_kps"] / row["paper_measured_kps"] - 1.0) for row in on_server(rows, "A")]
     return [
@@ -78,7 +78,7 @@ def _errors(rows: Rows) -> Rows:
 
 
 def _best_ratio(rows: Rows) -> Rows:
-    """Compression."""
+    """Compares compression ratios."""
     published = {row["ratio"]: row["simulated_kps"] for row in on_server(rows, "A") if row["planner"] == "as published"}
     best = max(published, key=lambda ratio: published[ratio])
     known = [published[ratio] for ratio in sorted(published) if ratio >= 5]

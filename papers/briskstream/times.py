@@ -1,6 +1,6 @@
-"""BriskStream, Table 3 and Fig. 8: what a tuple takes word count's operators, by distance from the producer and engine.
+"""BriskStream, Table 3 and Fig. 8: time of a tuple in word count's operators, by distance and by engine.
 
-One operator that is always busy, at some distance from its input.
+Simulated is one operator that is always busy, at some distance from its input.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from twin.workload import Constant, Workload
 APPLICATION = "WC"
 ENGINES = (BRISK, "flink", "storm")
 FARTHEST = 7
-"""A socket of either server that is the most hops from socket 0."""
+"""Socket, of either server, that is the most hops from socket 0."""
 ON_SERVER_A, ON_SERVER_B = (0, 1, 3, 4, 7), (0, 1, 2, 4)
 """Sockets of the paper's table, which has Server A alone; those of Server B are zero to three hops from the first."""
 OFFERED = 2.0
-"""Times what the operator could take from the same socket."""
+"""Ratio of the offered rate to what the operator could take from the same socket."""
 RESULTS = "results"
 
 
 def alone(job: Deployment, operator: str, socket: int) -> Deployment:
-    """The operator on a socket between a source on socket 0 and a sink beside it, which cost nothing."""
+    """Job with the operator on a socket, between a source on socket 0 and a sink beside it, which cost nothing."""
     query, engine, spec = job.query, job.engine, job.query.operator(operator)
     before = query.inputs(operator)[0].producer
     size = engine.output_bytes(query, before)
@@ -58,7 +58,7 @@ def alone(job: Deployment, operator: str, socket: int) -> Deployment:
 
 
 def simulated_ns(workspace: Workspace, case: Case, operator: str, socket: int) -> float:
-    """Between two tuples of it; kept in the workspace."""
+    """Time between two tuples that the operator takes; kept in the workspace."""
     settings = case.settings.model_copy(update={"seed": workspace.seed})
 
     def measure() -> float:
@@ -69,7 +69,7 @@ def simulated_ns(workspace: Workspace, case: Case, operator: str, socket: int) -
 
 
 def modelled_ns(case: Case, operator: str, socket: int) -> float:
-    """T of equation 2 at the socket's clock, if all before it is on socket 0."""
+    """Time T of equation 2 at the socket's clock, if all before the operator is on socket 0."""
     model = NumaJob(case.job)
     row = model.operators.index(operator)
     share_nol = np.zeros((1, len(model.operators), len(model.locations)))
@@ -78,7 +78,7 @@ def modelled_ns(case: Case, operator: str, socket: int) -> float:
 
 
 def by_distance(workspace: Workspace, server: str, operator: str, socket: int) -> Row:
-    """On some socket, everything before it on socket 0; beside the paper's times, if it has any."""
+    """Row of an operator on some socket, with all before it on socket 0; with the paper's times, if it has any."""
     case = Case(APPLICATION, server)
     simulated = simulated_ns(workspace, case, operator, socket)
     row: Row = {
@@ -95,7 +95,7 @@ def by_distance(workspace: Workspace, server: str, operator: str, socket: int) -
 
 
 def by_engine(workspace: Workspace, server: str, engine: str, operator: str) -> Row:
-    """Beside its producer and as far from it as can be."""
+    """Row of an operator under an engine: beside its producer and as far from it as possible."""
     case = Case(APPLICATION, server, engine=engine)
     local, remote = (simulated_ns(workspace, case, operator, socket) for socket in (0, FARTHEST))
     brisk = simulated_ns(workspace, Case(APPLICATION, server), operator, 0)
@@ -109,7 +109,7 @@ def by_engine(workspace: Workspace, server: str, engine: str, operator: str) -> 
 
 
 def by_operator(_workspace: Workspace) -> Rows:
-    """Cases: all operators of word count but the source."""
+    """Cases of all operators of word count but the source."""
     query = Case(APPLICATION).job.query
     operators = [spec.name for spec in query.topological if query.inputs(spec.name)]
     return [
@@ -137,7 +137,7 @@ def _distances(rows: Rows) -> Rows:
 
 
 def _components(rows: Rows) -> Rows:
-    """Where time goes."""
+    """Compares the components of a tuple's time."""
     factor = max(row["factor"] for row in on_server(rows, "A") if row["engine"] == "brisk")
     shares = [row["brisk_share"] for row in on_server(rows, "A") if row["engine"] == "storm"]
     ends = " to ".join(f"{share:.0%}" for share in EXECUTE_OF_STORM)
@@ -150,7 +150,7 @@ def _components(rows: Rows) -> Rows:
 
 
 def _halves(row: Row) -> Iterator[Row]:
-    """A bar beside the producer, and one far away."""
+    """Yields a bar for the operator beside its producer, and one for the operator far away."""
     for place, rma_ns in (("local", 0.0), ("remote", max(0.0, row["rma_ns"]))):
         yield {**row, "bar": f"{row['operator']}\n{place}", "rma_ns": rma_ns}
 

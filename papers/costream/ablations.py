@@ -1,4 +1,4 @@
-"""Costream, Figs. 12 and 13: what the model must see to predict latencies, and its order of messages."""
+"""Costream, Figs. 12 and 13: latency predictions by what the model sees, and by its order of messages."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ SEEN = {
     "placement": "operators and placement",
     "table1": "operators, placement and hardware",
 }
-"""Feature set -> what the network sees."""
+"""What the network sees, in words, by feature set."""
 SCHEMES = {"traditional": "traditional: all neighbours, in rounds", "costream": "Costream: three phases"}
 ERRORS = "runs | q50: q-error median | q50_se: its standard error | q95: q-error 95 % | q95_se: its standard error"
 
 
 def seeing(workspace: Workspace, features: str) -> Row:
-    """The paper's architecture with ever more features; each network is trained and judged on the same rows."""
+    """Errors of the paper's architecture with a feature set; each network is trained and judged on the same rows."""
     (row,) = _errors(workspace, (METRIC,), features=features)
     return {**row, "seen": SEEN[features]}
 
 
 def passing(workspace: Workspace, scheme: str) -> Iterator[Row]:
-    """The paper's architecture with either scheme, on the same rows."""
+    """Errors of the paper's architecture with a scheme of message passing, on the same rows."""
     for row in _errors(workspace, REGRESSION_METRICS, scheme=scheme):
         yield {**row, "scheme": SCHEMES[scheme]}
 
 
 def _errors(workspace: Workspace, metrics: tuple[str, ...], **network: str) -> Iterator[Row]:
-    """On the held-out rows, metric by metric."""
+    """Errors on the held-out rows, metric by metric."""
     from papers.costream import rivals
 
     recipe = main_corpus(workspace.sizes, workspace.seed)
@@ -53,11 +53,11 @@ def _errors(workspace: Workspace, metrics: tuple[str, ...], **network: str) -> I
 QUANTILES = {"q50": "median", "q95": "95 %"}
 SURE = 2.0
 """Standard errors by which two quantiles must differ, or it may be chance. They are of the runs that both networks are
-judged on, taken as independent; how much a second training would differ is not in them."""
+judged on, taken as independent; the difference that a second training would make is not in them."""
 
 
 def feature_shapes(rows: Rows) -> Rows:
-    """Whether each step lowers both quantiles; rows: by what the network sees, from the least."""
+    """Compares both quantiles from step to step; rows: by what the network sees, from the least."""
     steps = {"placement helps": "2.6 > 2.22", "hardware helps": "2.22 > 1.37"}
     return [
         *(
@@ -70,7 +70,7 @@ def feature_shapes(rows: Rows) -> Rows:
 
 
 def scheme_shapes(rows: Rows) -> Rows:
-    """Whether three phases lower both quantiles of each metric; rows: the traditional scheme first."""
+    """Compares both quantiles of each metric between the schemes; rows: the traditional scheme first."""
     half = len(rows) // 2
     return [
         *(
@@ -83,7 +83,7 @@ def scheme_shapes(rows: Rows) -> Rows:
 
 
 def _lower(what: str, paper: str, before: Row, after: Row, key: str) -> Row:
-    """Whether a quantile is lower afterwards."""
+    """Verdict on whether a quantile is lower afterwards."""
     values, errors = ([row[name] for row in (before, after)] for name in (key, f"{key}_se"))
     text = " > ".join(f"{value:.4g} ± {error:.2g}" for value, error in zip(values, errors, strict=True))
     sure = abs(values[0] - values[1]) > SURE * hypot(*errors)

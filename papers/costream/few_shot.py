@@ -1,4 +1,4 @@
-"""A contestant that does not start afresh: networks trained on with a few more rows."""
+"""Contestant that does not start afresh: networks trained on with a few more rows."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from twin.randomness import random_stream
 
 @dataclass(frozen=True)
 class FewShot:
-    """name: as tables show it. trained_on: names the rows that `start` learned from. runs: how many new ones it may
-    learn from. rehearsed: the rows of `start`, if as many of them are to be mixed in."""
+    """Contestant that trains networks on. name: as tables show it. trained_on: names the rows that `start` learned
+    from. runs: number of new ones that it may learn from. rehearsed: the rows of `start`, if as many of them are mixed
+    in."""
 
     name: str
     trained_on: str
@@ -40,7 +41,7 @@ class FewShot:
         metrics: Sequence[str] = METRICS,
         progress: Progress | None = None,
     ) -> FittedNetworks:
-        """Trained on from `start`. The test rows are learned from as well: what is judged are other runs."""
+        """Networks trained on from `start`, also on the test rows of this split: other runs are judged."""
         everything = random_stream(seed, "few-shot").permutation(np.concatenate(parts))[: self.runs]
         tenth = max(1, len(everything) // 10)
         parts = RowSplit(everything[tenth:], everything[:tenth], np.array([], dtype=int))
@@ -53,5 +54,5 @@ class FewShot:
         return FittedNetworks(self.name, LearnedCostModel(self.name, ensembles))
 
     def load(self, folder: Path) -> FittedNetworks:
-        """What `fit` gave."""
+        """Networks that `fit` gave."""
         return FittedNetworks(self.name, LearnedCostModel(self.name, read_all(folder)))

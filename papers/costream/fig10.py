@@ -43,17 +43,17 @@ SELECTIVITIES = (0.1, 0.3, 0.5, 0.7, 0.9)
 """Rates and selectivities of the grid; a smaller scale takes every other one of each."""
 COMPETITIVE = 1.05
 RUNS, FEW = 30, 2
-"""Seeds of each job; at a small scale."""
+"""Number of seeds of each job; and at a small scale."""
 OURS = planners.PROVED_OURS
 MACHINES = ((50, 1000, 25, 160), (100, 2000, 50, 80), (200, 4000, 200, 20), (400, 8000, 400, 10), (800, 32000, 3200, 2))
-"""CPU in percent, RAM in MB, bandwidth in Mbit/s and latency in ms: values of Table II, weak to strong."""
+"""Machines by CPU in percent, RAM in MB, bandwidth in Mbit/s and latency in ms: values of Table II, weak to strong."""
 STABLE_PERIODS = MonitoringSpec().stable_periods
 PAPER_SLOW_DOWN = 166.0
 PAPER_OVERHEAD_S = (70.0, 120.0)
 
 
 def monitored(workspace: Workspace) -> Rows:
-    """Simulates what is not kept from an earlier run: a row a point of the grid."""
+    """Rows, one for each point of the grid; simulates those that are not kept from an earlier run."""
     sizes = workspace.sizes
     step = 1 if sizes.queries >= PAPER.queries else 2
     cases = grid(selectivity=SELECTIVITIES[::step], rate_per_s=RATES_PER_S[::step])
@@ -73,7 +73,7 @@ def monitored(workspace: Workspace) -> Rows:
 
 
 def job(selectivity: float, rate_per_s: float) -> Deployment:
-    """The query on the cluster, under the heuristic's plan."""
+    """Query on the cluster, under the heuristic's plan."""
     query = Query(
         operators=(
             Source(name="source", columns=Columns(ints=3, strings=2, doubles=2)),
@@ -95,7 +95,7 @@ def job(selectivity: float, rate_per_s: float) -> Deployment:
 def compare(
     selectivity: float, rate_per_s: float, seed: int, sizes: Sizes, models: planners.Models, runs: int
 ) -> dict[str, Any]:
-    """One point of the grid, as a row of plain values: means over runs of so many seeds."""
+    """Row of one point of the grid, as plain values: means over `runs` seeds."""
     scenario = Scenario.of(job(selectivity, rate_per_s), RunSettings(horizon_s=sizes.horizon_s, seed=seed))
     planner = planners.planners(models, seed, sizes.candidates)[OURS]
     problem = Problem(scenario=scenario, cost_model=models.ours, seed=seed, space=planners.RULED)
@@ -115,7 +115,7 @@ def compare(
 
 
 def _compared(scenario: Scenario, placed: Scenario) -> dict[str, float | None]:
-    """The monitored run of a scenario beside that of our plan."""
+    """Comparison of a monitored run of a scenario with a run of our plan."""
     settings = scenario.run
     ours, monitored = simulate(placed), simulate(scenario.with_policy(MonitoringSpec()))
     ours_p, monitored_p = (period_latency_s(each) for each in (ours, monitored))
@@ -136,7 +136,7 @@ def _compared(scenario: Scenario, placed: Scenario) -> dict[str, float | None]:
 
 
 def period_latency_s(run: Run) -> np.ndarray:
-    """Mean Lp of the results of each period; NaN where there were none."""
+    """Mean Lp of the results of each period; NaN for periods without results."""
     rows = [row for row in run.operator_rows if row["kind"] in SINKS]
     total = np.array([row["processingLatencySum_s"] for row in rows], dtype=float)
     count = np.array([row["latencyCount"] for row in rows], dtype=float)
@@ -144,7 +144,7 @@ def period_latency_s(run: Run) -> np.ndarray:
 
 
 def overhead_s(monitored_p: np.ndarray, ours_s: float | None, period_s: float) -> float | None:
-    """When the first of two competitive periods in a row begins; None if not within the run, or nothing compares."""
+    """Start of the first two competitive periods in a row; None if the run has none, or nothing compares."""
     if ours_s is None:
         return None
     good = monitored_p <= COMPETITIVE * ours_s
@@ -163,7 +163,7 @@ def _ratio(above: np.ndarray, below: np.ndarray) -> float | None:
 
 
 def summary(rows: Rows) -> Rows:
-    """Ours beside what the paper says in words (Section VII-B)."""
+    """Rows that compare ours with the paper's text (Section VII-B)."""
     slow = [row["slow_down"] for row in rows if row["slow_down"] is not None]
     ends = [[row[name] for row in rows if row[name] is not None] for name in ("shortest_s", "longest_s")]
     lines = (
@@ -179,7 +179,7 @@ def summary(rows: Rows) -> Rows:
 
 
 def shapes(rows: Rows) -> Rows:
-    """rows: of jobs."""
+    """Compares the initial placement with monitoring. rows: of jobs."""
     slow = [row["slow_down"] for row in rows if row["slow_down"] is not None]
     late = [row[name] for row in rows for name in ("shortest_s", "longest_s") if row[name] is not None]
     good, never = sum(each > 1.0 for each in slow), sum(row["never"] for row in rows)

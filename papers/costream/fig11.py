@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from models.predictors import Fitted, Predictor
 
 SEED = 2000
-"""Added to the seed for the additional runs, so that no query is among those that judge."""
+"""Offset of the seed for the additional runs, so that no query is among the judged ones."""
 
 METRIC = "throughput_per_s"
 SHARES = (30, 10, 3, 1)
-"""The learning curve: a thirtieth of the additional runs, a tenth, a third, all."""
+"""Divisors of the additional runs, for the learning curve: a thirtieth, a tenth, a third, all."""
 FEWEST = 30
-"""Fewer runs are not worth a point of the curve."""
+"""Least number of runs for a point of the curve."""
 
 COLUMNS = "model | learned: learned from | " + " | ".join(
     f"{part}_q50: {words}, median | {part}_q95: {words}, 95 %"
@@ -37,13 +37,13 @@ COLUMNS = "model | learned: learned from | " + " | ".join(
 
 
 def additional(sizes: Sizes, seed: int) -> CorpusRecipe:
-    """Chains of two to four filters to learn from."""
+    """Corpus of chains of two to four filters to learn from."""
     return CorpusRecipe(sizes.fine_tuning_runs, seed + SEED, space="costream-chains", horizon_s=horizon(sizes))
 
 
 @dataclass(frozen=True)
 class _Judges:
-    """Fresh chains by length, and the held-out rows of the main corpus without chains."""
+    """Judging rows: fresh chains by length, and the held-out rows of the main corpus without chains."""
 
     parts: Mapping[str, Dataset]
     seed: int
@@ -57,7 +57,7 @@ class _Judges:
 
 
 def tuned(workspace: Workspace) -> Iterator[Row]:
-    """The paper's architecture and ours, trained without chains, then on with chains of two to four filters."""
+    """Rows of the paper's architecture and ours, trained without chains, then on with chains of two to four filters."""
     from papers.costream import rivals
 
     words = {"before": "no chains", "after": "and 3,000 chains"}
@@ -99,8 +99,8 @@ def _of(contestant: Predictor, workspace: Workspace, sizes: Sizes, judges: _Judg
 
 
 def shapes(rows: Rows) -> Rows:
-    """rows: of the paper's network untuned first, then with ever more chains, rehearsal last. Without that
-    network there is nothing to compare."""
+    """Compares errors before and after fine-tuning. rows: of the paper's network untuned first, then with ever more
+    chains, rehearsal last. Without that network there is nothing to compare."""
     mine = [row for row in rows if row["model"] == PAPERS and "rehearsal" not in row["learned"]]
     if not mine:
         return [LEVELS]

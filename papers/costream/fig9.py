@@ -33,18 +33,18 @@ from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 TYPES = {"linear": 1, "2-way join": 2, "3-way join": 3}
-"""Sources of each query type."""
+"""Number of sources of each query type."""
 JUDGED = 3
-"""Simulated runs of each plan."""
+"""Number of simulated runs of each plan."""
 REFERENCES = 20
-"""Random plans judged beside the chosen ones."""
+"""Number of random plans judged beside the chosen ones."""
 RESAMPLES = 2000
 NO_GAIN = 1.01
-"""A plan that is less than so many times faster is as fast."""
+"""Speed-up from which on a plan counts as faster."""
 
 
 def placed(workspace: Workspace) -> Iterator[Row]:
-    """Plans and judges what is not kept from an earlier run: a row a query type and planner, all types last."""
+    """Rows, one for each query type and planner, all types last; plans and judges those that are not kept."""
     sizes = workspace.sizes
     decided = planners.key_of(workspace, sizes) | {"judged": JUDGED, "references": REFERENCES}
     cases = grid(name=TYPES, index=range(sizes.queries))
@@ -59,13 +59,13 @@ def placed(workspace: Workspace) -> Iterator[Row]:
 
 
 def query(name: str, index: int, seed: int, settings: RunSettings) -> Scenario:
-    """Query `index` of a type; none of the training corpus."""
+    """Query number `index` of a type; none is in the training corpus."""
     space = replace(COSTREAM, sources={TYPES[name]: 1})
     return random_scenario(space, child_seed(seed + EVALUATION_SEED, index), settings)
 
 
 def judge(name: str, index: int, seed: int, sizes: Sizes, models: planners.Models) -> dict[str, Any]:
-    """One query: by planner what its plan does in the simulator, and the same of the best known plan; plain values."""
+    """Outcomes of one query, as plain values: of each planner's plan in the simulator, and of the best known plan."""
     scenario = query(name, index, seed, RunSettings(horizon_s=sizes.horizon_s))
     bench = PlanBench(scenario, planners.OBJECTIVE, simulate, JUDGED, scenario.run.seed)
     chosen: dict[str, Any] = {}
@@ -81,7 +81,7 @@ def judge(name: str, index: int, seed: int, sizes: Sizes, models: planners.Model
 
 
 def plain(outcome: PlanOutcome) -> dict[str, Any]:
-    """As JSON; no latency where nothing arrived."""
+    """Outcome as JSON values; None for the latency where nothing arrived."""
     level, mean_s = outcome.rank
     return {
         "lp_s": mean_s if np.isfinite(mean_s) else None,
@@ -92,7 +92,7 @@ def plain(outcome: PlanOutcome) -> dict[str, Any]:
 
 
 def rows_of(name: str, queries: Sequence[Mapping[str, Any]], seed: int) -> Iterator[Row]:
-    """The rows of one query type, a planner each."""
+    """Rows of one query type, one for each planner."""
     rng = random_stream(seed, f"fig9-{name}")
     picks = rng.integers(len(queries), size=(RESAMPLES, len(queries)))
     for planner in queries[0]["chosen"]:
@@ -115,26 +115,26 @@ def rows_of(name: str, queries: Sequence[Mapping[str, Any]], seed: int) -> Itera
 
 
 def speed_up(heuristic: Mapping[str, Any], chosen: Mapping[str, Any]) -> float:
-    """Of Lp; 1 if neither plan has results."""
+    """Ratio of Lp under the heuristic's plan to Lp under the chosen one; 1 if neither plan has results."""
     if chosen["lp_s"] is None:
         return 1.0 if heuristic["lp_s"] is None else 0.0
     return np.inf if heuristic["lp_s"] is None else heuristic["lp_s"] / chosen["lp_s"]
 
 
 def regret_of(chosen: Mapping[str, Any], best: Mapping[str, Any]) -> float:
-    """Relative distance to the best, infinite across levels; 0 if even the best has no results."""
+    """Relative distance of Lp to the best, infinite across levels; 0 if even the best has no results."""
     if chosen["level"] != best["level"] or (chosen["lp_s"] is None) != (best["lp_s"] is None):
         return np.inf
     return 0.0 if best["lp_s"] is None else max(0.0, chosen["lp_s"] / best["lp_s"] - 1.0)
 
 
 def median(values: np.ndarray) -> np.ndarray:
-    """Along the last axis; the lower of the middle two, since a mean of them may be infinite."""
+    """Median along the last axis; the lower of the middle two, since their mean may be infinite."""
     return np.sort(values, axis=-1)[..., (values.shape[-1] - 1) // 2]
 
 
 def mean(values: np.ndarray) -> np.ndarray:
-    """Along the last axis, of what is known; NaN if nothing is."""
+    """Mean of the known values along the last axis; NaN if none is known."""
     known = ~np.isnan(values)
     return np.where(known, values, 0.0).sum(axis=-1) / np.where(known.any(axis=-1), known.sum(axis=-1), np.nan)
 
@@ -152,7 +152,7 @@ def _interval(
 
 
 def shapes(rows: Rows) -> Rows:
-    """rows: of all query types, a planner each."""
+    """Compares speed-ups. rows: of all query types, one for each planner."""
     by = {(row["type"], row["planner"]): row["speed_up"] for row in rows if row["type"] != "all"}
     types = list(dict.fromkeys(name for name, _ in by))
     ours, flat = ([_number(by.get((name, planner))) for name in types] for planner in (planners.PAPER, planners.FLAT))
@@ -171,7 +171,7 @@ def shapes(rows: Rows) -> Rows:
 
 
 def _number(value: float | None) -> float:
-    """Infinite where the heuristic's plans have no results."""
+    """Number, infinite where the heuristic's plans have no results."""
     return float("inf") if value is None else value
 
 

@@ -39,38 +39,38 @@ from twin.metrics import BINARY_METRICS
 
 PUBLISHED = "paper: Costream (Storm)"
 LENGTHS = (2, 3, 4)
-"""Of chains of filters."""
+"""Numbers of filters in a chain."""
 NO_CHAINS = Within("filter_chain", 0, 1)
-"""The rows of the main corpus in which no filter follows another, as in the paper's training data."""
+"""Filter for rows of the main corpus in which no filter follows another, as in the paper's training data."""
 
 
 def between(sizes: Sizes, seed: int) -> CorpusRecipe:
-    """Hardware of which no value is in the main corpus, but larger and smaller ones are."""
+    """Corpus on hardware of which no value is in the main corpus, but larger and smaller ones are."""
     return evaluation_corpus(sizes, seed, "costream-between")
 
 
 def restricted(extrapolation: Extrapolation) -> Within:
-    """The rows of the main corpus that may be learned from: every host in use lies in the training range."""
+    """Filter for rows of the main corpus to learn from: every host in use lies in the training range."""
     return Within(extrapolation.feature, *extrapolation.trained)
 
 
 def beyond(extrapolation: Extrapolation, sizes: Sizes, seed: int) -> CorpusRecipe:
-    """Runs whose hosts all have a value of the feature that no training run had."""
+    """Corpus whose hosts all have a value of the feature that no training run had."""
     return evaluation_corpus(sizes, seed, f"costream-{extrapolation.name}")
 
 
 def chains(sizes: Sizes, seed: int, length: int) -> CorpusRecipe:
-    """Fresh chains of so many filters."""
+    """Corpus of fresh chains of `length` filters."""
     return evaluation_corpus(sizes, seed, f"costream-chain{length}")
 
 
 def benchmark(sizes: Sizes, seed: int, scenario: str) -> CorpusRecipe:
-    """A query of the library, with rates, hosts and placements of the main corpus's space."""
+    """Corpus of a query of the library, with rates, hosts and placements of the main corpus's space."""
     return CorpusRecipe(sizes.n, seed + EVALUATION_SEED, space="costream", scenario=scenario, horizon_s=horizon(sizes))
 
 
 def interpolated(workspace: Workspace, seeds: int = SEEDS) -> Iterator[Row]:
-    """All contestants on hardware between, trained once for each of some seeds."""
+    """Rows of all contestants on hardware between, trained once for each of `seeds` seeds."""
     from papers.costream import rivals as contestants
 
     sizes, first = workspace.sizes, workspace.seed
@@ -84,7 +84,7 @@ def interpolated(workspace: Workspace, seeds: int = SEEDS) -> Iterator[Row]:
 
 
 def extrapolated(workspace: Workspace, extrapolation: Extrapolation) -> Iterator[Row]:
-    """Trained on the restricted rows, judged on fresh runs beyond them."""
+    """Rows of contestants that are trained on the restricted rows and judged on fresh runs beyond them."""
     from papers.costream import rivals as contestants
 
     sizes, seed = workspace.sizes, workspace.seed
@@ -100,7 +100,7 @@ def extrapolated(workspace: Workspace, extrapolation: Extrapolation) -> Iterator
 
 
 def means(lines: Rows) -> Rows:
-    """A line a model; a range in which a value is missing does not count for it."""
+    """Rows of means, one for each model; a range in which a value is missing does not count for it."""
     rows: list[Row] = []
     for model in dict.fromkeys(line["model"] for line in lines):
         mine = [line for line in lines if line["model"] == model]
@@ -121,7 +121,7 @@ def _mean(values: Sequence[float | None], metric: str) -> float | None:
 
 
 def unseen_chains(workspace: Workspace) -> Iterator[Row]:
-    """By models that have never seen two filters in a row."""
+    """Rows of models that have never seen two filters in a row."""
     from papers.costream import rivals as contestants
 
     sizes, seed = workspace.sizes, workspace.seed
@@ -133,7 +133,7 @@ def unseen_chains(workspace: Workspace) -> Iterator[Row]:
 
 
 def benchmarks(workspace: Workspace) -> Iterator[Row]:
-    """Of the library, whose windows and selectivities are not those of the training."""
+    """Rows on the library's queries, whose windows and selectivities are not those of the training."""
     from papers.costream import rivals as contestants
 
     sizes, seed = workspace.sizes, workspace.seed
@@ -144,7 +144,7 @@ def benchmarks(workspace: Workspace) -> Iterator[Row]:
 
 
 def range_shapes(rows: Rows) -> Rows:
-    """Whether the same ranges are the hardest. Without the paper's network there is nothing to compare."""
+    """Compares which ranges are the hardest. Without the paper's network there is nothing to compare."""
     if all(row["model"] != PAPERS for row in rows):
         return [LEVELS]
     shapes: list[Row] = []
@@ -160,7 +160,7 @@ def range_shapes(rows: Rows) -> Rows:
 
 
 def chain_shapes(rows: Rows) -> Rows:
-    """Table VI A; rows: of all numbers of filters, from the least."""
+    """Compares errors by length of chain (Table VI A); rows: of all lengths, from the least."""
     medians = [row["throughput_per_s_q50"] for row in rows if row["model"] == PAPERS]
     rising = " < ".join(f"{each:.3g}" for each in medians)
     right = [row["success_right"] for row in rows if row["model"] == FLAT and row.get("success_right") is not None]

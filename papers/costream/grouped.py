@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from models.dataset import Dataset
 
 FEWEST = 10
-"""A group with fewer runs that have the label, or fewer of one class, has no value."""
+"""Least number of runs with the label, and of each class, in a group that has a value."""
 KIND = {metric: "q_error" if metric in REGRESSION_METRICS else "accuracy" for metric in METRICS}
 EDGES: Mapping[str, tuple[str, tuple[float, ...]]] = {
     "cpu_percent": ("CPU (% of a core)", (50, 200, 300, 400, 500, 600, 800)),
@@ -31,9 +31,9 @@ EDGES: Mapping[str, tuple[str, tuple[float, ...]]] = {
     "bandwidth_mbps": ("bandwidth (Mbit/s)", (25, 200, 800, 1600, 3200, 6400, 10000)),
     "latency_ms": ("latency (ms)", (1, 10, 20, 40, 80, 160)),
 }
-"""Hardware feature -> label and ends of the ranges, chosen so that each holds a fair share of the runs."""
+"""Label and ends of the ranges of each hardware feature, chosen so that each range holds a fair share of the runs."""
 TYPES = {1: "linear", 2: "2-way join", 3: "3-way join"}
-"""By the number of sources."""
+"""Query types by the number of sources."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class RowGroup:
 
 
 def by_hardware(dataset: Dataset) -> list[RowGroup]:
-    """All rows, once divided by each feature; a range holds its lower end, the last one both."""
+    """Groups of all rows by each hardware feature; a range holds its lower end, the last one both."""
     groups = []
     for feature, (label, edges) in EDGES.items():
         mean = dataset.about[f"{feature}_mean"]
@@ -58,7 +58,7 @@ def by_hardware(dataset: Dataset) -> list[RowGroup]:
 
 
 def by_type(dataset: Dataset) -> list[RowGroup]:
-    """All rows by sources, without and with an aggregation."""
+    """Groups of all rows by number of sources, without and with an aggregation."""
     sources, aggregates = (dataset.about[name] for name in ("sources", "aggregates"))
     return [
         RowGroup("query type", name + ending, np.flatnonzero((sources == count) & ((aggregates > 0) == aggregated)))
@@ -68,7 +68,7 @@ def by_type(dataset: Dataset) -> list[RowGroup]:
 
 
 def errors(groups_of: Callable[[Dataset], Sequence[RowGroup]], workspace: Workspace, contestant: str) -> Iterator[Row]:
-    """A contestant's over groups of the test rows of the main corpus."""
+    """Rows of a contestant's errors over groups of the test rows of the main corpus."""
     from papers.costream import rivals
 
     recipe = main_corpus(workspace.sizes, workspace.seed)
@@ -81,7 +81,8 @@ def errors(groups_of: Callable[[Dataset], Sequence[RowGroup]], workspace: Worksp
 
 
 def _row(model: str, dataset: Dataset, group: RowGroup, metric: str, estimate: np.ndarray) -> Row:
-    """Balanced accuracy over all rows of the group, not over equally many of each class: groups are small."""
+    """Row of one group and metric. Balanced accuracy is over all rows of the group, not over equally many of each
+    class, because groups are small."""
     from models import evaluation
 
     labels = dataset.label_G(metric)[group.rows]
@@ -100,7 +101,7 @@ def _row(model: str, dataset: Dataset, group: RowGroup, metric: str, estimate: n
 
 
 def bounded(bounds: Mapping[str, float], rows: Rows) -> Rows:
-    """Groups of runs against one bound for all; rows: q50 or accuracy by metric and group."""
+    """Compares groups of runs with one bound for all; rows: q50 or accuracy by metric and group."""
     shapes: list[Row] = []
     for name, key, better in (("q_error", "q50", min), ("accuracy", "accuracy", max)):
         if name in bounds:
@@ -120,7 +121,7 @@ def _value(row: Row) -> float:
 
 
 def figures(bounds: Mapping[str, float]) -> dict[str, Drawer]:
-    """One a contestant."""
+    """Drawers of figures, one for each contestant."""
     same: dict[str, Any] = {name: name for name in ("dimension", "group", "metric", "quantity")}
     return {
         name: columns(
@@ -136,8 +137,8 @@ def figures(bounds: Mapping[str, float]) -> dict[str, Drawer]:
 
 
 def by_group(groups_of: Callable[[Dataset], Sequence[RowGroup]], bounds: Mapping[str, float], title: str) -> CaseTable:
-    """Two contestants, the paper's architecture and ours. bounds: what the paper says of its median `q_error` and
-    `accuracy` in all groups."""
+    """Table of two contestants, the paper's architecture and ours. bounds: what the paper says of its median `q_error`
+    and `accuracy` in all groups."""
     return CaseTable(
         title=title,
         columns="""

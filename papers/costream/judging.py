@@ -1,4 +1,4 @@
-"""Contestants judged on rows of a corpus: one line a contestant, the paper's line above it; and what compares."""
+"""Judging of contestants on rows of a corpus: a line for each one, below the paper's lines; and comparisons."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ SHORT: Mapping[str, str] = {
     "backpressured": "RO",
     "success": "S",
 }
-"""The paper's names of the metrics, in its order."""
+"""Names of the metrics in the paper, in its order."""
 
 RESAMPLES = 200
-"""Of the bootstrap that gives standard errors."""
+"""Number of resamples of the bootstrap that gives standard errors."""
 
 METRIC_COLUMNS = " | ".join(
     f"{metric}: {short} ({'accuracy' if metric in BINARY_METRICS else 'q-error median / 95 %'})"
     for metric, short in SHORT.items()
 )
 COLUMNS = f"model | runs | {METRIC_COLUMNS}"
-"""Of a table of `line`s."""
+"""Columns of a table of `line`s."""
 SEEDS = 2
-"""Splits of one corpus, and models trained on them: how much the choice of either matters."""
+"""Number of splits of one corpus, and of models trained on them, which shows how much the choice of either matters."""
 BY_SEED = f"model | training_seed: seed | runs | {METRIC_COLUMNS}"
-"""The same where models are trained several times."""
+"""Columns of a table of `line`s where models are trained several times."""
 TWO_SEEDS = """
 - Each seed splits the one corpus anew and trains anew. Beside a figure, after ±, is its standard error over the
   judged runs alone; how far the seeds are apart holds the split and the training as well.
@@ -46,7 +46,7 @@ TWO_SEEDS = """
 
 
 def judged(fitted: Fitted, dataset: Dataset, seed: int, rows: np.ndarray | None = None) -> list[ErrorRow]:
-    """A row a metric that is predicted, over all rows of the dataset or some."""
+    """Errors, one row for each predicted metric, over all rows of the dataset or some."""
     from models import evaluation
 
     part = dataset if rows is None else dataset.take(rows)
@@ -54,13 +54,13 @@ def judged(fitted: Fitted, dataset: Dataset, seed: int, rows: np.ndarray | None 
 
 
 def every_row(fitted: Fitted, dataset: Dataset, seed: int, **more: Any) -> dict[str, Any]:
-    """The line of a model judged on a whole corpus, which it was not trained on."""
+    """Line of a model judged on a whole corpus, which it was not trained on."""
     return line(fitted.name, len(dataset), judged(fitted, dataset, seed), **more)
 
 
 def line(model: str, runs: int | None, rows: Iterable[ErrorRow], **more: Any) -> dict[str, Any]:
-    """One line: every metric that was judged as text, and as numbers under METRIC_q50, METRIC_q95, METRIC_accuracy,
-    with their standard errors under ..._se."""
+    """Line of a model: every metric that was judged as text, and as numbers under METRIC_q50, METRIC_q95,
+    METRIC_accuracy, with their standard errors under ..._se."""
     found: dict[str, Any] = {"model": model, "runs": runs, **dict.fromkeys(SHORT), **more}
     for row in rows:
         measures = ("accuracy",) if row.metric in BINARY_METRICS else ("q50", "q95")
@@ -71,7 +71,7 @@ def line(model: str, runs: int | None, rows: Iterable[ErrorRow], **more: Any) ->
 
 
 def published(model: str, reported: Reported, **more: Any) -> dict[str, Any]:
-    """The paper's line."""
+    """Line of the paper."""
     found: dict[str, Any] = {"model": f"paper: {model} (Storm)", "runs": None, **more}
     for metric, values in reported.items():
         found |= cells(metric, values)
@@ -79,7 +79,7 @@ def published(model: str, reported: Reported, **more: Any) -> dict[str, Any]:
 
 
 def cells(metric: str, values: Sequence[float | None], errors: Sequence[float | None] = (None, None)) -> dict[str, Any]:
-    """(median, 95 %) of q-errors or (accuracy,), as text with their standard errors, if known, and as numbers."""
+    """Cells of a metric: (median, 95 %) of q-errors or (accuracy,), as text with standard errors and as numbers."""
     if metric in BINARY_METRICS:
         accuracy, error = values[0], errors[0]
         text = None if accuracy is None else f"{accuracy:.1%}" + ("" if error is None else f" ± {error:.1%}")
@@ -91,7 +91,7 @@ def cells(metric: str, values: Sequence[float | None], errors: Sequence[float | 
 
 
 def _factor(value: float) -> str:
-    """A factor >= 1: what is above 1 has at least two digits."""
+    """Text of a factor >= 1, such that the part above 1 has at least two digits."""
     for below, form in ((1.1, ".3f"), (10, ".2f"), (100, ".1f")):
         if value < below:
             return format(value, form)
@@ -110,7 +110,7 @@ ONE_CLASS = """
 def block(
     reported: Mapping[str, Reported], models: Iterable[Fitted], dataset: Dataset, seed: int, **about: Any
 ) -> Iterator[Row]:
-    """The paper's lines, and one a model over all rows of the dataset. about: cells that all of them have."""
+    """Lines of the paper, and one for each model over all rows of the dataset. about: cells that all of them have."""
     for name, figures in reported.items():
         yield published(name, figures, **about)
     for model in models:
@@ -118,8 +118,7 @@ def block(
 
 
 def _one_class(model: Fitted, dataset: Dataset) -> dict[str, Any]:
-    """Binary metrics of which the rows have one class only: no accuracy over both classes, but the share that is right
-    of the one."""
+    """Cells of binary metrics of which all rows have the same class: the share that is right, in place of an accuracy."""
     predicted = model.predict(dataset)
     cells: dict[str, Any] = {}
     for metric in BINARY_METRICS:
@@ -140,7 +139,7 @@ LEVELS = apart(
 
 
 def rivals(rows: Rows) -> Rows:
-    """The paper's network before Flat Vector, in each metric; rows: of `judging.line`s, a seed's or several."""
+    """Compares the paper's network with Flat Vector in each metric; rows: `line`s of one seed or several."""
     return [*(_before(rows, metric) for metric in SHORT), LEVELS]
 
 
@@ -159,5 +158,5 @@ def _before(rows: Rows, metric: str) -> Row:
 
 
 def _compared(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What two lines must share to be compared."""
+    """Key that two lines must share to be compared."""
     return row.get("queries"), row.get("training_seed")

@@ -1,4 +1,4 @@
-"""Who chooses plans in the placement experiments, and with which model. Imports JAX and LightGBM when asked."""
+"""Planners of the placement experiments, with their models. Imports JAX and LightGBM when asked."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 OBJECTIVE = "processing_latency_s"
 NEEDED = (OBJECTIVE, *BINARY_METRICS)
-"""What a choice by Costream's procedure asks a model for."""
+"""Metrics that a choice by Costream's procedure asks a model for."""
 RULED = Space(costream_rules=True)
-"""What plans may be chosen."""
+"""Space of the plans that may be chosen."""
 PROVED = 10
-"""Best plans by a model that are simulated."""
+"""Number of best plans by a model that are simulated."""
 
 HEURISTIC = "heuristic"
 FLAT = "Flat Vector"
@@ -42,7 +42,7 @@ PROVED_RATES = f"rate model, local search, {PROVED} simulated"
 
 @dataclass(frozen=True)
 class Models:
-    """The learned cost models."""
+    """Learned cost models of the planners."""
 
     paper: CostModel
     ours: CostModel
@@ -50,7 +50,7 @@ class Models:
 
 
 def learned(workspace: Workspace, sizes: Sizes) -> Models:
-    """Trained on the main corpus; asked for the metrics that a choice needs."""
+    """Cost models trained on the main corpus, for the metrics that a choice needs."""
     from models.prediction import LearnedCostModel
     from models.predictors import FlatCosts
     from papers.costream import rivals
@@ -66,7 +66,7 @@ def learned(workspace: Workspace, sizes: Sizes) -> Models:
 
 
 def ensembles(fitted: Fitted) -> tuple[Ensemble, ...]:
-    """The networks of a fitted contestant, whatever metrics they were trained for. Raises TypeError if it has none."""
+    """Networks of a fitted contestant, for whatever metrics they were trained. Raises TypeError if it has none."""
     from models.predictors import FittedNetworks
 
     if isinstance(fitted, Joined):
@@ -77,7 +77,7 @@ def ensembles(fitted: Fitted) -> tuple[Ensemble, ...]:
 
 
 def trees_of(fitted: Fitted) -> FittedTrees:
-    """The trees of a fitted contestant, whatever metrics they were trained for. Raises TypeError if it has none."""
+    """Trees of a fitted contestant, for whatever metrics they were trained. Raises TypeError if it has none."""
     from models.predictors import FittedTrees
 
     if isinstance(fitted, Joined):
@@ -89,9 +89,9 @@ def trees_of(fitted: Fitted) -> FittedTrees:
 
 
 def planners(models: Models, seed: int, candidates: int) -> dict[str, Optimizer]:
-    """By the name that tables show. Each may ask its model about `candidates` plans.
+    """Planners by the name that tables show. Each may ask its model about `candidates` plans.
 
-    seed: of the run that is planned for; what is simulated to prove a choice has other seeds.
+    seed: of the run that is planned for; simulations that prove a choice have other seeds.
     """
     rates = RateModel()
     searched = LocalSearch()
@@ -110,7 +110,7 @@ def planners(models: Models, seed: int, candidates: int) -> dict[str, Optimizer]
 
 
 def key_of(workspace: Workspace, sizes: Sizes) -> dict[str, object]:
-    """Everything about the planners that decides what they choose."""
+    """Key of everything about the planners that decides what they choose."""
     from models.vectors import FLAT_VERSION
     from papers.costream import rivals
 

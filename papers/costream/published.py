@@ -1,11 +1,11 @@
-"""What the Costream paper reports (measured on Apache Storm): q-errors as (median, 95 %), accuracies as shares."""
+"""Published numbers of the Costream paper (on Apache Storm): q-errors as (median, 95 %), accuracies as shares."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 Reported = Mapping[str, tuple[float, ...]]
-"""For each metric (median, 95 %) of the q-error, or (accuracy,)."""
+"""Numbers for each metric: (median, 95 %) of the q-error, or (accuracy,)."""
 
 
 def _reported(
@@ -42,13 +42,13 @@ TABLE_V = {
 }
 
 FIGURE_7 = {"q_error": 1.6, "accuracy": 0.85}
-"""Section VII-A: the median q-error is "1.6 or better", the accuracy "above 85 %", over all hardware ranges."""
+"""Bounds over all hardware ranges (Section VII-A): the median q-error is "1.6 or better", the accuracy "above 85 %"."""
 
 FIGURE_8 = {"q_error": 1.6}
-"""Section VII-A: "below 1.6" for every query type."""
+"""Bound for every query type (Section VII-A): "below 1.6"."""
 
 FIGURE_12 = {"operators": 2.6, "placement": 2.22, "table1": 1.37}
-"""Section VII-G: median q-error of the end-to-end latency by what the model sees."""
+"""Median q-error of the end-to-end latency by what the model sees (Section VII-G)."""
 
 TABLE_VI_A = {
     2: {
@@ -64,7 +64,7 @@ TABLE_VI_A = {
         "Flat Vector": _reported(t=(82.71, 3672.13), le=(538.10, 1877.68), lp=(55.27, 270.36), ro=79, s=6),
     },
 }
-"""By the number of filters in a row."""
+"""Errors by the number of filters in a row."""
 
 TABLE_VI_B = {
     "advertisement": {
@@ -84,8 +84,8 @@ TABLE_VI_B = {
         "Flat Vector": _reported(t=(104.79, 106.12), le=(143.22, 669.20), lp=(37.57, 174.38), ro=23, s=100),
     },
 }
-"""By the scenario of the library."""
+"""Errors by the scenario of the library."""
 
 FIGURE_11 = {"before": {2: 2.74, 3: 2.87, 4: 5.51}, "after": {4: 1.61}}
-"""Median q-error of the throughput by the number of filters in a row, before and after 3,000 additional queries. What
-the text does not say is only drawn, and left out here."""
+"""Median q-error of the throughput by the number of filters in a row, before and after 3,000 additional queries. Values
+that the text does not give are only drawn, and left out here."""

@@ -1,4 +1,4 @@
-"""Who competes in the experiments, at an experiment's size. Imports JAX and LightGBM."""
+"""Contestants of the experiments, at an experiment's size. Imports JAX and LightGBM."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def everyone(sizes: Sizes) -> dict[str, Predictor]:
 
 
 def generalising(sizes: Sizes) -> list[Predictor]:
-    """Those of whom the extrapolations decide which is shipped; small ensembles, trained for one evaluation alone."""
+    """Contestants among which extrapolations decide what is shipped; small ensembles, trained for that alone."""
     names = ("paper", "ours", "trees-log", "trees-ratio", "rates")
     return [_sized(PREDICTORS[name], sizes, sizes.restricted_members) for name in names]
 
@@ -25,12 +25,12 @@ def anew(sizes: Sizes, *names: str) -> list[Predictor]:
 
 
 def ours(sizes: Sizes) -> Predictor:
-    """Our network."""
+    """Network of ours."""
     return _sized(PREDICTORS["ours"], sizes, sizes.members)
 
 
 def paper(sizes: Sizes, **network: Any) -> Predictor:
-    """The paper's network; network: settings of models.settings.NetworkConfig that an ablation changes."""
+    """Network of the paper; network: settings of models.settings.NetworkConfig that an ablation changes."""
     found = _sized(PREDICTORS["paper"], sizes, sizes.members)
     assert isinstance(found, Networks)
     changed = found.settings.network.model_copy(update=network)
@@ -41,12 +41,12 @@ def paper(sizes: Sizes, **network: Any) -> Predictor:
 
 
 def flat() -> Predictor:
-    """Flat Vector on raw labels, as the paper's."""
+    """Flat Vector on raw labels, as in the paper."""
     return PREDICTORS["flat-raw"]
 
 
 def paper_on_logs(sizes: Sizes) -> Predictor:
-    """The paper's network with regressions on log labels, which tell small costs apart as the MSLE does not."""
+    """Network of the paper with regressions on log labels, which tell small costs apart as the MSLE does not."""
     found = _sized(PREDICTORS["paper"], sizes, sizes.members)
     assert isinstance(found, Networks)
     return Networks(f"{found.name}, log labels", found.settings.model_copy(update={"scale": "log"}))

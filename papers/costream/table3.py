@@ -1,4 +1,4 @@
-"""Costream, Table III: how exactly the five metrics are predicted for queries like those of the training corpus."""
+"""Costream, Table III: prediction errors of the five metrics for queries like those of the training corpus."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 MISJUDGED_BY = 0.2
 ROUGHLY = ("ours", "trees-ratio", "trees-log", "rates")
-"""Who knows the costs of the engine, and is also asked when they are known within that share only."""
+"""Contestants that know the costs of the engine, and are also judged when they know them within MISJUDGED_BY only."""
 
 DISSECTED = ("ours", "trees-ratio", "paper")
-"""Whose remaining error is looked into; the first one's is taken apart."""
+"""Contestants whose remaining error is broken down; the first one's is taken apart."""
 
 
 def accuracy(workspace: Workspace, seeds: int = SEEDS) -> Iterator[Row]:
-    """Every contestant, trained on the same rows and judged on the same held-out tenth, for each of some splits."""
+    """Lines of all contestants, trained on the same rows and judged on the same held-out tenth, for several splits."""
     from models import evaluation
 
     for name, reported in TABLE_III.items():
@@ -51,10 +51,10 @@ def accuracy(workspace: Workspace, seeds: int = SEEDS) -> Iterator[Row]:
 
 
 def _judged(corpus: Workspace, workspace: Workspace) -> list[dict[str, Any]]:
-    """The lines of all contestants under a workspace's split; corpus: whose seed the main corpus has.
+    """Lines of all contestants under a workspace's split; corpus: whose seed the main corpus has.
 
-    In the last ones rows and labels are the same, but for training and for judging alike every cost constant is off: by
-    a fixed error, as that of a profile, and by one that is drawn for each run anew, the same for all splits.
+    In the last lines rows and labels are the same, but for training and for judging every cost constant is off: by a
+    fixed error, as of a profile, and by one that is drawn for each run anew, the same for all splits.
     """
     from models.perturbed_costs import PerturbedCosts
     from papers.costream import rivals as contestants
@@ -81,7 +81,7 @@ def _judged(corpus: Workspace, workspace: Workspace) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=1)
 def breakdowns(workspace: Workspace) -> Sequence[Sequence[BreakdownRow]]:
-    """Where the remaining error of the dissected models sits, stratum by stratum, in all metrics; asked for by all."""
+    """Remaining error of the dissected models by stratum, in all metrics; kept, as each table asks for it."""
     from models.error_breakdown import error_breakdown
     from papers.costream import rivals as contestants
 
@@ -91,14 +91,14 @@ def breakdowns(workspace: Workspace) -> Sequence[Sequence[BreakdownRow]]:
 
 
 def where_columns(workspace: Workspace) -> str:
-    """A column a model, whose errors stand in it."""
+    """Columns of a table with one for each model's errors."""
     names = [rows[0].model for rows in breakdowns(workspace)]
     models = " | ".join(f"model{number}: {name}" for number, name in enumerate(names))
     return f"stratum | runs | {models} | share: share of the error of {names[0]} | noise: noise in it"
 
 
 def where(metric: str, workspace: Workspace) -> Iterator[Row]:
-    """Every model's errors, and the first one's remaining error taken apart: what part of it no model can avoid."""
+    """Rows of every model's errors, with the first one's taken apart: the part that no model can avoid."""
     by_model = [[row for row in rows if row.metric == metric] for rows in breakdowns(workspace)]
     for same_stratum in zip(*by_model, strict=True):
         first = same_stratum[0]

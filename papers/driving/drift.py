@@ -32,11 +32,11 @@ POLICIES = ("ds2", "flink-autoscaler")
 FOR_NOW, FOR_THE_PEAK = "chosen for the first load", "chosen for the highest load"
 COSTLY, MOST = "enrich", 4
 SLOW = 1.5
-"""Latency over the best known from which a period counts as behind."""
+"""Least ratio of latency to the best known in a period that counts as behind."""
 
 
 def drifting(workspace: Workspace) -> Iterator[Row]:
-    """`sizes.queries` jobs at most, `sizes.judged` runs of each: a row a way."""
+    """Rows, one for each way, over at most `sizes.queries` jobs and `sizes.judged` runs of each."""
     sizes = workspace.sizes
     cases = grid(job=MEMBERS["changing-load"].seeds[: sizes.queries], run=range(sizes.judged))
     found: Sequence[Mapping[str, Any]] = kept(workspace, "drift", courses, cases)
@@ -59,7 +59,7 @@ def drifting(workspace: Workspace) -> Iterator[Row]:
 
 
 def courses(job: int, run: int, seed: int) -> dict[str, Any]:
-    """Of one job of the suite: by way, latency over the best known, and replicas, period by period. run: its number."""
+    """Latency over the best known, and replicas, by way and period, of one job of the suite. run: its number."""
     scenario = changing(job)
     found = {way: _course(planned, child_seed(seed, run)) for way, planned in ways(scenario)}
     latencies = np.array([course["latency"] for course in found.values()])
@@ -76,7 +76,7 @@ def courses(job: int, run: int, seed: int) -> dict[str, Any]:
 
 
 def ways(job: Scenario) -> Iterator[tuple[str, Scenario]]:
-    """The job under each plan and policy, those that are only there to be the best included."""
+    """Yields the job under each plan and policy, including those that only serve to find the best."""
     calm = job.model_copy(update={"events": ()})
     loads = sorted({1.0, *(getattr(event, "factor", 1.0) for event in job.events)})
     chosen = {load: {count: _chosen(at_rate(calm, load), count) for count in range(1, MOST + 1)} for load in loads}
@@ -92,7 +92,7 @@ def ways(job: Scenario) -> Iterator[tuple[str, Scenario]]:
 
 
 def _chosen(job: Scenario, count: int) -> ExecutionPlan:
-    """With so many replicas of the costly operator."""
+    """Plan with `count` replicas of the costly operator."""
     from scenarios.planning.planner import optimize
 
     places = {**job.plan.placement, COSTLY: job.plan.placement[COSTLY] * count}
@@ -100,7 +100,7 @@ def _chosen(job: Scenario, count: int) -> ExecutionPlan:
 
 
 def _bears(job: Scenario, count: int) -> bool:
-    """Whether so many replicas of the costly operator have head room."""
+    """Whether `count` replicas of the costly operator have head room."""
     spec = next(each for each in job.query.operators if each.name == COSTLY)
     (law,) = job.workload.arrivals.values()
     return law.mean_rate_per_s * float(spec.service_time_s or 0.0) <= 0.8 * count

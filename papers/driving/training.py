@@ -30,43 +30,43 @@ if TYPE_CHECKING:
 
 JUDGES = ("edge-linear", "edge-2-way", "edge-3-way")
 PLANS = 30
-"""Simulated, of each job."""
+"""Number of simulated plans of each job."""
 RANGES: Mapping[RowFilter, str] = {
     Within("cpu_percent", 50, 300): "hosts of half a core to 3",
     Within("cpu_percent", 300, 800): "hosts of 3 to 8 cores",
     Within("bandwidth_mbps", 25, 300): "hosts with 25 to 300 Mbit/s",
 }
-"""In words, for the table."""
+"""Words for each filter of the training rows, for the table."""
 CONTESTANTS = ("paper", "ours")
 
 
 @dataclass(frozen=True, slots=True)
 class FirstShare:
-    """Rows whose configuration's hash is in the first part of all hashes: the same ones, whatever else is there."""
+    """Filter for rows whose configuration's hash is in the first part of all hashes, whatever other rows there are."""
 
     share: float
 
     @property
     def name(self) -> str:
-        """Such as `share-0.05`."""
+        """Name such as `share-0.05`."""
         return f"share-{self.share:g}"
 
     @property
     def words(self) -> str:
-        """As in the table."""
+        """Words for the table."""
         return f"{self.share:.0%} of them"
 
     def mask(self, dataset: Dataset) -> np.ndarray:
-        """[G] whether a row belongs."""
+        """Whether each row belongs. [G]"""
         return np.array([int(each[:8], 16) < self.share * 2**32 for each in dataset.config_hash])
 
 
 SHARES = tuple(map(FirstShare, (0.1, 0.2, 0.5)))
-"""Of the corpus, by configuration; and all of it."""
+"""Shares of the corpus that models learn from, by configuration."""
 
 
 def judged_models(workspace: Workspace) -> Iterator[Row]:
-    """`sizes.queries` jobs a family at most. Networks are as many as where a model is trained for one evaluation."""
+    """Rows of models, judged on at most `sizes.queries` jobs a family. Ensembles are as small as for one evaluation."""
     from scenarios.improving.history import RoundRow
     from twin.rates.model import RateModel
 
@@ -79,7 +79,7 @@ def judged_models(workspace: Workspace) -> Iterator[Row]:
 
 
 def _models(workspace: Workspace, sizes: Sizes) -> Iterator[tuple[str, str, int, CostModel]]:
-    """Name, what it learned from, how many runs those are, and the model."""
+    """Yields name, words for the training runs, their number, and the model."""
     from models.prediction import LearnedCostModel
     from papers.costream import rivals
     from papers.costream.planners import NEEDED, ensembles
@@ -98,7 +98,7 @@ def _models(workspace: Workspace, sizes: Sizes) -> Iterator[tuple[str, str, int,
 
 
 def _questions(workspace: Workspace) -> Iterator[JudgingJob]:
-    """Every job's plans, simulated now or earlier."""
+    """Yields every job with its plans and their outcomes, simulated now or earlier."""
     from scenarios.improving.pool import job_pool
     from scenarios.improving.test_set import JudgingJob
     from scenarios.questions.kept import RunOutcome
@@ -112,7 +112,7 @@ def _questions(workspace: Workspace) -> Iterator[JudgingJob]:
 
 
 def judged(family: str, number: int, plans: int, seed: int) -> Sequence[Mapping[str, float | None]]:
-    """What came of each plan of one job, as JSON has it: None for a latency that nothing has."""
+    """Outcomes of each plan of one job, as JSON values: None for a latency where nothing arrived."""
     from scenarios.improving.pool import job_pool
     from scenarios.improving.test_set import MEAN
     from scenarios.questions.bench import outcome

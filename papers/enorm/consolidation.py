@@ -1,4 +1,4 @@
-"""Enorm, Section 6.1: how many partial results, and keys, it takes to form all windows, cheapest or by panes."""
+"""Enorm, Section 6.1: numbers of partial results, and of keys, merged to form all windows, at least or from panes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ CASES = {
     "24 h every 10 min, panes of 1 min": ([(1440, 10)], 2880),
     "the same, and 10 min": ([(1440, 10), (10, 10)], 2880),
 }
-"""(length, every) in panes, and panes in all."""
+"""For each case, pairs (length, every) in panes, and the number of panes."""
 KEYS, TUPLES_A_PANE = (10, 1_000, 100_000), 100.0
 
 
 def formed(name: str, keys: Keys = one_each) -> list[Formation]:
-    """All windows of a case, as they end."""
+    """Formations of all windows of a case, as they end."""
     lengths, panes = CASES[name]
     windows = [EventWindow(length_s=length, every_s=every) for length, every in lengths]
     grid, longest = panes_of(windows, 1), max(length for length, _ in lengths)
@@ -32,7 +32,7 @@ def formed(name: str, keys: Keys = one_each) -> list[Formation]:
 
 
 def pieces(_workspace: Workspace | None, windows: str) -> Row:
-    """Results that are merged. Nothing is random."""
+    """Row of the results that are merged. Nothing is random."""
     found = formed(windows)
     merged, alone = sum(len(formation.pieces) for formation in found), sum(map(naive, found))
     counted = {"panes": CASES[windows][1], "formed": len(found), "merged": merged, "alone": alone}
@@ -40,7 +40,7 @@ def pieces(_workspace: Workspace | None, windows: str) -> Row:
 
 
 def different_keys(_workspace: Workspace | None, keys: int) -> Row:
-    """Keys that are merged in the paper's hour, where there are so many different ones."""
+    """Row of the keys that are merged in the paper's hour, if there are `keys` different ones."""
     expected = expected_keys(keys, TUPLES_A_PANE)
     found = formed(HOUR, expected)
     merged = sum(expected(piece) for formation in found for piece in formation.pieces)
@@ -49,7 +49,7 @@ def different_keys(_workspace: Workspace | None, keys: int) -> Row:
 
 
 def shapes(rows: Rows) -> Rows:
-    """The paper's example."""
+    """Compares with the paper's example."""
     hour = next(row for row in rows if row["windows"] == HOUR)
     merged, alone = hour["merged"], hour["alone"]
     return [

@@ -1,4 +1,4 @@
-"""Enorm, Figs. 10 and 11: how long a key group pauses, and how long splitting and combining take, by size of state."""
+"""Enorm, Figs. 10 and 11: pause of a key group, and times of splitting and combining, by size of state."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from papers.workspace import Workspace
 from twin.simulation import simulate
 
 STATE_BYTES = (100.0, 300.0, 1_000.0, 3_000.0)
-"""Of a key; a key group has some 20,000 keys by then."""
+"""State of a key [bytes]; a key group has some 20,000 keys by then."""
 PANE_KEYS = 1_200_000
 LOADED_PER_S = 28_000.0
-"""70 % of what the job can take."""
+"""Rate that is 70 % of what the job can take."""
 AT_S = 294.0
-"""After four minutes of warming up, near the end of a pane."""
+"""Time of the operation: after four minutes of warming up, near the end of a pane."""
 OPERATED_S = 780.0
-"""Until the operation that takes longest is over."""
+"""Length of a run, until the operation that takes longest is over."""
 MINUTES = (5, 10)
 OPERATIONS = ("split", "combine, disruptive", "combine, smooth")
 NEGLIGIBLE = 0.01
-"""Of the shortest disruptive pause, a pause that counts as negligible: the paper's figures have no numbers."""
+"""Ratio to the shortest disruptive pause below which a pause is negligible: the paper's figures have no numbers."""
 
 
 NOTES = f"""{notes()}
@@ -36,7 +36,7 @@ NOTES = f"""{notes()}
 
 
 def pauses(workspace: Workspace, key_bytes: float) -> Row:
-    """One key group, by both strategies."""
+    """Row of the pauses of one key group, by both strategies."""
     disruptive, instant = (
         workspace.measured("enorm-fig10", moved, strategy=strategy, key_bytes=key_bytes)
         for strategy in ("disruptive", "instant")
@@ -51,7 +51,7 @@ def pauses(workspace: Workspace, key_bytes: float) -> Row:
 
 
 def pause_shapes(rows: Rows) -> Rows:
-    """Fig. 10. rows: by size of state."""
+    """Compares pauses (Fig. 10). rows: by size of state."""
     disruptive, instant = ([row[way] for row in rows] for way in ("disruptive", "instant"))
     return [
         shape("disruptive: pause", "grows with the state", f"{span(disruptive)} s", grows(disruptive)),
@@ -60,12 +60,12 @@ def pause_shapes(rows: Rows) -> Rows:
 
 
 def grows(values: Sequence[float]) -> bool:
-    """From each to the next."""
+    """Whether each value is larger than the one before."""
     return all(one < other for one, other in pairwise(values))
 
 
 def moved(strategy: str, key_bytes: float, seed: int) -> dict[str, float]:
-    """The record of one migration."""
+    """Numbers of one migration."""
     move = {"kind": "migration", "operator": COMPUTE, "at_s": AT_S, "key_groups": [0], "to_replica": 3}
     job = simple_job(
         pane_keys=PANE_KEYS,
@@ -90,7 +90,7 @@ def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
 
 
 def operations(workspace: Workspace, key_bytes: float, what: str) -> Row:
-    """Splitting, or combining in one of both ways."""
+    """Row of splitting, or of combining in one of both ways."""
     found = workspace.measured("enorm-fig11", operated, what=what, key_bytes=key_bytes)
     return {
         "state_mb": key_bytes * PANE_KEYS / 60 / 1e6,
@@ -101,7 +101,7 @@ def operations(workspace: Workspace, key_bytes: float, what: str) -> Row:
 
 
 def operation_shapes(rows: Rows) -> Rows:
-    """Fig. 11. rows: by size of state."""
+    """Compares operations (Fig. 11). rows: by size of state."""
 
     def of(what: str) -> tuple[list[float], list[float], str]:
         paused, completed = ([row[key] for row in rows if row["what"] == what] for key in ("paused", "completed"))
@@ -119,7 +119,7 @@ def operation_shapes(rows: Rows) -> Rows:
 
 
 def operated(what: str, key_bytes: float, seed: int) -> dict[str, float]:
-    """The record of one operation; a consolidate that is split goes to workers of its own."""
+    """Numbers of one operation; a consolidate that is split goes to other workers."""
     away = [(group * 6 // 60 + 1) % 6 for group in range(60)]
     kind, _, strategy = what.partition(", ")
     event: dict[str, Any] = {"kind": kind, "operator": "consolidate", "at_s": AT_S}

@@ -1,4 +1,4 @@
-"""Enorm, Fig. 12: what moving a share of the key groups costs in CPU, by strategy."""
+"""Enorm, Fig. 12: CPU cost of moving a share of the key groups, by strategy."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from twin.simulation import simulate
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
 LATE_S, EARLY_S, AFTER_S = 1220.0, 320.0, 280.0
-"""When key groups move, 20 s into a pane: after the paper's twenty minutes or, on the smaller scale, after the first
-window; and how much longer a run lasts, to the end of the window after it."""
+"""Times at which key groups move, 20 s into a pane: after the paper's twenty minutes or, on the smaller scale, after
+the first window; and the remaining length of a run, to the end of the window after it."""
 RATE_PER_S = 28_000.0
 SIMILAR = 0.01
-"""Of a run's work: overheads that differ by less cannot be told apart in the times of completion that the paper has."""
+"""Share of a run's work below which overheads cannot be told apart in the times of completion that the paper has."""
 KEYS = {"keys that repeat": 300_000, "keys that hardly repeat": 1_500_000}
 
 
 def moved_at_s(workspace: Workspace) -> float:
-    """When key groups move."""
+    """Time at which key groups move [s]."""
     return LATE_S if large(workspace) else EARLY_S
 
 
 def overhead(workspace: Workspace, keys: str, share: float) -> Row:
-    """What a share of the key groups takes more than none; the same tuples, all moved once."""
+    """Row of the work that moving a share of the key groups adds; tuples are the same, and all groups move once."""
     base_s = used(workspace, "instant", 0.0, keys)
     more = {strategy: used(workspace, strategy, share, keys) - base_s for strategy in ("instant", "disruptive")}
     return {**more, **{f"{strategy}_share": value / base_s for strategy, value in more.items()}}
@@ -46,7 +46,7 @@ def used(workspace: Workspace, strategy: str, share: float, keys: str) -> float:
 
 
 def measured(strategy: str, share: float, keys: int, at_s: float, seed: int) -> float:
-    """Of one run; key groups go to the next worker."""
+    """Core-seconds of the workers in one run; key groups go to the next worker but one."""
     count = round(share * GROUPS)
     owners = [group * WORKERS // GROUPS for group in range(GROUPS)]
     moved = {number * GROUPS // count for number in range(count)}
@@ -64,7 +64,7 @@ def measured(strategy: str, share: float, keys: int, at_s: float, seed: int) -> 
 
 
 def shapes(rows: Rows) -> Rows:
-    """What is similar for both ways."""
+    """Compares the overheads of both strategies."""
     apart = max(abs(row["instant_share"] - row["disruptive_share"]) for row in rows)
     found = [
         shape("the whole run: instant against disruptive", "similar", f"at most {apart:.2%} of its work more or less",

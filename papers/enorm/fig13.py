@@ -1,4 +1,4 @@
-"""Enorm, Fig. 13: latency while a hot spot goes from worker to worker, by how key groups migrate and how often."""
+"""Enorm, Fig. 13: latency while a hot spot goes from worker to worker, by strategy and frequency of migration."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from twin.simulation import simulate
 RATE_PER_S = 28_000.0
 PANE_KEYS = 120_000
 STATE_BYTES = 10_000.0
-"""Of a key: a key group of 2,000 keys pauses for seconds, as the paper's of 50,000 smaller ones may."""
+"""State of a key [bytes]: a key group of 2,000 keys pauses for seconds, as the paper's of 50,000 smaller ones may."""
 FINER = 50
-"""Tuples that a simulated one stands for: latency shows how long a single one takes."""
+"""Number of tuples that a simulated one stands for: latency shows the time of a single one."""
 ROUND_S, RISES_S, SETTLE_S = 300.0, 180.0, 300.0
-"""A new hot worker every five minutes, after the first five; its load rises for three."""
+"""Times of the hot spot: a new hot worker every five minutes, after the first five; its load rises for three."""
 HOT = 1.667
-"""Times the part of the tuples: with the others at 90 %, half as much load again."""
+"""Factor on a hot worker's part of the tuples: with the others at 90 %, half as much load again."""
 PERIOD_S = 5.0
 WAYS: Mapping[str, tuple[str | None, int]] = {
     "no migration": (None, 1),
@@ -36,18 +36,18 @@ WAYS: Mapping[str, tuple[str | None, int]] = {
 
 
 def rounds_of(workspace: Workspace) -> int:
-    """As many as there are workers; two where it should take minutes."""
+    """Number of rounds: as many as there are workers; two at a scale of minutes."""
     return WORKERS if large(workspace) else 2
 
 
 def latency(workspace: Workspace, way: str) -> Row:
-    """All ways have the same input."""
+    """Row of one way. All ways have the same input."""
     found = workspace.measured("enorm-fig13", course, way=way, rounds=rounds_of(workspace))
     return {**found["summary"], "_minutes": [max(1e-3, value) for value in found["minutes"]]}
 
 
 def course(way: str, rounds: int, seed: int, fewer: int = FINER) -> dict[str, Any]:
-    """Of one run: the row of the table, and mean latency by minute."""
+    """Row of the table, and mean latency by minute, of one run."""
     strategy, periods = WAYS[way]
     policy = None
     if strategy is not None:
@@ -106,7 +106,7 @@ def _read(found: Run) -> dict[str, Any]:
 
 
 def shapes(rows: Rows) -> Rows:
-    """Mean latencies."""
+    """Compares mean latencies."""
     rarely, often, instant = (row["mean"] for row in rows if row["way"] != "no migration")
     return [
         shape("disruptive, every 5 minutes", "extensive; every minute is better", f"{rarely:.3g} ms for {often:.3g}",

@@ -17,18 +17,18 @@ STAGES = ("first", "second", "third", "fourth")
 FUSED = (0, 2, 3, 4)
 WORKERS = 6
 HAND_OVER_S, TUPLE_BYTES = 150e-6, 100.0
-"""To serialise a tuple, and to deserialise it, together."""
+"""Time to serialise a tuple and deserialise it, together."""
 RECEIVE_S = 25e-6
 LOGICS_S = (10e-6, 100e-6, 1e-3)
-"""Of a tuple in each operator: as cheap as the paper's aggregation, and dearer."""
+"""Service times of a tuple's logic in each operator: as cheap as the paper's aggregation, and dearer."""
 TENTHS = 10
-"""Workers have a tenth of a core: runs of a tenth of the tuples."""
+"""Divisor of cores and tuples: workers have a tenth of a core."""
 OFFERED_PER_S, HORIZON_S = 6000.0, 15.0
 TUPLES = 18e6
 
 
 def times(workspace: Workspace, logic_s: float, fused: int) -> Row:
-    """How long 18 million tuples take, and how much sooner they are done than with nothing fused."""
+    """Row of the time of 18 million tuples, and its ratio to the time with nothing fused."""
     rate, none = (workspace.measured("enorm-fig16", measured, logic_s=logic_s, fused=count) for count in (fused, 0))
     return {
         "logic": 1e6 * logic_s,
@@ -39,13 +39,13 @@ def times(workspace: Workspace, logic_s: float, fused: int) -> Row:
 
 
 def tuple_s(logic_s: float, count: int) -> float:
-    """CPU of a tuple at all workers: half a hand-over from the source, and those between what is not fused."""
+    """CPU time of a tuple at all workers: half a hand-over from the source, and those between unfused operators."""
     away, between = 1.0 - 1.0 / WORKERS, len(STAGES) - max(1, count)
     return RECEIVE_S + HAND_OVER_S / 2.0 + len(STAGES) * logic_s + between * away * HAND_OVER_S
 
 
 def measured(logic_s: float, fused: int, seed: int) -> float:
-    """Tuples a second that leave the last operator, after a third of the run."""
+    """Rate of tuples that leave the last operator, after a third of the run [1/s]."""
     found = simulate(fast_job(logic_s, fused, seed))
     return TENTHS * next(each.rate_out_per_s for each in found.operators if each.operator == STAGES[-1])
 
@@ -97,7 +97,7 @@ def fast_job(logic_s: float, fused: int, seed: int) -> Scenario:
 
 
 def shapes(rows: Rows) -> Rows:
-    """All fused against none, by what logic costs."""
+    """Compares all fused with none, by the cost of the logic."""
     faster = [row["faster"] for row in rows if row["fused"] == len(STAGES)]
     falls = all(one > other for one, other in pairwise(faster))
     return [

@@ -1,4 +1,4 @@
-"""Enorm, Fig. 9 and Section 7.7: what consolidation takes of the throughput, by keys, windows and form."""
+"""Enorm, Fig. 9 and Section 7.7: throughput that consolidation costs, by keys, windows and form."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from twin.simulation import simulate
 
 KEYS = (20_000, 100_000, 500_000, 1_000_000, 2_000_000)
 OFFERED_PER_S = 44_000.0
-"""A bit more than the job can take."""
+"""Offered rate, a bit more than the job can take."""
 TUPLES = 18e6
 FITTED_KEYS = 2_000_000
 FITTED_TO = 0.02
-"""How far off, as a share, fitted times may be: costs are whole microseconds, and a run's first partial result is
+"""Relative deviation that fitted times may have: costs are whole microseconds, and a run's first partial result is
 short."""
 SHORT_S, STEADY_S = 480.0, 3600.0
-"""As long as the paper's 18 million tuples last; and an hour, of which all windows get their share."""
+"""Lengths of a run: as long as the paper's 18 million tuples last; and an hour, in which all windows are complete."""
 
 
 def horizon_s(workspace: Workspace) -> float:
-    """Of a run."""
+    """Length of a run [s]."""
     return STEADY_S if large(workspace) else SHORT_S
 
 
@@ -40,20 +40,20 @@ def pairs(workspace: Workspace) -> Rows:
 
 
 def both_forms(workspace: Workspace, minutes: tuple[int, ...], keys: int) -> Row:
-    """Of one component and of two."""
+    """Row of the throughputs of one component and of two."""
     combined, split = (throughput(workspace, keys, form, minutes, horizon_s(workspace)) for form in (True, False))
     return {"windows": len(minutes), "combined": combined, "split": split, "ratio": combined / split}
 
 
 def throughput(workspace: Workspace, keys: int, combined: bool, minutes: tuple[int, ...], seconds: float) -> float:
-    """Tuples a second after the first minute."""
+    """Rate of tuples after the first minute [1/s]."""
     case = {"keys": keys, "combined": combined, "minutes": list(minutes), "seconds": seconds}
     return float(workspace.measured("enorm-fig9", measured, **case))
 
 
 def measured(keys: int, combined: bool, minutes: tuple[int, ...], seconds: float, seed: int) -> float:
-    """Of one run. Channels hold as many simulated tuples as the job's hold of its own: the fewer tuples there are, the
-    less alike are the workers' shares, and none may starve because the channel of another is full."""
+    """Rate of tuples of one run. Channels hold as many simulated tuples as the job's hold of its own: the fewer tuples
+    there are, the more the workers' shares differ, and none may starve because the channel of another is full."""
     job = simple_job(
         pane_keys=keys,
         rate_per_s=OFFERED_PER_S,
@@ -69,7 +69,7 @@ def measured(keys: int, combined: bool, minutes: tuple[int, ...], seconds: float
 
 
 def shapes(rows: Rows) -> Rows:
-    """What the paper says of its figure. Six windows count if there are any rows of them."""
+    """Compares with the paper's words on its figure; for six windows only if there are such rows."""
     by = {(row["windows"], row["keys"]): row for row in rows}
     most, least = KEYS[-1], KEYS[0]
     falls = {form: 1.0 - by[2, most][form] / by[2, least][form] for form in ("combined", "split")}
@@ -88,14 +88,14 @@ def shapes(rows: Rows) -> Rows:
 
 
 def fitted(workspace: Workspace) -> Rows:
-    """Section 7.7: how long 18 million tuples take as one component and as two."""
+    """Rows of the time of 18 million tuples as one component and as two (Section 7.7)."""
     combined, split = (TUPLES / throughput(workspace, FITTED_KEYS, form, (5,), SHORT_S) for form in (True, False))
     times = {"one component (combined)": combined, "two components (split)": split, "ratio": split / combined}
     return [{"form": form, "time_s": time_s} for form, time_s in times.items()]
 
 
 def fit_shapes(rows: Rows) -> Rows:
-    """Against the seconds that costs are fitted to."""
+    """Compares with the seconds that costs are fitted to."""
     return [
         shape(row["form"], f"{row['paper_s']:.3g}", f"{row['time_s']:.3g}",
               within([row["time_s"] / row["paper_s"]], 1.0 - FITTED_TO, 1.0 + FITTED_TO),

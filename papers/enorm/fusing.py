@@ -1,4 +1,4 @@
-"""Enorm, Figs. 14 and 15: random jobs, each fused in all ways, and how far that is from the least possible."""
+"""Enorm, Figs. 14 and 15: random jobs, each fused by all algorithms, and the distance from the least communication."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Algorithm = Callable[[FusionJob, np.random.Generator], Fusion]
 
 
 def by_rate_between(job: FusionJob) -> Fusion:
-    """Merges the two components with the largest rate between them, as long as two fit: many small transfers can be
-    more than one large one elsewhere."""
+    """Fusion that merges the two components with the largest rate between them, as long as two fit: many small
+    transfers can be more than one large one elsewhere."""
     merging = Merging(job)
     rates: list[dict[int, float]] = [defaultdict(float) for _ in job.operators]
     for edge in merging.edges:
@@ -61,19 +61,19 @@ OURS: Mapping[str, Algorithm] = {
     "COMM between components": lambda job, _rng: by_rate_between(job),
     "COMM without circles": lambda job, _rng: by_communication(job, acyclic=True),
 }
-"""The other reading of the baseline, and two variants of Algorithm 1."""
+"""Algorithms beyond the paper: another reading of the baseline, and two variants of Algorithm 1."""
 ALGORITHMS = {**PUBLISHED, **OURS}
 
 OPERATORS = (50, 100, 150)
-"""Section 7.6: sizes of the random jobs."""
+"""Sizes of the random jobs (Section 7.6)."""
 JOBS_A_PIECE = 100
 SMALL = (10, 20, 30)
-"""Operators of jobs that are solved exactly."""
+"""Sizes of the jobs that are solved exactly."""
 SOLVED_OF = 5
-"""One of so many jobs of each size."""
+"""Divisor of the number of jobs of each size: so many of them are solved exactly."""
 LIMIT_S = 60.0
 OPTIMAL = 1e-6
-"""Gaps that count as none: the tolerance of the solver."""
+"""Largest gap that counts as none: the tolerance of the solver."""
 ABOUT = (
     "Nothing here is measured or simulated: random jobs are fused, and what their transfers' rates say is counted. "
     "What is headed *paper* is published; its figures have no numbers."
@@ -90,7 +90,7 @@ NOTES = """
 
 
 def outcomes(workspace: Workspace, operators: int, score: str) -> dict[str, np.ndarray]:
-    """Of jobs of one size under one algorithm: components, communication, cyclic, [jobs]; kept in the workspace."""
+    """Components, communication and cyclic of jobs of one size under one algorithm, [jobs]; kept in the workspace."""
     jobs = workspace.sizes.n
     pieces = [
         workspace.measured(
@@ -102,7 +102,7 @@ def outcomes(workspace: Workspace, operators: int, score: str) -> dict[str, np.n
 
 
 def fuse(operators: int, first: int, jobs: int, seed: int) -> dict[str, dict[str, list[float]]]:
-    """Jobs `first`, `first` + 1, ... of a seed, under every algorithm."""
+    """Outcomes of the jobs `first`, `first` + 1, ... of a seed, under every algorithm."""
     keys = ("components", "communication", "cyclic")
     found: dict[str, dict[str, list[float]]] = {name: {key: [] for key in keys} for name in ALGORITHMS}
     for index in range(first, first + jobs):
@@ -116,7 +116,7 @@ def fuse(operators: int, first: int, jobs: int, seed: int) -> dict[str, dict[str
 
 
 def mean_of(key: str, workspace: Workspace, operators: int, score: str) -> Row:
-    """Mean and standard error over the jobs."""
+    """Row of the mean and its standard error over the jobs."""
     found = outcomes(workspace, operators, score)
     values = found[key]
     return {
@@ -127,7 +127,7 @@ def mean_of(key: str, workspace: Workspace, operators: int, score: str) -> Row:
 
 
 def gaps(workspace: Workspace, operators: int) -> Iterator[Row]:
-    """By algorithm, how far from the least possible; none if no job was solved."""
+    """Rows by algorithm of the gap to the least communication; none if no job was solved."""
     jobs = max(1, workspace.sizes.n // SOLVED_OF)
     cases = grid(operators=(operators,), job=range(jobs))
     proved = [found for found in kept(workspace, "enorm-exact", solve, cases) if found["proved"]]
@@ -145,7 +145,7 @@ def gaps(workspace: Workspace, operators: int) -> Iterator[Row]:
 
 
 def solve(operators: int, job: int, seed: int) -> dict[str, Any]:
-    """Job number `job` of a seed exactly, and by each algorithm: communication."""
+    """Communication of job number `job` of a seed, exactly and by each algorithm."""
     job_seed = child_seed(seed, job)
     question = random_job(operators, job_seed)
     exact = least_communication(question, seconds=LIMIT_S)
@@ -157,8 +157,8 @@ def solve(operators: int, job: int, seed: int) -> dict[str, Any]:
 
 
 def means(quantity: str, key: str, title: str, best: Callable[..., float], comm: str, others: str) -> CaseTable:
-    """Of all algorithms on the same jobs. comm, others: what the paper says of COMM, which has the best, and of the
-    other two."""
+    """Table of all algorithms on the same jobs. comm, others: what the paper says of COMM, which has the best, and of
+    the other two."""
     return CaseTable(
         title=lambda workspace: f"{title}, {workspace.sizes.n} random jobs a size",
         columns=f"""
@@ -173,7 +173,7 @@ def means(quantity: str, key: str, title: str, best: Callable[..., float], comm:
 
 
 def shapes(comm: str, best: Callable[..., float], rows: Rows) -> Rows:
-    """Whether COMM has the best of the paper's three at each size; and by the other reading of the baseline."""
+    """Compares COMM with the paper's other two at each size, and with the other reading of the baseline."""
     by = {(row["operators"], row["score"]): row["mean"] for row in rows}
     found = []
     for other in ("PA", "baseline", "baseline, unfused only"):
@@ -186,7 +186,7 @@ def shapes(comm: str, best: Callable[..., float], rows: Rows) -> Rows:
 
 
 def drawn(quantity: str) -> Drawer:
-    """The paper's three and the fourth that the twin would use."""
+    """Drawer of the paper's three algorithms and the fourth that the twin would use."""
     shown = (*PUBLISHED, "COMM without circles")
     return bars(quantity, group="{operators} operators", series="score", value="mean", only={"score": shown})
 

@@ -1,7 +1,7 @@
 """Enorm, Section 6.2: whether a modification punctuation changes the same window instances in all components.
 
-Sources announce ends of panes; once, at a moment of chance, a modification goes into all of them. Channels keep order,
-and which of them delivers next is chance. A change has one meaning if all instances of all components apply it from the
+Sources announce ends of panes; once, at a random time, a modification goes into all of them. Channels keep order, and
+which of them delivers next is random. A change has one meaning if all instances of all components apply it from the
 same pane on.
 """
 
@@ -29,12 +29,12 @@ JOBS: tuple[tuple[int, tuple[int, ...]], ...] = (
     (2, (2, 2)),
     (3, (3, 3)),
 )
-"""Sources, and instances of each component in a row."""
+"""Number of sources, and of instances of each component in a row."""
 PANES = 6
 
 
 class Instance:
-    """Of a component. begins: the pane from which on it has applied the change."""
+    """Instance of a component. begins: the pane from which on it has applied the change."""
 
     def __init__(self, rule: str, inputs: int) -> None:
         self.rule = rule
@@ -44,7 +44,7 @@ class Instance:
         self.begins: int | None = None
 
     def take(self, side: int, item: tuple[str, int]) -> Iterator[tuple[str, int]]:
-        """What it sends on."""
+        """Yields what the instance sends on."""
         kind, value = item
         if kind == "time":
             self.said[side] = value
@@ -59,7 +59,7 @@ class Instance:
 
 
 def unlike(rule: str, sources: int, layers: tuple[int, ...], rng: np.random.Generator) -> bool:
-    """Whether instances applied one change to different sets, in one run."""
+    """Whether instances applied one change from different panes on, in one run."""
     widths = (sources, *layers)
     channels = {
         (layer, one, other): deque[tuple[str, int]]()
@@ -91,7 +91,7 @@ def _send(channels: dict[Any, Any], layer: int, one: int, item: tuple[str, int])
 
 
 def _deliver(channels: dict[Any, Any], instances: list[list[Instance]], rng: np.random.Generator) -> bool:
-    """The first item of some channel; whether there was any."""
+    """Delivers the first item of some channel; returns whether there was any."""
     full = [ends for ends, channel in channels.items() if channel]
     if not full:
         return False
@@ -103,13 +103,13 @@ def _deliver(channels: dict[Any, Any], instances: list[list[Instance]], rng: np.
 
 
 def share(sources: int, layers: tuple[int, ...], rule: str, runs: int, seed: int) -> float:
-    """Of so many runs, those in which sets are unlike."""
+    """Share of `runs` runs in which instances apply the change from different panes on."""
     rng = random_stream(seed, f"punctuations:{sources}:{layers}:{rule}")
     return float(np.mean([unlike(rule, sources, layers, rng) for _ in range(runs)]))
 
 
 def measured(workspace: Workspace, sources: int, layers: tuple[int, ...], rule: str) -> Row:
-    """The share, and how well it is known."""
+    """Row of the share and its standard error."""
     runs = workspace.sizes.n
     found = workspace.measured("enorm-punctuations", share, sources=sources, layers=layers, rule=rule, runs=runs)
     error = math.sqrt(found * (1.0 - found) / runs)
@@ -117,7 +117,7 @@ def measured(workspace: Workspace, sources: int, layers: tuple[int, ...], rule: 
 
 
 def shapes(rows: Rows) -> Rows:
-    """The paper's guarantee."""
+    """Compares with the paper's guarantee."""
     shares = [row["unlike"] for row in rows if row["rule"] == FIRST]
     return [
         shape("a modification, applied on first arrival", "changes the same windows on all components",

@@ -1,8 +1,8 @@
-"""The random jobs of Enorm, Section 7: operators in levels, each with a random subset of 30 partition attributes.
+"""Random jobs of Enorm's Section 7: operators in levels, each with a random subset of 30 partition attributes.
 
 Where the paper leaves something open: the size of the subset walks by -3 to 3 from one operator to the next, between 1
 and 30; operator i of n is in level i L // n; every operator has 1,000 tuples a second to send, and what the last
-consumer does not get is not sent; what is carried by all is passed by all.
+consumer does not get is not sent; every operator takes and passes all attributes.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ ATTRIBUTES = tuple(f"a{number:02d}" for number in range(30))
 LARGEST_STEP = 3
 RATE_PER_S = 1000.0
 FEWEST_LEVELS, MOST_LEVELS = 3, 0.75
-"""The latter as a share of the operators."""
+"""Least number of levels, and largest as a share of the operators."""
 FEWEST_OPERATORS = 4
 
 
 def random_job(operators: int, seed: int) -> FusionJob:
-    """The job of a size that belongs to a seed. Raises BadInput below 4 operators: there would be no three levels."""
+    """Random job of a size and a seed. Raises BadInput below 4 operators: there would be no three levels."""
     if operators < FEWEST_OPERATORS:
         raise BadInput(f"operators must be >= {FEWEST_OPERATORS}, got {operators}")
     rng = random_stream(seed, f"fusion-job-{operators}")
@@ -55,7 +55,7 @@ def _keys(operators: int, rng: np.random.Generator) -> Iterator[tuple[str, ...]]
 
 
 def _sent(consumers: list[str], rng: np.random.Generator) -> Iterator[tuple[str, float]]:
-    """To each consumer a random share of a random part of what is left."""
+    """Yields for each consumer a random share of a random part of what is left."""
     left = RATE_PER_S
     for consumer in consumers:
         rate = float(rng.uniform(0.0, left) * rng.uniform())

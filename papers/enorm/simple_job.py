@@ -1,11 +1,11 @@
-"""The simple job of Enorm's Section 7 in the simulator: partial results of a minute, merged into longer windows.
+"""Simple job of Enorm's Section 7 in the simulator: partial results of a minute, merged into longer windows.
 
-Six workers of one core take 40,000 tuples a second, as in Section 7.1. What a tuple and a key cost is fitted to the one
-pair of numbers that the paper has, 456 s against 512 s (Section 7.7); all else follows from it.
+Six workers of one core take 40,000 tuples a second, as in Section 7.1. The costs of a tuple and a key are fitted to the
+one pair of numbers that the paper has, 456 s against 512 s (Section 7.7); all else follows from it.
 
 Each simulated tuple stands for many of the job's, and each key for as many keys: it has their bytes, their state and
-their work. Work, bytes and state a second are the job's then, and so are throughputs and pauses, in seconds. What it
-takes to serve a single tuple, and to wait for a few of them, is as many times as long.
+their work. So work, bytes and state a second are the job's, and so are throughputs and pauses, in seconds. The times to
+serve a single tuple, and to wait for a few of them, are as many times as long.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ COMPUTE = "compute"
 WORKERS, GROUPS = 6, 60
 PANE_S = 60.0
 RECEIVE_S, EXECUTE_S = 129e-6, 15e-6
-"""Of a tuple: to take it, and the user's logic; with 6 us to deserialise it, 150 us."""
+"""Times to receive a tuple and for the user's logic; with 6 us to deserialise it, 150 us."""
 KEY_BYTES, SERIALISE_NS = 100.0, 60.0
 HANDLE_S, MERGE_S = 8e-6, 2e-6
-"""Of a partial result: to take one that another component sent, and to merge it into a window. To ship one is 20 us."""
+"""Times to receive a partial result of another component, and to merge it into a window. To ship one is 20 us."""
 TWO, SIX = (5, 10), (5, 10, 15, 20, 25, 30)
-"""Windows in minutes, in Section 7.1."""
+"""Lengths of windows in minutes, in Section 7.1."""
 CAPACITY_PER_S = 40_000.0
 FEWER = 200
-"""Tuples of the job that a simulated one stands for: hours of 40,000 a second are too many to simulate each."""
+"""Number of the job's tuples that a simulated one stands for: hours of 40,000 a second are too many for each."""
 CHANNEL_TUPLES = 16_384
 """Credits of a channel, in tuples of the job: a few seconds of them."""
 
 
 def large(workspace: Workspace) -> bool:
-    """Whether the scale is the paper's, of which a simulated run lasts as long as the paper's."""
+    """Whether the scale is the paper's, at which a simulated run lasts as long as the paper's."""
     return workspace.sizes.n >= PAPER.n
 
 
 def notes(fewer: int = FEWER) -> str:
-    """What a page says of the job's costs, and of the tuples that were simulated."""
+    """Notes of a page on the job's costs, and on the tuples that were simulated."""
     return f"""
 - Costs are fitted to 456 s and 512 s of Section 7.7: 135 us to take a tuple and 15 us for the user's logic, 20 us to
   ship a key of a partial result, 2 us to merge one. The paper gives none, so no absolute value compares.
@@ -56,7 +56,7 @@ def notes(fewer: int = FEWER) -> str:
 
 
 def keys_for(pane_keys: float, pane_tuples: float) -> int:
-    """How many keys there must be for so many different ones in a pane: K (1 - exp(-n / K)) = k, by bisection."""
+    """Number of keys for `pane_keys` different ones in a pane on average: K (1 - exp(-n / K)) = k, by bisection."""
     low, high = pane_keys, 1e9
     while high - low > 0.5:
         middle = (low + high) / 2.0
@@ -78,9 +78,9 @@ def simple_job(
     key_bytes: float = KEY_BYTES,
     **more: Any,
 ) -> Scenario:
-    """Keys, rates, bytes are the job's. pane_keys: different keys in a minute. key_bytes: state of one. fewer: tuples
-    that a simulated one stands for. channel_tuples: simulated ones; None: those of the job. more: run settings, or a
-    policy."""
+    """Scenario of the simple job. Keys, rates, bytes are the job's. pane_keys: different keys in a minute. key_bytes:
+    state of one. fewer: tuples that a simulated one stands for. channel_tuples: simulated ones; None: those of the job.
+    more: run settings, or a policy."""
     keys = keys_for(pane_keys / fewer, min(rate_per_s, CAPACITY_PER_S) * PANE_S / fewer)
     keyed = {"keys": keys, "key_groups": GROUPS, "state_bytes_per_key": key_bytes * fewer}
     tuple_bytes = KEY_BYTES * fewer
@@ -142,7 +142,7 @@ def simple_job(
 
 
 def engine() -> dict[str, Any]:
-    """Storm's, with fixed costs."""
+    """Profile of Storm with fixed costs."""
     from twin.profiles import STORM
 
     changes = {
@@ -156,7 +156,7 @@ def engine() -> dict[str, Any]:
 
 
 def taken_per_s(run: Run) -> float:
-    """Tuples of the job a second that computes took after the warm-up."""
+    """Rate of the job's tuples that computes took after the warm-up [1/s]."""
     return FEWER * next(each.rate_in_per_s for each in run.operators if each.operator == COMPUTE)
 
 
