@@ -9,6 +9,7 @@ from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import measures
 from scenarios.questions.resources import FULL, Resource, busy_words, holding, most_subtasks, others_words, resources
 from streamtwin.tables.checkpoint_table import apart
+from streamtwin.tables.run_tables import drops
 from streamtwin.tables.tables import number, seconds
 from twin.deployment import Deployment
 from twin.metrics import measured
@@ -23,7 +24,7 @@ LONG = 0.1
 
 def verdict(job: Deployment, run: Run) -> str:
     """Sentences on whether a job kept up, what binds, and how long it was paused."""
-    return " ".join((_state(run), _bottleneck(job, run), *_pauses(run)))
+    return " ".join((_state(run), *_drops(job, run), _bottleneck(job, run), *_pauses(run)))
 
 
 def _state(run: Run) -> str:
@@ -55,7 +56,8 @@ def _bottleneck(job: Deployment, run: Run) -> str:
     name = operator if top.kind == "operator" else f"the {top.kind} of {top.name}"
     if run.metrics.keeps_up:
         room = f"it could bear about {number(1 / top.used)} times as much"
-        return f"The fullest resource is {name} ({top.used:.0%} in use): {room}."
+        which = " that could hold it up" if drops(run) else ""
+        return f"The fullest resource{which} is {name} ({top.used:.0%} in use): {room}."
     at_times = _at_times(job, run)
     average = f"{name}, {top.used:.0%} in use on average"
     return f"The bottleneck is {at_times}." if at_times else f"Nothing was full for long (the fullest: {average})."
@@ -98,6 +100,16 @@ def _full(job: Deployment, found: Sequence[Resource]) -> Iterator[str]:
             spare = not each.uneven and all(job.cluster.host(name).socket_count == 1 for name in on[each.name])
             room = f", with {most_subtasks(each.name, job) or 'cores to spare there'}" if spare else ""
             yield f"operator {each.name} on {where} ({busy_words(each)}){room}"
+
+
+def _drops(job: Deployment, run: Run) -> Iterator[str]:
+    """Sentences on what was lost at full channels after the warm-up, by producer."""
+    totals = {each.operator: each for each in run.operators}
+    for name, lost in drops(run).items():
+        into = [totals[each.consumer] for each in job.query.outputs(name) if each.overflow == "drop"]
+        share = lost / (lost + sum(each.tuples_in for each in into))
+        busy = joined(f"{each.operator} ({each.busy:.0%} busy)" for each in into)
+        yield f"It drops {number(100 * share)}% of all records for {busy}, at full channels from {name}."
 
 
 def _pauses(run: Run) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import zip_longest
@@ -15,7 +16,7 @@ from twin import markers
 from twin.engine.measure.standard_errors import ERRORS
 from twin.engine.sketch import GROWTH
 from twin.kinds.registry import SINKS
-from twin.metrics import Latency
+from twin.metrics import Latency, measured
 from twin.plan import Location
 from twin.run import OperatorTotals, Run
 
@@ -88,6 +89,7 @@ def _operators(run: Run) -> Wide:
         "replicas": "replicas",
         "rate_in_per_s": "in/s",
         "rate_out_per_s": "out/s",
+        "dropped_per_s": "dropped/s",
         "busy": "busy",
         "busiest": "busiest subtask",
         "backpressured": "backpressured",
@@ -95,18 +97,30 @@ def _operators(run: Run) -> Wide:
         "marker": "markers",
     }
     shares, ages_s = ("busy", "backpressured", "idle"), markers.by_operator(run.markers)
+    lost, measured_s = drops(run), run.manifest["simulated_s"] - run.manifest["warmup_s"]
     rows = [
         {
             **_row(each, *shares),
             "busiest": _busiest(each),
             "rate_in_per_s": _rate_in(each, run),
+            "dropped_per_s": lost.get(each.operator, 0) / measured_s if lost else None,
             "marker": seconds(ages_s[each.operator]) if each.operator in ages_s else None,
         }
         for each in run.operators
     ]
     if not any(row["busiest"] for row in rows):
         del columns["busiest"]
+    if not lost:
+        del columns["dropped_per_s"]
     return of_rows("operators", columns, rows)
+
+
+def drops(run: Run) -> dict[str, int]:
+    """Records lost at full channels after the warm-up, by producer; those that lost none are not listed."""
+    lost: Counter[str] = Counter()
+    for row in measured(run.operator_rows, run.manifest["warmup_s"]):
+        lost[row["operator"]] += row["numRecordsDropped"]
+    return {name: count for name, count in lost.items() if count}
 
 
 def _busiest(totals: OperatorTotals) -> str | None:

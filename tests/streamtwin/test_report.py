@@ -20,6 +20,7 @@ from scenarios.questions.resources import binding, resources
 from streamtwin.cli.given import run_of
 from streamtwin.report.pages import MOST_ROWS, run_page
 from streamtwin.report.verdict import joined, verdict
+from streamtwin.tables.run_tables import of_run
 from streamtwin.tables.timelines import panels
 from tests.commands import done, refused, twin
 from tests.scenarios.questions.jobs import queue, shop
@@ -167,6 +168,19 @@ def test_who_is_full_at_the_end_is_warned_and_only_they():
         assert ("longer run may show" in verdict(job, run)) == bool(falls_behind)
         assert simulate(job.with_set("query.streams.in->work.overflow", "drop")).full == ()
         assert simulate(job.with_run(horizon_s=900)).metrics.backpressured == bool(falls_behind)
+
+
+def test_what_is_dropped_is_told_with_its_share():
+    """1,500 tuples a second, of which 1,000 can be served, and room for 50."""
+    job = queue(rate_per_s=1500).with_set("query.streams.in->work.overflow", "drop")
+    job = job.with_set("engine.channel_tuples", 50)
+    run = simulate(job)
+    said = re.findall(r"It drops ([\d.]+)% of all records for work \(100% busy\), at full", verdict(job, run))
+    assert float(said[0]) == pytest.approx(100 / 3, abs=3)
+    assert "The fullest resource that could hold it up is" in verdict(job, run)
+    dropped = next(each for each in of_run("queue", run)[1].columns if each.heading == ("dropped/s",))
+    assert float(dropped.cells[0]) == pytest.approx(500, rel=0.1)
+    assert "drops" not in verdict(queue(), simulate(queue()))
 
 
 def test_a_host_of_nothing_but_what_drops_does_not_bind():
