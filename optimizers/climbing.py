@@ -70,9 +70,11 @@ def _rows(known: KnownPlans[P], items: Iterable[P]) -> list[int]:
 
 def changes_of(problem: Problem, *, pairs: bool = True) -> Callable[[np.ndarray], list[np.ndarray]]:
     """Function that returns all plans one change away: an operator goes elsewhere, or one of its replicas where they
-    may part, or (pairs) both ends of a stream. Some may not be in the space."""
+    may part, or (pairs) both ends of a stream, or all that may be on some socket. Some may not be in the space."""
     job = problem.deployment
     spread = problem.space.spreads(job)
+    free_ol = problem.space.allows_ol(job) & ~problem.space.pinned_o(job)[:, None]
+    together = [(tuple(np.flatnonzero(free_o).tolist()), socket) for socket, free_o in enumerate(free_ol.T)]
     row = {operator.name: o for o, operator in enumerate(job.query.topological)}
     ends = [(row[each.producer], row[each.consumer]) for each in job.query.streams_by_name] if pairs else []
 
@@ -82,7 +84,8 @@ def changes_of(problem: Problem, *, pairs: bool = True) -> Callable[[np.ndarray]
         if spread:
             parted = [(o, start) for o, start in np.argwhere(counts_ol > 0).tolist() if counts_ol[o].sum() > 1]
             found += [_part(counts_ol, o, start, end) for o, start in parted for end in sockets if end != start]
-        return found + [_moved(counts_ol, pair, socket) for pair in ends for socket in sockets]
+        found += [_moved(counts_ol, pair, socket) for pair in ends for socket in sockets]
+        return found + [_moved(counts_ol, all_free, socket) for all_free, socket in together]
 
     return changes
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from optimizers.candidates import Candidates
-from optimizers.climbing import climb
+from optimizers.climbing import changes_of, climb
 from optimizers.deadline import Deadline
 from optimizers.interface import Problem
 from optimizers.numa.moves import crowded, neighbours
@@ -102,6 +102,7 @@ class _Polish:
         self._problem, self._job, self._known = problem, job, known
         self._rng = random_stream(problem.seed, "rlas-polish")
         self._space = problem.space
+        self._changes = changes_of(problem)
         self._scale = bool(problem.space.free_replicas)
         self._movable_o = np.flatnonzero(~problem.space.pinned_o(problem.deployment))
         starts = (int(known[row].sum()) for row in range(len(known)))
@@ -121,13 +122,14 @@ class _Polish:
         climb(self._known, self._near, starts, batch=BATCH, enough=self._done)
 
     def _near(self, here_ol: np.ndarray) -> Sequence[np.ndarray]:
-        """All changes of a plan in random order; those that put no more replicas beyond cores come first."""
+        """All changes of a plan: of one or two replicas in random order, those that put no more replicas beyond cores
+        first, then of whole operators."""
         near = neighbours(here_ol, self._most, self._scale)
         order = self._rng.permutation(len(near))
         if len(near):
             more_n = crowded(self._job, near[order]) > crowded(self._job, here_ol[None])
             order = order[np.argsort(more_n, kind="stable")]
-        return list(near[order])
+        return [*near[order], *self._changes(here_ol)]
 
     def _kicked(self, counts_ol: np.ndarray) -> np.ndarray:
         """Plan some way from another one; it may not be in the space."""

@@ -112,6 +112,26 @@ def edge(*, pinned: bool = False) -> Scenario:
     )
 
 
+def ends_apart(hosts: int) -> Scenario:
+    """A chain on equal hosts, of which each has room for all, from the last to a sink pinned to the first: whatever
+    goes there alone, or with a neighbour, sends no less over the network."""
+    operators = [
+        source("src", service_time_s=1e-4),
+        {"kind": "map", "name": "m", "service_time_s": 2e-3},
+        {"kind": "filter", "name": "f", "service_time_s": 1e-3, "selectivity": 0.5},
+        sink("snk", pinned=True, service_time_s=1e-4),
+    ]
+    names = [f"h{number}" for number in range(hosts)]
+    last = names[-1]
+    return _scenario(
+        operators,
+        [("src", "m"), ("m", "f"), ("f", "snk")],
+        {"src": 100},
+        [_host(name, 100) for name in names],
+        {"src": last, "m": {last: 2}, "f": {last: 1, "h0": 1}, "snk": "h0"},
+    )
+
+
 def small_job(seed: int, sockets: int = 1) -> Scenario:
     """source -> map -> sink on two or three hosts, some replicas, at any load, from almost none to too much."""
     rng = random_stream(seed, "small-job")

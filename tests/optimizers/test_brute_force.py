@@ -19,7 +19,7 @@ from optimizers.requirements import Requirements, at_rate
 from optimizers.selection import PREMIUM, SURE, Estimated, estimate, goodness
 from optimizers.space import Space
 from tests.optimizers.conftest import TableModel, diamond, on_first_host, tree
-from tests.optimizers.judged_jobs import brute_force, small_job
+from tests.optimizers.judged_jobs import brute_force, ends_apart, small_job
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
@@ -173,6 +173,14 @@ def _check_claims(case: Case, found: Solution) -> None:
         assert best is None
     if found.bound is not None and best is not None:
         assert sign * found.bound <= best + 1e-9 * abs(best)
+
+
+@pytest.mark.parametrize("name", [*BEST, "rlas", "rlas-placement"])
+@pytest.mark.parametrize("hosts", [2, 3])
+def test_everything_may_go_to_one_host_at_once(name: str, hosts: int) -> None:
+    job = ends_apart(hosts)
+    found = solved(name, Problem(scenario=job, cost_model=RateModel(), objective="traffic_bytes_per_s"))
+    assert found is not None and found.objective == 0.0 and found.sane
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -16,10 +16,14 @@ from models.features import FEATURES
 from models.graph import JointGraph, joint_graph
 from models.job_columns import job_columns
 from models.vectors import derived_vector, flat_vector
+from optimizers.interface import Problem
+from optimizers.planner import Planner
 from optimizers.policies.ds2 import Ds2Spec
+from optimizers.registry import optimizer_by_name
 from scenarios.files import scenario_file
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.registry import SPACES
+from tests.optimizers.judged_jobs import ends_apart, small_job
 from twin.deployment import Deployment
 from twin.guards.effort import estimate
 from twin.metrics import METRICS
@@ -31,6 +35,7 @@ from twin.rates.numa_rates import sustained
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
+from twin.spec import parse
 
 FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 EXACT = partial(pytest.approx, rel=1e-9, abs=1e-12, nan_ok=True)
@@ -58,6 +63,23 @@ def shuffled(job: Deployment, seed: int) -> Deployment:
         workload=type(workload)(arrivals=dict(mixed(workload.arrivals.items())), keys=workload.keys),
         engine=job.engine,
     )
+
+
+def renamed(scenario: Scenario, seed: int) -> Scenario:
+    """The same scenario under other names, listed in another order."""
+    document = scenario.model_dump(mode="json")
+    query, cluster, workload = document["query"], document["cluster"], document["workload"]
+    named = [*query["operators"], *cluster["hosts"]]
+    number = np.random.default_rng(seed).permutation(len(named))
+    new = {each["name"]: f"n{index}" for each, index in zip(named, number, strict=True)}
+    for each in named:
+        each["name"] = new[each["name"]]
+    query["streams"] = [each | {end: new[each[end]] for end in ("producer", "consumer")} for each in query["streams"]]
+    places = {name: [place.host for place in scenario.plan.locations(name)] for name in scenario.plan.placement}
+    document["plan"] = {"placement": {new[name]: [new[host] for host in hosts] for name, hosts in places.items()}}
+    workload["arrivals"] = {new[name]: law for name, law in workload["arrivals"].items()}
+    other = parse(Scenario, document)
+    return Scenario.of(shuffled(other.deployment, seed), other.run)
 
 
 def random_job(seed: int) -> Deployment:
@@ -147,6 +169,17 @@ def nodes(graph: JointGraph) -> list[float]:
     """All that a graph's nodes are told; hosts, which come as the cluster lists them, in an order of their own."""
     rounded = sorted([round(value, 9) for value in row] for row in graph.hosts)
     return [value for row in (*graph.operators, *rounded) for value in row]
+
+
+@pytest.mark.parametrize("name", ["exhaustive", "local-search", "milp", "fusion+milp", "rlas", "rlas-placement"])
+@pytest.mark.parametrize("objective", ["processing_latency_s", "traffic_bytes_per_s"])
+def test_no_optimizer_finds_less_under_other_names_or_in_another_order(name: str, objective: str) -> None:
+    for job in (ends_apart(2), ends_apart(3), small_job(5)):
+        ways = [job, *(renamed(job, seed) for seed in (0, 3))]
+        model = RateModel()
+        problems = [Problem(scenario=each, cost_model=model, objective=objective, budget=300) for each in ways]
+        first, *others = (Planner(optimizer_by_name(name)).solve(each) for each in problems)
+        assert [EXACT(first.objective)] * 2 == [each.objective for each in others]
 
 
 def test_a_union_has_room_for_the_columns_of_each_input() -> None:
