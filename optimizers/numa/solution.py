@@ -55,7 +55,7 @@ def solution(
     message = chosen.message
     if job.uneven:
         message = said(f"{', '.join(job.uneven)}: weighed by the cost model alone", chosen.message)
-    elif load < 1.0:
+    elif load < 1.0 and not chosen.runs:
         alike = " if all are slowed alike" if len(job.sources) > 1 else ""
         full = (
             f"the sources are offered more than this plan bears{alike}: {load:.1%} of it, limited by "

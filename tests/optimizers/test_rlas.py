@@ -275,6 +275,16 @@ def test_of_windows_no_bound_is_claimed_but_all_that_is_offered() -> None:
         assert (OPTIMIZERS["rlas-placement"].solve(problem(job)).bound is not None) == told
 
 
+@pytest.mark.parametrize(("rate_per_s", "keeps_up"), [(1001.0, True), (1050.0, False)])
+def test_what_keeps_up_is_not_told_that_it_is_offered_too_much(rate_per_s: float, keeps_up: bool) -> None:
+    """A replica that bears 1000 a second, and in one run hardly more."""
+    operators = [source(service_time_s=1e-5), {"kind": "map", "name": "m", "service_time_s": 1e-3}]
+    operators.append(sink(service_time_s=1e-5))
+    job = literal(operators, [("source", "m"), ("m", "sink")], {"source": rate_per_s})
+    found = OPTIMIZERS["rlas-placement"].solve(problem(job))
+    assert (found.runs, "limited by a replica of m" in found.message) == (keeps_up, not keeps_up)
+
+
 def test_what_is_idle_shares_a_core_where_there_are_few() -> None:
     """350 tuples a second of 10 ms want four replicas on the four cores, beside a source and a sink that do nearly
     nothing; with a core for each replica there would be two."""
