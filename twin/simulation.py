@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -44,12 +45,16 @@ FRAMES = 20
 
 
 def simulate(
-    scenario: Scenario, policy: Policy | None = None, progress: Callable[[int, int], None] | None = None
+    scenario: Scenario,
+    policy: Policy | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    looks: int = 0,
 ) -> Run:
     """Runs a scenario for its `run.horizon_s` simulated seconds. Same scenario: the same run, on any machine.
 
     policy: replaces the scenario's own; it is asked at the end of each period, and may keep a history, so use a fresh
-    one for each run. progress: called with (done, total) periods. Raises BadInput if the run would take hours
+    one for each run. progress: called with (done, total) periods. looks: number of times, at equal
+    distances, at which the records that wait are counted. Raises BadInput if the run would take hours
     (`twin.guards.effort`) or a policy orders an impossible change; ConservationError if the simulator broke a law.
     """
     started_s, asked, job = time.process_time(), scenario, compile(scenario)
@@ -73,6 +78,9 @@ def simulate(
     batches = enough or (None if why else batches_of(job, settings, world, statistics))
     crash: dict[str, float] = {}
     world.env.process(_watch_memory(world, max(MEMORY_TICK_S, settings.horizon_s / MEMORY_TICKS), crash))
+    looked: list[tuple[float, int]] = []
+    if looks:
+        world.env.process(_watch_queues(world, statistics, settings.horizon_s / looks, looked))
     with collector_paused(), _deep_stack(len(world.tasks)), suppress(StopSimulation):  # a precise run ends itself
         advance(world, settings.horizon_s)
     ended_s = world.env.now
@@ -85,7 +93,9 @@ def simulate(
     if not why and batches is None and any(row.get("latencyCount") for row in statistics.operator_rows):
         told.append(too_short(job, asked.run))
     scenario = scenario if policy is None else scenario.with_policy(None)
-    return _outcome(job, scenario, about, world, statistics, crash, chance, told, started_s)
+    return replace(
+        _outcome(job, scenario, about, world, statistics, crash, chance, told, started_s), looks=tuple(looked)
+    )
 
 
 def _outcome(
@@ -171,6 +181,15 @@ def _watch_memory(world: World, tick_s: float, crash: dict[str, float]) -> Gener
     for tasks in world.tasks.values():  # one worker's crash fails the job; the brokers go on filling
         for task in tasks:
             task.halted = True
+
+
+def _watch_queues(
+    world: World, statistics: Statistics, every_s: float, looked: list[tuple[float, int]]
+) -> Generator[simpy.Event, object, None]:
+    for number in count(1):
+        yield world.env.look(max(0.0, number * every_s - world.env.now), heaps=True, first=True)
+        now_s = world.env.now
+        looked.append((now_s, sum(meter.waiting(now_s) for meter in statistics.operators)))
 
 
 def _crash(crash: Mapping[str, float]) -> list[str]:

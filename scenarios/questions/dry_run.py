@@ -29,15 +29,15 @@ from twin.engine.sketch import representative_s
 from twin.randomness import child_seed
 from twin.run import Run, waiting
 from twin.scenario import Scenario
+from twin.steadiness import growth_per_s, varying
 
 STRAYS = 5
 """Backlogs of two runs differ by chance by no more than so many times the median backlog (at least 1), with few
 exceptions: M/M/1 queues exceed it 2^-5 of the time."""
-POINTS, MOST_POINTS = 240, 5000
-"""Least number of periods of a run, unless a policy sees them, as the backlog and the time to catch up are measured at
-their ends; and the most that are made to see an outage."""
-IN_OUTAGE = 4
-"""Number of periods into which an outage is divided."""
+LOOKS = 5000
+"""Times of a run at which the backlog is measured, at equal distances. Periods may be long: policies decide by them."""
+POINTS = 240
+"""Least number of periods of a run, for courses that can be seen, unless a policy sees them."""
 MEANINGS: Mapping[str, str] = {
     "pause_s": "longest pause",
     "lag": "largest growth of the backlog (tuples)",
@@ -54,7 +54,7 @@ MEANINGS: Mapping[str, str] = {
 OF_RESTARTS = ("restarted", "redone_s", "replayed")
 """Measures that are shown only if something fails, or if the engine restarts the job to change its plan."""
 TIMED = "catch_up_s"
-"""Measure that is known only to a period."""
+"""Measure that is known only to the time between two looks."""
 CHANGES = ("migration", "scale", "failure")
 Courses = Mapping[str, Sequence[float]]
 
@@ -62,9 +62,9 @@ Courses = Mapping[str, Sequence[float]]
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRunAnswer:
-    """The answer of `twin dry-run`. measures: those in MEANINGS; names that end in `_s` are in seconds. course: means
-    over the runs by period, `without` and `with` the change. If both ways of failover are compared, full: the measures
-    where the whole job restarts; saved: these minus the others.
+    """The answer of `twin dry-run`. measures: those in MEANINGS; names that end in `_s` are in seconds. period_s: time
+    between two looks at the backlog. course: means over the runs by period, `without` and `with` the change. If both
+    ways of failover are compared, full: the measures where the whole job restarts; saved: these minus the others.
     """
 
     scenario: str
@@ -82,9 +82,20 @@ class DryRunAnswer:
 
 
 def seen(scenario: Scenario, seed: int, at_s: float) -> RunOutcome:
-    """Makes one run, and keeps tuples that wait by period, results by bucket of latency, and pauses from `at_s` on."""
-    made = run(scenario, seed)
-    return outcome_of(made, _course(made, at_s, {event.at_s for event in scenario.events}))
+    """Makes one run, and keeps tuples that wait by look, results by bucket of latency, and pauses from `at_s` on."""
+    made = run(scenario, seed, LOOKS)
+    growing = {"growing": [float(_growing(scenario, made))]}
+    return outcome_of(made, _course(made, at_s, {event.at_s for event in scenario.events}) | growing)
+
+
+def _growing(scenario: Scenario, made: Run) -> bool:
+    """Whether queues grow under an unchanging load, before anything happens to the job."""
+    first_s = min((row["at_s"] for row in made.event_rows if row["kind"] != "checkpoint"), default=math.inf)
+    operators, links = (
+        [row for row in rows if row["end_s"] <= first_s] for rows in (made.operator_rows, made.link_rows)
+    )
+    known = bool(operators) and not varying(scenario)
+    return known and growth_per_s(operators, links, made.manifest["warmup_s"]) > 0.0
 
 
 def look(at_s: float) -> partial[RunOutcome]:
@@ -92,14 +103,11 @@ def look(at_s: float) -> partial[RunOutcome]:
     return partial(seen, at_s=at_s)
 
 
-def finer(scenario: Scenario, outage_s: float = math.inf) -> Scenario:
-    """Scenario with periods short enough to time the change, which may stop the job for `outage_s`; unchanged if a
-    policy decides by its periods."""
+def finer(scenario: Scenario) -> Scenario:
+    """Scenario with periods short enough to see the course of a change; unchanged if a policy decides by them."""
     if scenario.policy is not None:
         return scenario
-    horizon_s = scenario.run.horizon_s
-    enough_s = max(outage_s / IN_OUTAGE, horizon_s / MOST_POINTS)
-    return scenario.with_run(period_s=min(scenario.run.period_s, horizon_s / POINTS, enough_s))
+    return scenario.with_run(period_s=min(scenario.run.period_s, scenario.run.horizon_s / POINTS))
 
 
 def dry_run(
@@ -119,7 +127,8 @@ def dry_run(
     without, *changed = (outcomes[kind::kinds] for kind in range(kinds))
     first_s = min((event.at_s for event in given.events), default=math.inf)
     with_it = changed[0]
-    keeps_up = [not each.measures["backpressured"] for each in without]
+    keeps_up = [not (each.measures["backpressured"] or (each.course or {})["growing"][0]) for each in without]
+    every_s = given.run.horizon_s / LOOKS
     pairs = [
         [
             _compared(one.course or {}, other.course or {}, trial.at_s, first_s, steady)
@@ -127,18 +136,18 @@ def dry_run(
         ]
         for each in changed
     ]
-    measures, *rival = [_all_known(each, given.run.period_s) for each in pairs]
+    measures, *rival = [_all_known(each, every_s) for each in pairs]
     return DryRunAnswer(
         scenario=given.name,
         change=change.words,
         at_s=change.at_s,
         seed=seed,
         replications=replications,
-        period_s=given.run.period_s,
+        period_s=every_s,
         keeps_up_without=sum(keeps_up),
         measures=measures,
         full=rival[0] if rival else None,
-        saved=_saved(pairs[0], pairs[1], given.run.period_s) if rival else None,
+        saved=_saved(pairs[0], pairs[1], every_s) if rival else None,
         course={"without": _mean_course(without), "with": _mean_course(with_it)},
         warnings=(*with_it[0].warnings, *_beside(given)),
     )
@@ -180,9 +189,13 @@ def _course(made: Run, at_s: float, given_s: Container[float]) -> dict[str, list
         "waiting": [float(sum(map(waiting, period))) for period in by_period(made)],
         "bucket": [float(bucket) for bucket in sorted(counts)],
         "results": [float(counts[bucket]) for bucket in sorted(counts)],
+        "looked_s": [at_s for at_s, _ in made.looks],
+        "queued": [float(count) for _, count in made.looks],
+        "kind": [float(CHANGES.index(row["kind"])) for row in changes],
+        "changed_s": [float(row["at_s"]) for row in changes],
         "paused_s": [_paused_s(row, row["at_s"] in given_s) for row in changes],
         "bytes": [float(row["bytes"] or 0.0) for row in changes],
-        **{name: _of_restarts(changes, name) for name in OF_RESTARTS},
+        **{name: [_of_restart(row, name) for row in changes] for name in OF_RESTARTS},
         "twice": [float(made.duplicates)],
         "lost": [float(sum(row["numRecordsDropped"] for row in after))],
     }
@@ -194,29 +207,41 @@ def _paused_s(change: Row, given: bool) -> float:
     return math.inf if for_good else float(change["paused_s"] or 0.0)
 
 
-def _of_restarts(changes: Sequence[Row], name: str) -> list[float]:
-    """Values of a measure, one for each restart that has it; a job that stays down repeats no work."""
-    told = [row["detail"] | {"at_s": row["at_s"]} for row in changes]
-    details = [detail for detail in told if detail.get("restarted") != 0]
+def _of_restart(change: Row, name: str) -> float:
+    """Value of a measure in OF_RESTARTS; 0 if the change restarts nothing: a job that stays down repeats no work."""
+    detail = change["detail"]
+    if detail.get("restarted") == 0:
+        return 0.0
     if name == "redone_s":  # 0 after a savepoint, which is written after the change was asked for
-        redone_s = [float(detail["at_s"] - detail["checkpoint_s"]) for detail in details if "checkpoint_s" in detail]
-        return [max(0.0, seconds) for seconds in redone_s]
-    return [float(detail[name]) for detail in details if name in detail]
+        return max(0.0, float(change["at_s"] - detail.get("checkpoint_s", change["at_s"])))
+    return float(detail.get(name, 0.0))
+
+
+def _added(without: Courses, with_it: Courses, name: str) -> list[float]:
+    """Measure of each change, less that of the same change in the other run if it happens there, as other events of
+    the scenario do."""
+    own: dict[tuple[float, float], list[float]] = {}
+    for kind, at_s, value in zip(without["kind"], without["changed_s"], without[name], strict=True):
+        own.setdefault((kind, at_s), []).append(value)
+    added = []
+    for kind, at_s, value in zip(with_it["kind"], with_it["changed_s"], with_it[name], strict=True):
+        there = own.get((kind, at_s))
+        before = there.pop(0) if there else 0.0
+        added.append(0.0 if value == before else value - before)  # both may be infinite
+    return added
 
 
 def _compared(without: Courses, with_it: Courses, at_s: float, first_s: float, keeps_up: bool) -> dict[str, float]:
     """Measures in MEANINGS of one pair of runs; catch_up_s is inf if the job has not caught up at the end of the run.
 
     first_s: time of the scenario's first other event. keeps_up: whether the job keeps up without the change."""
-    ends = np.array(with_it["at_s"])
+    ends = np.array(with_it["looked_s"])
     after = ends > at_s
-    normal, now = np.array(without["waiting"]), np.array(with_it["waiting"])
-    calm = normal[ends <= (first_s if keeps_up or first_s < math.inf else ends[0])]
+    normal, now = np.array(without["queued"]), np.array(with_it["queued"])
+    calm = normal[ends <= (first_s if keeps_up or first_s < math.inf else ends[-1] / POINTS)]
     chance = STRAYS * max(1.0, float(np.median(calm)) if len(calm) else 0.0)
     usual = normal + chance if keeps_up else calm.max(initial=0.0)
-    pause_s = max(with_it["paused_s"], default=0.0)
-    own_s = max(without["paused_s"], default=0.0)  # by the scenario's other events
-    longer = pause_s == math.inf or pause_s > own_s
+    pause_s = max([0.0, *_added(without, with_it, "paused_s")])
     more = np.where(after, now - normal, -math.inf)
     caught_up_s = _caught_up_s(after & (now > usual), int(more.argmax()), ends, at_s)
     highest = max(without["bucket"], default=-math.inf)
@@ -224,22 +249,24 @@ def _compared(without: Courses, with_it: Courses, at_s: float, first_s: float, k
     return {
         "pause_s": pause_s,
         "lag": max(0.0, float(more.max())),
-        "catch_up_s": max(caught_up_s, pause_s if longer else 0.0),
+        "catch_up_s": max(caught_up_s, pause_s),
         "latency_s": representative_s(int(with_it["bucket"][-1])) if with_it["bucket"] else math.inf,
         "late": float(late),
         "twice": with_it["twice"][0] - without["twice"][0],
         "lost": with_it["lost"][0] - without["lost"][0],
         "moved_mb": (sum(with_it["bytes"]) - sum(without["bytes"])) / 1e6,
-        "restarted": sum(with_it.get("restarted", ())),
-        "redone_s": max(with_it.get("redone_s", ()), default=0.0),
-        "replayed": sum(with_it.get("replayed", ())),
+        "restarted": sum(_added(without, with_it, "restarted")),
+        "redone_s": max([0.0, *_added(without, with_it, "redone_s")]),
+        "replayed": sum(_added(without, with_it, "replayed")),
     }
 
 
 def _caught_up_s(behind: np.ndarray, worst: int, ends: np.ndarray, at_s: float) -> float:
-    """Seconds from `at_s` to the middle of the period in which the backlog of period `worst`, the largest, ends; 0 if
-    no more than usual waits there, inf if the run ends first. behind: by period, whether more than usual waits at its
-    end. Later backlogs, such as before the results of a window, are due to chance and do not count."""
+    """Seconds from `at_s` to the middle between the two looks at which the backlog of look `worst`, the largest, ends.
+
+    0 if no more than usual waits there, inf if the run ends first. behind: by look, whether more than usual waits.
+    Later backlogs, such as before the results of a window, are due to chance and do not count.
+    """
     if not behind[worst]:
         return 0.0
     over = np.flatnonzero(~behind[worst:])
@@ -247,7 +274,7 @@ def _caught_up_s(behind: np.ndarray, worst: int, ends: np.ndarray, at_s: float) 
 
 
 def _known(name: str, values: Sequence[float], period_s: float) -> MeanOfRuns:
-    """Mean and interval of a measure: by Student's t, plus half a period for the time that is measured in periods."""
+    """Mean and interval of a measure: by Student's t, plus half the time between looks for what is measured by them."""
     if not all(map(math.isfinite, values)):
         return MeanOfRuns(None, None, tuple(value if math.isfinite(value) else None for value in values))
     known, grain_s = of_mean(np.array(values), name), period_s / 2 if name == TIMED and any(values) else 0.0

@@ -13,9 +13,9 @@ from twin.version import VERSION
 from twin.workload import Replay
 
 
-def run(scenario: Scenario, seed: int) -> Run:
-    """Makes a run; the same arguments give the same run. Raises BadInput as `twin.simulation.simulate` does."""
-    return simulate(scenario.with_run(seed=seed))
+def run(scenario: Scenario, seed: int, looks: int = 0) -> Run:
+    """Makes a run, as `twin.simulation.simulate` does; the same arguments give the same run."""
+    return simulate(scenario.with_run(seed=seed), looks=looks)
 
 
 def key(scenario: Scenario) -> str:

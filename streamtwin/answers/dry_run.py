@@ -61,7 +61,7 @@ def _limits(answer: DryRunAnswer) -> Iterator[str]:
     if behind:
         remedy = "lengthen the run (--set run.horizon_s=SECONDS); one that never does needs less load or more replicas"
         yield f"in {behind} of {runs} runs the job has not caught up by the end of the run; {remedy}"
-    yield f"catching up is timed by periods of {seconds(answer.period_s)}"
+    yield f"the backlog is looked at every {seconds(answer.period_s)}"
 
 
 def _table(answer: DryRunAnswer) -> Wide:

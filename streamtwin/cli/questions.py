@@ -169,12 +169,12 @@ def dry_run(
     """
     from scenarios.questions import dry_run as asked
     from scenarios.questions import single_run
-    from scenarios.questions.change_options import USUAL_RECOVERY_S, ChangeOptions, planned
+    from scenarios.questions.change_options import ChangeOptions, planned
     from scenarios.questions.replications import Wanted
     from streamtwin.answers.dry_run import told
 
     Wanted(replications).check()
-    given = asked.finer(asking.scenario(scenario, "dry run"), recover_after or USUAL_RECOVERY_S)
+    given = asked.finer(asking.scenario(scenario, "dry run"))
     change = planned(given, ChangeOptions(rescale or (), migrate or (), fail or (), at, recover_after, failover, lost))
     case = {"command": "dry-run", "case": single_run.key(change.scenario), "seed": given.run.seed}
     with asking.bench(asked.look(change.at_s)) as bench:

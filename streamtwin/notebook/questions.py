@@ -21,7 +21,7 @@ from scenarios.questions import policies_compared
 from scenarios.questions import sensitivity as of_inputs
 from scenarios.questions import whatif as of_variants
 from scenarios.questions.bench import Bench, Of, outcome
-from scenarios.questions.change_options import USUAL_RECOVERY_S, ChangeOptions, planned
+from scenarios.questions.change_options import ChangeOptions, planned
 from scenarios.questions.condition import condition
 from scenarios.questions.control_measures import judge
 from scenarios.questions.knobs import knob
@@ -199,7 +199,7 @@ def dry_run(
     for impossible changes.
     """
     Wanted(replications).check()
-    given = of_change.finer(_given(scenario, seed), recover_after_s or USUAL_RECOVERY_S)
+    given = of_change.finer(_given(scenario, seed))
     counts = ((name, [str(to)] if isinstance(to, int) else to) for name, to in (rescale or {}).items())
     rescales = [f"{name}={','.join(to)}" for name, to in counts]
     moves = [f"{name}={to}" for name, to in (migrate or {}).items()]

@@ -9,7 +9,6 @@ from typing import Any
 
 from figures.job_map import job_map
 from figures.svg import element, text
-from scenarios.questions.dry_run import finer
 from streamtwin.tables.job_maps import drawn
 from streamtwin.tables.tables import number, seconds
 from streamtwin.tables.timelines import in_words
@@ -33,9 +32,7 @@ def filmed(scenario: Scenario) -> Run:
     if scenario.policy is not None:
         return simulate(scenario)
     run = scenario.run
-    return simulate(
-        scenario.with_run(period_s=min(run.period_s, max(run.horizon_s / MOMENTS, finer(scenario).run.period_s)))
-    )
+    return simulate(scenario.with_run(period_s=min(run.period_s, run.horizon_s / MOMENTS)))
 
 
 @dataclass(frozen=True)

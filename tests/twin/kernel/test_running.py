@@ -17,13 +17,16 @@ from typing import Any
 
 import pytest
 
-from tests.twin.kernel.both import in_kernel
+from scenarios.files.overrides import set_value
+from tests.twin.checkpointed import lines
+from tests.twin.kernel.both import advancing, in_kernel
 from tests.twin.worlds import chain
 from twin import kernel
 from twin.kernel import native
 from twin.kernel.arena import Arena
 from twin.kernel.callbacks import Callbacks
 from twin.profiles import STORM
+from twin.run import waiting
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
@@ -154,7 +157,9 @@ def test_in_a_thread_runs_are_the_same() -> None:
 # as plain Python, and from the cache ---------------------------------------------------------------------------------
 
 CODE = """
-from tests.twin.kernel.both import in_kernel
+from scenarios.files.overrides import set_value
+from tests.twin.checkpointed import lines
+from tests.twin.kernel.both import advancing, in_kernel
 from tests.twin.kernel.test_running import small
 found = in_kernel(small(100.0), 0)
 print(found.stretches > 0, found.run.operator_rows, found.run.metrics)
@@ -247,3 +252,20 @@ def test_runs_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
             gc.collect()
     assert len(alive) >= 130 and not any(each() for each in alive)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb < 20_000
+
+
+def test_who_looks_at_queues_sees_the_same_in_both_and_changes_nothing() -> None:
+    """As often as periods end, and with failures; what waits then is what the rows say."""
+    down = {"kind": "failure", "at_s": 5, "host": "h1", "recover_after_s": 2}
+    made = set_value(Scenario.of(lines(2), RunSettings(horizon_s=12, period_s=0.5)), f"events=[{down}]")
+    alone = simulate(made)
+    fast = simulate(made, looks=round(made.run.horizon_s / made.run.period_s))
+    with advancing(lambda world, until_s: world.env.run(until_s)):
+        slow = simulate(made, looks=1 + len(fast.looks))
+    assert slow.looks == fast.looks
+    ends: dict[float, int] = {}
+    for row in alone.operator_rows:
+        ends[row["end_s"]] = ends.get(row["end_s"], 0) + waiting(row)
+    assert fast.looks == tuple(ends.items())[:-1]
+    assert max(ends.values()) > 100
+    assert (fast.operator_rows, fast.metrics) == (alone.operator_rows, alone.metrics)

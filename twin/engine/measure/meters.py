@@ -120,14 +120,23 @@ class OperatorMeter:
             "arrived": int(now.arrived - before.arrived) if self.kind in SOURCES else None,
         }
 
+    def waiting(self, now_s: float) -> int:
+        """Number of records that wait for the present subtasks; those of a source at its broker."""
+        return sum([self._waiting(k) for k, until_s in enumerate(self.until_s) if until_s > now_s])
+
+    def _waiting(self, k: int) -> int:
+        if self.kind in SOURCES:
+            return broker.backlog if (broker := self._broker(k)) is not None else 0
+        return 0 if self.number else self.tasks[k].queued
+
     def _held(self, k: int) -> Row:
         """Queue, state and broker backlog of subtask `k` now."""
         task, source = self.tasks[k], self.kind in SOURCES
-        unread = broker.backlog if (broker := self._broker(k)) is not None else 0
+        waiting = self._waiting(k)
         return {
-            "queueLength": 0 if source or self.number else task.queued,
+            "queueLength": 0 if source else waiting,
             "stateBytes": task.logic.part(self.number).held_bytes() + (0.0 if self.number else task.state_bytes),
-            "backlog": unread if source else None,
+            "backlog": waiting if source else None,
         }
 
     def _latencies(self) -> Row:

@@ -15,7 +15,7 @@ from twin.engine.record import Record
 from twin.engine.streams.ports import GatheringPort
 from twin.kernel import layout as k
 from twin.kernel.advance import count_pooled, count_waiting, expire
-from twin.kernel.arena import view, write_back
+from twin.kernel.arena import BROKER, view, write_back
 from twin.kernel.handover.channels import lift_hops, lift_ports
 from twin.kernel.handover.logics import lift_logics, send_s
 from twin.kernel.handover.stations import lift_brokers, lift_pools, lift_tasks
@@ -49,6 +49,7 @@ def heaps(low: Lowered) -> None:
         count_pooled(state, pool)
     for task, waiting in zip(low.tasks, low.task_rows["queued"].tolist(), strict=True):
         task.queued = waiting
+    write_back(low.broker_rows, low.brokers, BROKER)
     for broker, row in zip(low.brokers, low.broker_rows, strict=True):
         broker.source.queued = int(row["again_count"] - row["again_place"])
     for inbox, sent in zip(low.inboxes, low.inbox_rows["sent"].tolist(), strict=True):
