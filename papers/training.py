@@ -1,4 +1,4 @@
-"""Trains the models that are missing and loads the others: a folder a contestant and training set, in it one a model."""
+"""Trains models that are missing and loads the others: a folder a contestant and training set, in it one a model."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def fitted(
     metrics: Sequence[str],
     audience: Audience,
 ) -> Fitted:
-    """Contestant's models; each that `folder` lacks is trained, and kept before the next begins. data: asked if needed."""
+    """Contestant's models; each that `folder` lacks is trained, and kept before the next. data: called if needed."""
     groups = [(metric,) for metric in metrics] if _apart(contestant) else [tuple(metrics)]
     return Joined(contestant.name, tuple(_one(folder, contestant, data, seed, group, audience) for group in groups))
 

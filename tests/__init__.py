@@ -1,1 +1,1 @@
-"""A package of its own: some distributions (Ciw) install a top-level `tests`, which would otherwise hide this one."""
+"""Package of tests: some distributions (Ciw) install a top-level `tests`, which would otherwise hide this one."""

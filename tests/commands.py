@@ -1,4 +1,4 @@
-"""The command line, called in this process unless it is the process that is tested."""
+"""Calls of the command line, in this process unless the process itself is tested."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from streamtwin.cli import app as cli
 ROOT = Path(__file__).resolve().parents[1]
 WIDE = {"COLUMNS": "100"}
 COMMANDS = patch("typer.main.get_command", cache(get_command))
-"""Made of our functions once, not for each call."""
+"""Patch that makes the commands of our functions once, not for each call."""
 
 
 def hears_ctrl_c() -> None:
-    """For a process that may be interrupted: what a shell starts in the background ignores Ctrl-C."""
+    """Lets a process be interrupted: one that a shell starts in the background ignores Ctrl-C."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager
 def written_to(out: IO[str], err: IO[str]) -> Iterator[None]:
-    """Where what is written to stdout and stderr goes meanwhile: a command may turn one into the other."""
+    """Redirects stdout and stderr to these files for a block; a command may turn one into the other."""
     kept = [os.dup(number) for number in (1, 2)]
     try:
         for number, file in ((1, out), (2, err)):
@@ -49,7 +49,7 @@ def written_to(out: IO[str], err: IO[str]) -> Iterator[None]:
 
 
 def twin(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """How the command ends, and what it says."""
+    """Result of a command: its exit code and its output."""
     words = [*map(str, arguments)]
     with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
         with written_to(out, err), patch.dict(os.environ, WIDE), COMMANDS, pytest.raises(SystemExit) as stopped:
@@ -60,7 +60,7 @@ def twin(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def in_a_shell(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The same in a process of its own."""
+    """Result of a command in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "streamtwin.cli.app", *map(str, arguments)],
         env={**os.environ, **WIDE, "PYTHONPATH": str(ROOT), **environment},
@@ -72,20 +72,20 @@ def in_a_shell(*arguments: object, **environment: str) -> subprocess.CompletedPr
 
 
 def done(*arguments: object) -> str:
-    """What the command, which ends well, says on stdout."""
+    """Output on stdout of a command that must succeed."""
     found = twin(*arguments, "--quiet")
     assert (found.returncode, found.stderr) == (0, "")
     return found.stdout
 
 
 def answer(*arguments: object) -> dict[str, Any]:
-    """The same as a document."""
+    """Document that a command prints with --json."""
     document: dict[str, Any] = json.loads(done(*arguments, "--json"))
     return document
 
 
 def refused(*arguments: object) -> str:
-    """The one line on stderr with which the command ends with 2."""
+    """One line on stderr with which the command must end with status 2."""
     found = twin(*arguments, "--quiet")
     assert (found.returncode, found.stdout) == (2, ""), found.stderr
     assert found.stderr.startswith("twin: ") and found.stderr.count("\n") == 1

@@ -1,7 +1,7 @@
-"""Two ways to run properties: with the same examples everywhere, or with new ones each time, to look for faults.
+"""Profiles of property tests: with the same examples everywhere, or with new ones each time, to look for faults.
 
-Cores are shared, among tests and with whatever else runs: a slow example of a property is no failure. One that fails is
-told so that it can be run again elsewhere.
+Cores are shared, among tests and with whatever else runs: a slow example of a property is no failure. A failing example
+is printed such that it can be run again elsewhere.
 """
 
 from __future__ import annotations
@@ -22,6 +22,6 @@ gc.set_threshold(50_000, 20, 100)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests come first: a process that began one last would run on alone."""
+    """Sorts files with slow tests to the front: a process that began one last would run on alone."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)

@@ -1,4 +1,4 @@
-"""Whatever document a command gives in any of these tests, it is checked against the command's schema."""
+"""Checks every document that a command gives in a test against the command's schema."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check(kind: Any, result: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def documents_are_as_described(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only of commands that are called in this process, through `cli.main`."""
+    """Checks the documents of commands that are called in this process, through `cli.main`."""
     given: list[str] = []
     call, tell = cli.main, Terminal.result
 

@@ -1,4 +1,4 @@
-"""The import arrows between packages and between their rooms, read off the import statements, wherever they stand."""
+"""Allowed imports between packages and between their rooms, read off the import statements, wherever they stand."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ OUTSIDE = {
     "twin": {"llvmlite", "networkx", "numba", "numpy", "pyarrow", "pydantic", "simpy"},
     "figures": {"numpy", "matplotlib"},
 }
-"""Packages whose foreign imports are limited as well."""
+"""Foreign imports that are allowed in packages where they are limited as well."""
 ONE_ROOM = {"twin.event_time": "twin.query"}
-"""A query checks itself as it is made, by what this file says of it: they are a room in all but name."""
+"""Files that count as part of a room: a query checks itself by what this file says of it as it is made."""
 SMALL = 40
-"""Lines."""
+"""Lines below which a file is small."""
 ALIKE = {"figures", "optimizers", "optimizers.policies", "streamtwin.answers", "twin.arrivals", "twin.kinds"}
-"""Rooms with a file a figure, an answer, a kind, ..., and the entry points."""
+"""Rooms with one file for each figure, answer, kind, ..., and the entry points."""
 GLOBAL_STATE = {"matplotlib.pyplot", "random"}
 
 
@@ -76,7 +76,7 @@ def test_package_imports_only_what_is_below_it(package: str) -> None:
 
 
 def room(name: str) -> str | None:
-    """Where a module lives: a folder of its package, or a file at the package's top; None for the package itself."""
+    """Room of a module: a folder of its package, or a file at the package's top; None for the package itself."""
     package, *rest = name.split(".")
     if not rest:
         return None
@@ -88,7 +88,7 @@ def room(name: str) -> str | None:
 
 
 def rooms() -> nx.DiGraph:
-    """Which room imports which, imports for types alone included; the statements are the edges' `why`."""
+    """Graph of the rooms that import each other, imports for types alone included; edges have statements as `why`."""
     graph = nx.DiGraph()
     for path in (path for package in ALLOWED for path in files(package)):
         mine = room(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"))
@@ -116,7 +116,7 @@ def test_no_class_bears_the_name_of_another() -> None:
 
 
 def test_a_small_file_has_more_than_one_user_or_is_one_of_many_alike() -> None:
-    """A file for every sentence is no easier to read than one file for all: small ones join who uses them."""
+    """A small file with one user joins it: a file for every sentence is no easier to read than one file for all."""
     users = defaultdict(set)
     known = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts): path for package in ALLOWED for path in files(package)

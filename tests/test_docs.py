@@ -1,4 +1,4 @@
-"""Documents tell the truth: links lead somewhere, named files exist, and every `twin` command in them parses."""
+"""Tests of documents: links lead somewhere, named files exist, and every `twin` command in them parses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMMAND = typer.main.get_command(cli.app)
 
 
 def commands(text: str) -> list[list[str]]:
-    """The words of each line that is a `twin` command, comments and prompts apart."""
+    """Words of each line that is a `twin` command, without comments and prompts."""
     lines = [line.strip().removeprefix("$ ") for line in text.splitlines()]
     lines = [line for line in lines if re.match(r"twin [a-z]", line) and not line.startswith("twin: ")]
     return [shlex.split(line, comments=True)[1:] for line in lines if "..." not in line]
@@ -144,7 +144,7 @@ WORDS = {
     "Figure",
     "FirstHost",
 }
-"""Commands, parameters of the signatures that the guide shows, a class of another library, and the guide's own."""
+"""Quoted words that no file defines: commands, parameters of signatures, another library's class, the guide's own."""
 
 
 def test_every_name_of_the_guide_is_where_it_says():
@@ -159,7 +159,7 @@ def test_a_wrong_name_in_the_guide_would_be_noticed():
 
 
 def test_the_guide_lists_what_a_kind_of_operator_says_of_itself():
-    """All of it that is not private, and the fields of every operator aside."""
+    """The guide lists every public attribute of an operator kind, except the fields of every operator."""
     text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8").partition("## An operator kind")[2]
     told = set(re.findall(r"`(\w+)`", text))
     own = {name for name in vars(OperatorBase) if not name.startswith(("_", "model_"))}

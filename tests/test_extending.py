@@ -1,4 +1,4 @@
-"""What the guide says of additions, tried: a copy of the house gets each file and the lines that the guide names."""
+"""Tests of the guide to additions: a copy of the house gets each file and the lines that the guide names."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ADDED = {
         ]
     },
 }
-"""By new file: in which file which text becomes which, the import and the line that makes it known."""
+"""Edits for each new file: by changed file, a text and its replacement, which make the new name known."""
 
 
 @pytest.fixture(scope="module")
@@ -79,13 +79,13 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_an_arrival_law_is_a_file_and_a_name(found: dict[str, Any]) -> None:
-    """100 a second for the first half of 2 s, 300 for the second: 200 on average, whole numbers of them."""
+    """The new law has 100 a second for the first half of 2 s and 300 for the second: 200 on average."""
     assert found["arrived"] == pytest.approx(200.0 * found["seconds"], rel=0.02)
     assert found["law in the schema"]
 
 
 def test_a_partitioning_is_a_function_and_a_name(found: dict[str, Any]) -> None:
-    """One subtask of four bears 125 a second: with a third for it the job bears 375 of the 500, dealt evenly all."""
+    """One subtask of four bears 125 a second: with a third of the tuples for it the job bears 375, dealt evenly 500."""
     assert found["first of four"] == pytest.approx(1 / 3, abs=0.02)
     assert found["borne_per_s"] == pytest.approx([375.0, 375.0], rel=0.04)
 

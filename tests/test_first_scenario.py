@@ -1,4 +1,4 @@
-"""The guide from nothing: its files run as they stand, and do what it says of them."""
+"""Tests of the guide from nothing: its files run as they stand, and do what it says of them."""
 
 from __future__ import annotations
 

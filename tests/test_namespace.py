@@ -1,4 +1,4 @@
-"""One name for users, `streamtwin`; commands work beside folders and modules that have our packages' names."""
+"""Tests of the namespace: `streamtwin` is the name for users; commands work beside modules with our packages' names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
-    """A user's folder in which every second of our names is a package, the others modules; each breaks its importer."""
+    """Folder of a user in which every second of our names is a package, the others modules; all break importers."""
     for number, name in enumerate(PACKAGES):
         place = tmp_path / name / "__init__.py" if number % 2 else tmp_path / f"{name}.py"
         place.parent.mkdir(exist_ok=True)
@@ -27,7 +27,7 @@ def hostile(tmp_path: Path) -> Path:
 
 
 def python(folder: Path, code: str, *arguments: str, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """Runs code with the folder first on the path, and again by PYTHONPATH; ours is found last."""
+    """Runs code with the folder first on the path, and again by PYTHONPATH; our packages are found last."""
     environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{root}"}
     environment.pop("PYTHONSAFEPATH", None)
     return subprocess.run(
@@ -41,11 +41,11 @@ def python(folder: Path, code: str, *arguments: str, root: Path = ROOT) -> subpr
 
 
 NOT_EDITABLE = "import sys; sys.meta_path[:] = [each for each in sys.meta_path if 'Editable' not in str(each)]; "
-"""A checkout that is installed as editable would be found as well, submodule by submodule."""
+"""Code that hides editable installations, which would also be found, submodule by submodule."""
 
 
 def twin(folder: Path, *arguments: str, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """The command, as its console script runs it."""
+    """Runs the command, as its console script does."""
     return python(folder, f"{NOT_EDITABLE}from streamtwin.command import main; main()", *arguments, root=root)
 
 
@@ -75,7 +75,7 @@ for words in {COMMANDS}:
 
 @pytest.mark.parametrize("name", PACKAGES)
 def test_what_is_installed_over_ours_is_one_line_and_exit_status_2(name: str, tmp_path: Path) -> None:
-    """Another distribution that has a package of the same name ends up in the same folder."""
+    """A distribution with a package of the same name, installed over ours, is named in one line with status 2."""
     root = tmp_path / "site"
     root.mkdir()
     shutil.copytree(ROOT / "streamtwin", root / "streamtwin")

@@ -1,6 +1,6 @@
-"""The page of an operator's questions: answers of the twin, beside what the numbers of a file make by hand.
+"""Tests of the page of an operator's questions: the twin's answers agree with arithmetic on the file's numbers.
 
-Runs are as short as tells the same; each tolerance of 5 % is the page's, of an answer beside its arithmetic.
+Runs are as short as possible; each tolerance of 5 % is the page's, of an answer beside its arithmetic.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def service_s(job: st.Scenario, *operators: str) -> float:
 
 
 def busiest(result: st.Result, operator: str) -> float:
-    """The share of its time that the operator's busiest subtask works."""
+    """Share of its time that the operator's busiest subtask works."""
     return result.subtasks.loc[result.subtasks["operator"] == operator, "busy"].max()
 
 
@@ -36,12 +36,12 @@ def near(value: float):
 
 
 def bears(job: st.Scenario) -> float:
-    """How many times the rates the twin says that the job bears, at once."""
+    """Factor on the rates that the job bears according to the rate model."""
     return 1 / st.RateModel().answer(job, [job.plan]).offered_pressure.max()
 
 
 def oldest_s(window_s: float, records: float) -> float:
-    """Age of the oldest of a Poisson number of records, of at least one, when the window ends."""
+    """Mean age of the oldest of a Poisson number (at least one) of records when the window ends [s]."""
     return window_s * (1 / (1 - math.exp(-records)) - 1 / records)
 
 
@@ -171,7 +171,7 @@ def test_the_limit_of_a_store_is_what_a_run_names():
 
 
 def test_what_a_failure_leaves_to_catch_up_with():
-    """The archive takes 1,500 a second; of a run of hours, periods are short enough to see what waits."""
+    """A dry run's time to catch up follows from the backlog and the archive's 1,500 a second; in long runs, too."""
     job = st.load("fan-out")
     answer = st.dry_run(job, fail=["tm-2"], at_s=105, replications=2).result.measures
     behind = rate(job, "events") * (10 + answer["redone_s"].mean)
@@ -184,7 +184,7 @@ def test_what_a_failure_leaves_to_catch_up_with():
 
 
 def test_results_of_a_window_are_no_backlog_of_the_failure_before():
-    """A minute's results wait for a while each minute; what the failure left is gone long before the next."""
+    """Results of a window, which wait for a while each minute, do not count as backlog of an earlier failure."""
     answer = st.dry_run("clicks", fail=["worker-2"], at_s=105, replications=2).result.measures
     behind = 240 * (10 + answer["redone_s"].mean)
     assert answer["catch_up_s"].mean == near(10 + behind / (400 - 240))

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SLACK = 0.02
-"""A limit is lowered as soon as its package is smaller by this part."""
+"""Share by which a package may be smaller than its limit before that is lowered."""
 
 MOST_LINES = {
     "benchmarks": 5_500,

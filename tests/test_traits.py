@@ -1,4 +1,4 @@
-"""Nobody asks which kind an operator is, or which partitioning a stream has: they are asked for their traits."""
+"""Tests that no code asks for an operator's kind or a stream's partitioning by name: it asks for their traits."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from twin.partitionings.registry import PARTITIONINGS
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("twin/kinds/", "twin/partitionings/", "optimizers/fusion/")
-"""Where the knowledge is; fusion has kinds of its own, the paper's, of which some are called alike."""
+"""Rooms of this knowledge; fusion has kinds of its own, the paper's, some with the same names."""
 PACKAGES = ("twin", "models", "optimizers", "scenarios", "streamtwin", "papers", "spark")
 NAMES = {*BY_KIND, *PARTITIONINGS}
 CLASSES = {each.__name__ for each in BY_KIND.values()}
 OTHERS = {"phase_weights"}
-"""Fields of other things, with values that are called as a partitioning is."""
+"""Fields of other things, with values that have the name of a partitioning."""
 
 
 def words(node: ast.AST) -> set[str]:
-    """The strings in an expression that is a string or lists some."""
+    """Strings in an expression that is a string or lists some."""
     parts = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else [node]
     return {each.value for each in parts if isinstance(each, ast.Constant) and isinstance(each.value, str)}
 
 
 def names(node: ast.AST) -> set[str]:
-    """All names and attributes in an expression."""
+    """Names and attributes in an expression."""
     found = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
     return found | {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
 
 
 def asks(node: ast.AST) -> bool:
-    """Whether this is a question for a kind or a partitioning."""
+    """Whether a node asks for a kind or a partitioning."""
     match node:
         case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, classes]):
             return bool(names(classes) & CLASSES)
@@ -53,7 +53,7 @@ def asks(node: ast.AST) -> bool:
 
 
 def questions(text: str) -> Iterator[int]:
-    """The lines at which something asks."""
+    """Yields the lines at which the text asks for a kind or a partitioning."""
     yield from (node.lineno for node in ast.walk(ast.parse(text)) if asks(node))  # type: ignore[attr-defined]
 
 

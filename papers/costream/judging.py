@@ -79,7 +79,7 @@ def published(model: str, reported: Reported, **more: Any) -> dict[str, Any]:
 
 
 def cells(metric: str, values: Sequence[float | None], errors: Sequence[float | None] = (None, None)) -> dict[str, Any]:
-    """Cells of a metric: (median, 95 %) of q-errors or (accuracy,), as text with standard errors and as numbers."""
+    """Cells of a metric: (median, 95 %) of q-errors or (accuracy,), as text with standard errors and as number."""
     if metric in BINARY_METRICS:
         accuracy, error = values[0], errors[0]
         text = None if accuracy is None else f"{accuracy:.1%}" + ("" if error is None else f" ± {error:.1%}")
@@ -118,7 +118,7 @@ def block(
 
 
 def _one_class(model: Fitted, dataset: Dataset) -> dict[str, Any]:
-    """Cells of binary metrics of which all rows have the same class: the share that is right, in place of an accuracy."""
+    """Cells of binary metrics whose rows all have one class: the share that is right, in place of an accuracy."""
     predicted = model.predict(dataset)
     cells: dict[str, Any] = {}
     for metric in BINARY_METRICS:

@@ -1,4 +1,4 @@
-"""Benchmarks of real engines: ages over restarts, what an event did to results, markers that wait for a flush."""
+"""Benchmarks of real engines: ages over restarts, effects of events on results, markers that wait for a flush."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_counts_go_on_where_an_attempt_began_anew(tmp_path: Path) -> None:
 
 
 def test_an_outage_is_seen_in_what_comes_late() -> None:
-    """Results every quarter of a second, none for 3 s, then 3 s old ones that are made up for within 4 s."""
+    """The course of results shows an outage: none for 3 s, then ones 3 s old, which are caught up within 4 s."""
     before = np.arange(0.25, EVENT_S + 0.1, 0.25)
     after = np.arange(EVENT_S + 3.0, EVENT_S + 20.0, 0.25)
     times = np.concatenate([before, after])

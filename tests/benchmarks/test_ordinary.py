@@ -1,4 +1,4 @@
-"""Ordinary jobs beside brute force, brute force beside theory, and laws of the rate model that can be taken out."""
+"""Ordinary jobs against brute force, brute force against theory, and laws that can be taken out of the rate model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ QUICK = (
 
 @pytest.mark.parametrize("name", QUICK)
 def test_runs_are_as_brute_force_says(name: str) -> None:
-    """`python -m benchmarks.ordinary` has the other jobs."""
+    """Runs of quick jobs agree with brute force; `python -m benchmarks.ordinary` has the other jobs."""
     off = {
         each.name: each.off_se
         for each in compare(name, JOBS[name], SEEDS)
@@ -46,7 +46,7 @@ def test_runs_are_as_brute_force_says(name: str) -> None:
     [("one-queue", 0.6, 1.2e-3, 1.0), ("even-service", 0.8, 1.6e-3, 0.0), ("uneven-service", 0.5, 1e-3, 4.0)],
 )
 def test_brute_force_is_as_theory_says(name: str, load: float, service_s: float, scv: float) -> None:
-    """M/G/1 (Pollaczek and Khinchine)."""
+    """Brute force has the mean wait of M/G/1 (Pollaczek and Khinchine)."""
     found = np.array([Brute(JOBS[name], seed).run()["Lp"] for seed in range(12)])
     error = found.std(ddof=1) / np.sqrt(len(found))
     assert abs(found.mean() - service_s - oracles.wait_m_g_1(load, service_s, scv)) < limit_se(13) * error

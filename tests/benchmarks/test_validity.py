@@ -1,4 +1,4 @@
-"""The harness of the validity report: oracles, jobs, statistics; runs that are kept, and numbers that are pinned."""
+"""Tests of the validity report: oracles, jobs, statistics; results that are kept, and numbers that are pinned."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_oracles_agree_where_they_meet() -> None:
 
 
 def test_limits_of_estimated_standard_errors_raise_no_more_false_alarms_than_known_ones() -> None:
-    """Means of normal seeds, judged by their own scatter; at a limit of two, where chance can be seen in a test."""
+    """Normal means raise as few false alarms with estimated errors as with known ones, here at a limit of two."""
     seeds = SEEDS
     drawn = np.random.default_rng(1).normal(size=(40_000, seeds))
     off = np.abs(drawn.mean(axis=1)) / (drawn.std(axis=1, ddof=1) / np.sqrt(seeds))

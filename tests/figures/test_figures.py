@@ -1,4 +1,4 @@
-"""Figures draw what the table says, one artist a row, and touch nothing global."""
+"""Tests of figures: they draw what the table says, one artist a row, and change nothing global."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_profiled_times_are_a_curve_an_operator_that_ends_at_its_longest_time() 
 
 
 MANY = [f"planner {number}" for number in range(9)]
-"""More series than there are colours."""
+"""Names of more series than there are colours."""
 
 
 @pytest.mark.slow

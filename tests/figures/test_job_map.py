@@ -1,4 +1,4 @@
-"""The picture of a query on its hosts: well-formed whatever its words, boxes apart, streams from left to right."""
+"""The picture of a query on its hosts is well-formed whatever its words, boxes apart, streams from left to right."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def maps(draw: st.DrawFn) -> JobMap:
 
 
 def corners(picture: str) -> list[tuple[float, float]]:
-    """Of all boxes, which are what is as large as a box."""
+    """Corners of all boxes, which are the rectangles of a box's size."""
     rects = ET.fromstring(picture).iter(f"{SVG}rect")
     size = tuple(map(str, map(int, BOX_PX)))
     return [

@@ -27,7 +27,7 @@ from twin.workload import Poisson, Workload
 
 
 def random_deployment(seed: int, hosts: int = 4, replicas: int = 1, size: int = 5) -> Deployment:
-    """1 to 3 sources, then up to `size` operators that read from open ends, then a sink for each open end."""
+    """Random deployment: 1 to 3 sources, up to `size` operators that read from open ends, a sink for each open end."""
     rng = np.random.default_rng(seed)
     operators: list[AnyOperator] = []
     streams: list[Stream] = []
@@ -58,7 +58,7 @@ def random_deployment(seed: int, hosts: int = 4, replicas: int = 1, size: int = 
 
 
 def random_plan(rng: np.random.Generator, query: Query, hosts: int, replicas: int = 1) -> ExecutionPlan:
-    """Every operator on 1 to `replicas` random hosts."""
+    """Random plan with every operator on 1 to `replicas` random hosts."""
     return ExecutionPlan(
         placement={
             operator.name: tuple(f"h{rng.integers(hosts)}" for _ in range(int(rng.integers(1, replicas + 1))))

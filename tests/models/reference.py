@@ -22,7 +22,7 @@ def mlp(layers: Any, x: np.ndarray, linear_end: bool = False) -> np.ndarray:
 
 
 class Reference:
-    """One graph, one network."""
+    """Reference network for one graph."""
 
     def __init__(self, config: NetworkConfig, parameters: Any, graph: JointGraph) -> None:
         self.config, self.parameters, self.graph = config, parameters, graph
@@ -30,7 +30,7 @@ class Reference:
         self.hosts = [self._encode(HOST, raw) for raw in graph.hosts] if config.hosts else []
 
     def output(self) -> np.ndarray:
-        """[M]"""
+        """Output of the network. [M]"""
         if self.config.scheme == "traditional":
             self._rounds()
         else:

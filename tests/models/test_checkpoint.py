@@ -1,4 +1,4 @@
-"""A checkpoint, whole or of a member, gives back what was saved, or says in one line why it cannot."""
+"""Tests that a checkpoint, of a model or of a member, gives back what was saved, or says in one line why it cannot."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def body_of(path: Path) -> dict[str, Any]:
 
 
 def rewrite(path: Path, body: dict[str, Any]) -> None:
-    """As a version wrote it that knew no checksums."""
+    """Writes a checkpoint's body in the format of a version without checksums."""
     path.write_bytes(serialization.msgpack_serialize(body))
 
 

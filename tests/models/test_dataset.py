@@ -1,4 +1,4 @@
-"""Rows come back as they were written, splits are clean, and every kind of bad data is named."""
+"""Tests of datasets: rows come back as they were written, splits are clean, and all kinds of bad data are named."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twin.trace import TRAINING_ROWS
 
 
 def rows(count: int = 12) -> list[dict[str, Any]]:
-    """Alternating success; the unsuccessful have no latencies."""
+    """Rows with alternating success; those without success have no latencies."""
     return [
         {
             "run": f"run{index}",
@@ -78,7 +78,7 @@ def test_a_folder_of_files_is_their_union(tmp_path: Path) -> None:
 
 
 def test_a_changed_bit_of_a_sealed_dataset_is_found(tmp_path: Path) -> None:
-    """Without checksums three flipped bits in four change values, and nobody notices."""
+    """Each flipped bit of a sealed dataset is found; without checksums three in four would change values unnoticed."""
     file = written(tmp_path, rows(4)) / "rows.parquet"
     seal(tmp_path, ["rows.parquet"])
     content, rng = file.read_bytes(), np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""How the rates of sources vary, and how uneven keys are: what models are told beyond steady rates."""
+"""Tests of features of demand: how the rates of sources vary, and how uneven keys are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The derived and the flat vector: documented, finite where they apply, and the same however hosts are listed."""
+"""Tests of the derived and the flat vector: documented, finite where they apply, independent of the order of hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the error measures, and errors by stratum."""
+"""Tests of the laws of error measures, and of errors by stratum."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_replicates_are_compared_within_a_configuration() -> None:
 
 
 def test_how_far_an_estimate_is_below_everything_that_was_seen_does_not_count() -> None:
-    """Fourteen results in 240 s are the fewest here; a tree's negative throughput is as wrong as none."""
+    """Estimates below the least possible throughput (here 14 results in 240 s) are all as wrong, also negative ones."""
     truth = np.array([14 / 240, 1.0, 2.0])
     for below in (-5.0, 0.0, 1e-9):
         found = row("throughput_per_s", "m", truth, np.array([1.0, below, 2.0]))
@@ -95,7 +95,7 @@ SIGMA = 0.3
 
 
 class Perfect:
-    """Knows the cost without its noise."""
+    """Model that knows the cost without its noise."""
 
     name = "perfect"
 
@@ -107,7 +107,7 @@ class Perfect:
 
 
 def noisy(pairs: int) -> Dataset:
-    """Every configuration twice; every cost is 1, but for the noise of a run."""
+    """Dataset with every configuration twice; every cost is 1, but for the noise of a run."""
     rng = np.random.default_rng(0)
     labels = np.exp(SIGMA * rng.standard_normal((2 * pairs, 5)))
     labels[:, 3:] = rng.random((2 * pairs, 2)) < 0.9

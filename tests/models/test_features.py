@@ -1,4 +1,4 @@
-"""Features: those of Costream's Table I, documented, read off the right place, and of a revision."""
+"""Tests of features: those of Costream's Table I, documented, read off the right place, and of a revision."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def column(deployment: Deployment, node: str, name: str) -> list[float]:
 
 
 def moved(deployment: Deployment, hosts: tuple[str, ...]) -> Deployment:
-    """All operators with a replica on each of `hosts`."""
+    """Deployment with a replica of all operators on each of `hosts`."""
     return deployment.with_plan(ExecutionPlan(placement={o.name: hosts for o in deployment.query.operators}))
 
 
@@ -128,7 +128,7 @@ def test_features_of_operators_do_not_know_the_cluster_but_for_physics() -> None
 
 @pytest.mark.parametrize(("left", "right"), [(50, 450), (450, 50), (200, 200)])
 def test_the_state_of_a_join_is_of_its_sides_tuples_at_their_own_size(left: int, right: int) -> None:
-    """A side of wide tuples and one of narrow ones; by hand, and as an exact run holds it at the end."""
+    """A join's state counts each side's tuples at their own size; by hand, and as an exact run holds it at the end."""
     columns = {"wide": {"strings": 20}, "narrow": {"ints": 1}}
     operators = [
         *(source(name, columns=of) for name, of in columns.items()),
@@ -157,12 +157,12 @@ HORIZON_S = 60.0
 
 
 def names_of(columns: tuple[Feature, ...]) -> list[str]:
-    """One an input."""
+    """Names of features, one for each input."""
     return [f"{each.name}.{number}" for each in columns for number in range(each.width)]
 
 
 def means() -> dict[str, float]:
-    """By node type and input, over all nodes of the type."""
+    """Means of features by node type and input, over all nodes of the type."""
     kept = [Deployment.model_validate(each) for each in json.loads(JOBS.read_text(encoding="utf-8"))]
     jobs = [Scenario.of(each, RunSettings(horizon_s=HORIZON_S)) for each in kept]
     graphs = of_deployments(jobs, np.zeros((len(jobs), len(METRICS)))).graphs

@@ -1,4 +1,4 @@
-"""Laws of the network and of its batches: it is Algorithm 1, and nothing is lost, doubled or mixed up."""
+"""Tests of the network and its batches: it computes Algorithm 1, and nothing is lost, doubled or mixed up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Targets and back: what is standardised for training is undone for prediction."""
+"""Tests of targets and their inverse: what is standardised for training is undone for prediction."""
 
 from __future__ import annotations
 

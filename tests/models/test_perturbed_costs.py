@@ -1,4 +1,4 @@
-"""A misjudged profile: every constant within its share, nothing else touched, the same for the same run."""
+"""Tests of a profile with errors: every constant within its share, nothing else changed, the same for the same run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_same_run_is_misjudged_the_same_way_whatever_beside_it() -> None:
 
 
 def test_a_fixed_error_is_that_of_the_engine_in_all_runs() -> None:
-    """So that a model can learn it, as that of a profile which was measured once."""
+    """A fixed error is the same in all runs, as of a profile measured once, so that a model can learn it."""
     fixed = PerturbedCosts(0.2, seed=1, fixed=True)
     jobs = [random_deployment(seed) for seed in range(6)]
     factors = [constants(fixed(job, run).engine) / constants(job.engine) for job in jobs for run in ("a", "b")]

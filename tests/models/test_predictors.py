@@ -1,4 +1,4 @@
-"""Everything that predicts does so through one protocol, comes back from its folder as it was, and knows its limits."""
+"""Tests of predictors: all have one protocol, come back from their folders, and know their limits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SOME: dict[str, Predictor] = {
 
 @cache
 def dataset() -> Dataset:
-    """What is measured is what the rate model says, twice as slow where two hosts and more are in use."""
+    """Dataset whose labels are the rate model's answers, twice as slow where two hosts and more are in use."""
     one = of_deployments([random_deployment(seed) for seed in range(240)], np.ones((240, 5)))
     labels = one.rates_GxA.copy()
     labels[:, :3] = np.maximum(labels[:, :3], 1e-3) * np.where(one.about["hosts"] > 2, 2.0, 1.0)[:, None]
@@ -44,7 +44,7 @@ def dataset() -> Dataset:
 
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
 def test_probabilities_of_rows_of_which_few_are_yes_are_those_of_as_many_of_both(share: float) -> None:
-    """Bayes: of rows that say `x` this often if they are yes, and this often if they are not."""
+    """Balancing turns a probability among rows of `share` yes into that among as many of both, as Bayes says."""
     of_yes, of_no = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.3, 0.6])
     as_frequent = share * of_yes / (share * of_yes + (1.0 - share) * of_no)
     assert predictors.balanced(as_frequent, share) == pytest.approx(of_yes / (of_yes + of_no))
@@ -54,7 +54,7 @@ def test_probabilities_of_rows_of_which_few_are_yes_are_those_of_as_many_of_both
 def test_a_contestant_predicts_every_row_and_comes_back_from_its_folder(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Networks do so whatever their weights are, so they are not trained."""
+    """Every contestant predicts all rows and can be loaded again; networks are untrained, as weights do not matter."""
     monkeypatch.setattr(pipeline, "train_member", begun)
     parts = split(dataset(), 0)
     fitted = SOME[name].fit(dataset(), parts, 0)
@@ -134,7 +134,7 @@ SMALL = TreeSettings(rounds=60, patience=20, leaf_rows=5)
 
 
 def rows(count: int, seed: int) -> TreeRows:
-    """The cost is a step function of two entries, times what the rate model says; a tenth have no label."""
+    """Rows whose cost is a step function of two entries, times the rate model's; a tenth have no label."""
     rng = np.random.default_rng(seed)
     x = rng.uniform(size=(count, 4))
     rates = rng.lognormal(sigma=2, size=count)
@@ -171,7 +171,7 @@ def test_the_seed_decides(sampled: TreeSettings) -> None:
 
 
 def test_both_classes_weigh_the_same() -> None:
-    """5 % of yes, which half of the rows with x > 0.9 are: as likely as not once classes are balanced, so found."""
+    """Classes weigh the same: half of the rows with x > 0.9 are yes, 5 % of all, and as all of these are found."""
     rng = np.random.default_rng(3)
     x = rng.uniform(size=(4000, 1))
     yes = (x[:, 0] > 0.9) & (rng.random(4000) < 0.5)

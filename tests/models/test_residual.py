@@ -1,4 +1,4 @@
-"""A network that corrects the rate model: it begins at no correction, and is believed as far as it helps."""
+"""Tests of a network that corrects the rate model: it begins with no correction, and counts as far as it helps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TINY = TrainingSettings(members=1, epochs=20, batch=32, rate=0.01, weight_decay=
 
 
 def rows(factor=1.0, count=120, flipped=0.0):
-    """Runs that are the rate model's word, but for a factor on the latencies and some flipped flags."""
+    """Runs with the rate model's labels, but for a factor on the latencies and some flipped flags."""
     deployments = [random_deployment(seed, size=3) for seed in range(count)]
     bare = of_deployments(deployments, np.ones((count, len(METRICS))))
     labels = bare.rates_GxA.copy()
@@ -99,7 +99,7 @@ def test_a_correction_that_is_noise_is_not_believed(seed):
 
 
 def test_a_probability_has_the_same_gate_for_all_kinds_of_plans():
-    """A correction that is right in 17 of 25 rows: of one kind's 25 rows that may be chance, of all it is none."""
+    """A correction right in 17 of 25 rows is believed: for one kind's 25 rows that may be chance, for all it is not."""
     count, m = 25 * len(KINDS), METRICS.index("backpressured")
     number, kinds = np.arange(count) // len(KINDS), np.arange(count) % len(KINDS)
     yes, right = number % 2 == 0, number % 25 < 17
@@ -116,7 +116,7 @@ def test_a_probability_has_the_same_gate_for_all_kinds_of_plans():
 
 
 def test_a_probability_is_believed_that_is_never_above_one_half():
-    """Where yes is rare, what tells likely rows from unlikely ones need not call any of them likelier than not."""
+    """A correction that tells likely rows from unlikely ones is believed, even if all its probabilities are small."""
     count, m = 1000, METRICS.index("backpressured")
     row = np.arange(count)
     likely, sure = row < 400, row < 10
@@ -179,7 +179,7 @@ def test_probabilities_keep_the_frequencies_of_the_corpus():
 
 
 def horizons(low_s, high_s):
-    """A silent model, trained on runs of these lengths."""
+    """Model without corrections, trained on runs of these lengths."""
     table = rows(count=10)
     seen = coverage_of(table.graphs)
     manifest = {"seen": seen, "horizon_s": high_s, "horizons_s": [low_s, high_s]}

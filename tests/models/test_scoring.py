@@ -1,4 +1,4 @@
-"""Scoring many plans of a job equals the flat network; and a model refuses kinds and words that it never saw."""
+"""Tests of scoring: many plans of a job get the flat network's answers; a model refuses unknown kinds and words."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CONFIGS = {
 
 
 def model(config: NetworkConfig, members: int = 3, metrics: tuple[str, ...] = METRICS) -> LearnedCostModel:
-    """An untrained ensemble with biases."""
+    """Untrained ensemble with biases."""
 
     def noisy(seed: int) -> Any:
         rng = np.random.default_rng(seed)
@@ -159,12 +159,12 @@ def test_model_without_a_metric_says_so() -> None:
 
 
 def drawn(seed: int) -> Deployment:
-    """Of the training space of Costream, where no operator maps, sums or counts."""
+    """Random deployment of Costream's training space, where no operator maps, sums or counts."""
     return random_scenario(SPACES["costream"], seed, RunSettings()).deployment
 
 
 def with_kinds(*kinds: str) -> Deployment:
-    """A deployment that has all of these."""
+    """Random deployment that has operators of all of these kinds."""
     every = (random_deployment(seed) for seed in range(1000))
     return next(each for each in every if set(kinds) <= {operator.kind for operator in each.query.operators})
 
@@ -176,7 +176,7 @@ def dataset() -> Dataset:
 
 @cache
 def learned() -> LearnedCostModel:
-    """Not trained, but as if it had been on those rows."""
+    """Untrained model that claims to be trained on the rows of `dataset`."""
     config = NetworkConfig(hidden=4, outputs=len(METRICS))
     scaling = Scaling((0.0,) * len(METRICS), (1.0,) * len(METRICS))
     manifest = {"seen": coverage_of(dataset().graphs)}
@@ -200,7 +200,7 @@ def test_costream_has_neither_maps_nor_measured_joins() -> None:
 
 
 def test_what_is_in_no_feature_is_said_and_the_horizon_of_the_training() -> None:
-    """A model that is told the rate model's answer sees through it what that sees."""
+    """A model names what no feature shows; one that is told the rate model's answer sees what that sees."""
     plain = Scenario.of(drawn(7))
     assert learned().blind_to(plain) == ()
     paused = plain.engine.model_copy(update={"noise": Noise(gc_interval_s=2, gc_pause_s=1.5)})
@@ -215,7 +215,7 @@ def test_what_is_in_no_feature_is_said_and_the_horizon_of_the_training() -> None
 
 
 def with_estimates(model: LearnedCostModel) -> LearnedCostModel:
-    """The same with networks that see the rate model's answer."""
+    """Model with networks that see the rate model's answer."""
     (ensemble,) = model.ensembles
     config = ensemble.config.model_copy(update={"estimates": True})
     return replace(model, ensembles=(replace(ensemble, config=config),))

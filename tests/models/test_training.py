@@ -1,4 +1,4 @@
-"""Laws of training and fine-tuning: what can be learned is, by the seed alone, and rehearsal keeps what was known."""
+"""Tests of training and fine-tuning: what can be learned is, by the seed alone, and rehearsal keeps what was known."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WANTED = METRICS[:1]
 
 
 def labels_of(deployment: Deployment) -> list[float]:
-    """A made-up cost that follows from what the features say: rate, load of the worst host, service."""
+    """Artificial costs that follow from features: rate, load of the worst host, service."""
     job = job_columns(deployment)
     load = job.hosts()["cpu_load"].max()
     rate = job.operators["rate_in"][np.array(job.kinds) == "source"].sum()
@@ -62,14 +62,14 @@ def trained(seed: int = 1, epochs: int = SHORT.epochs) -> tuple[Ensemble, ...]:
 
 @cache
 def untrained() -> tuple[Ensemble, ...]:
-    """As `trained`, but the network is as it begins."""
+    """Ensembles whose networks are as they begin."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "train_member", begun)
         return pipeline.train(dataset(), split(dataset(), 0), TINY, 1, WANTED)
 
 
 def curve(ensemble: Ensemble) -> np.ndarray:
-    """[points, (step, training loss, validation loss)] of the first member."""
+    """Learning curve of the first member. [points, (step, training loss, validation loss)]"""
     return np.array(ensemble.manifest["members"][0]["curve"])
 
 
@@ -168,7 +168,7 @@ QUICK = FineTuning(epochs=15, rate=3e-3)
 
 @cache
 def old() -> tuple[Dataset, RowSplit]:
-    """What `learned` learned from, in its way."""
+    """Rows and split that `learned` was trained on."""
     return dataset(), split(dataset(), 0)
 
 
@@ -178,7 +178,7 @@ def learned() -> tuple[Ensemble, ...]:
 
 @cache
 def new() -> tuple[Dataset, RowSplit]:
-    """Of which the network knows nothing: another number of operators, and ten times the throughput."""
+    """Rows that the network knows nothing of: another number of operators, and ten times the throughput."""
     deployments = [random_deployment(seed, size=4) for seed in range(1000, 1080)]
     labels_GxA = np.array([labels_of(each) for each in deployments])
     labels_GxA[:, METRICS.index("throughput_per_s")] *= 10
@@ -188,7 +188,7 @@ def new() -> tuple[Dataset, RowSplit]:
 
 
 def median(ensembles: tuple[Ensemble, ...], dataset: Dataset, part: np.ndarray) -> float:
-    """Of the q-error, however far below every label an estimate is."""
+    """Median q-error of the throughput, however far below every label an estimate is."""
     rows = dataset.take(part)
     truth = rows.label_G("throughput_per_s")
     found = LearnedCostModel("m", ensembles).predict_graphs(rows.graphs).cost("throughput_per_s")
@@ -207,7 +207,7 @@ def test_the_result_is_never_worse_on_validation_rows_than_the_start() -> None:
 
 
 def tuned(ensembles: tuple[Ensemble, ...], how: FineTuning, rehearse: bool) -> fine_tuning.Tuned:
-    """As the command line does it."""
+    """Ensembles after fine-tuning, as the command line does it."""
     (fresh, _), (known, _) = new(), old()
     model = LearnedCostModel("m", ensembles)
     return fine_tuning.tune(model, fresh, known if rehearse else None, how, 0, lambda _done, _total: None)

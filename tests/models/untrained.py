@@ -1,4 +1,4 @@
-"""Networks in the place of trained ones, where it does not matter what they say: compiling a training takes seconds."""
+"""Untrained networks for tests in which their answers do not matter: compiling a training takes seconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from models.training import TrainedNetwork, TrainingData, train_member
 
 
 def begun(data: TrainingData, settings: TrainingSettings, seed: int, start: Any = None, *more: Any) -> TrainedNetwork:
-    """As `train_member`, but a network that is not fine-tuned stays as it begins."""
+    """Replaces `train_member`: a network that is not fine-tuned stays as it begins."""
     if start is not None:
         return train_member(data, settings, seed, start, *more)
     network = settings.network.model_copy(update={"outputs": len(data.binary_M)})

@@ -15,14 +15,14 @@ from twin.scenario import Scenario
 from twin.spec import parse
 
 LOADS = (0.3, 0.8, 1.5, 4.0)
-"""What is offered, of what all cores could take if nothing came from elsewhere."""
+"""Offered rates over what all cores could take if nothing came from elsewhere."""
 MOST_PLANS = 6_000
 GIVEN = ("one place", "scattered", "in turn", "apart")
-"""Plans that users come with: all in one place; each replica anywhere; replicas in turn; an operator a place."""
+"""Kinds of given plans: all in one place; each replica anywhere; replicas in turn; each operator in its own place."""
 
 
 def claimed_job(seed: int, *, sources: int | None = None, on_sockets: bool | None = None) -> Scenario:
-    """A DAG of sources, maps and sinks on two or three hosts or sockets. sources, on_sockets: None: drawn."""
+    """DAG of sources, maps and sinks on two or three hosts or sockets. sources, on_sockets: None: drawn."""
     rng = random_stream(seed, "claims")
     drawn = int(rng.integers(1, 4)), bool(rng.random() < 0.5)
     sources = drawn[0] if sources is None else sources
@@ -50,8 +50,7 @@ def claimed_job(seed: int, *, sources: int | None = None, on_sockets: bool | Non
 
 
 def every_plan(job: Scenario) -> np.ndarray:
-    """All plans with the given numbers of replicas [N, O, L]; so many at random where there are more than
-    MOST_PLANS."""
+    """All plans with the given numbers of replicas, or MOST_PLANS random ones where there are more. [N, O, L]"""
     options = ways(job)
     sizes = [len(each) for each in options]
     total = int(np.prod(sizes))
@@ -93,7 +92,7 @@ def _on_hosts(rng: np.random.Generator) -> tuple[list[dict[str, Any]], str, floa
 
 
 def _graph(rng: np.random.Generator, sources: int) -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:
-    """Every operator with a consumer, every consumer with a producer; service times in proportion."""
+    """Operators and streams: each operator has consumers, each consumer producers; service times in proportion."""
     kinds = ["source"] * sources + ["map"] * int(rng.integers(1, 3)) + ["sink"] * int(rng.integers(1, 3))
     names = [f"{kind}{number}" for number, kind in enumerate(kinds)]
     operators: list[dict[str, Any]] = []
@@ -125,7 +124,7 @@ def _work(operators: list[dict[str, Any]], streams: list[tuple[str, str]], rates
 
 
 def _given(job: Scenario, rng: np.random.Generator) -> ExecutionPlan:
-    """One of GIVEN, with up to two replicas more than one each."""
+    """Job with a plan of a random kind of GIVEN, with up to two replicas more than one each."""
     operators, places = len(job.query.operators), len(locations(job))
     replicas_o = np.ones(operators, int) + np.bincount(
         rng.integers(0, operators, int(rng.integers(0, 3))), minlength=operators

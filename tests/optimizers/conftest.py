@@ -18,12 +18,12 @@ from twin.scenario import Scenario
 from twin.workload import Poisson, Workload
 
 MACHINES = ((50, 1000), (100, 8000), (300, 4000), (400, 16000), (800, 32000), (500, 8000))
-"""CPU in percent and RAM in MB: of every bin and overlap."""
+"""CPU in percent and RAM in MB of hosts: of every bin and overlap."""
 
 
 @dataclass(frozen=True)
 class TableModel:
-    """Costs drawn by the text of the plan: reproducible and without any structure that an optimizer could use.
+    """Cost model that draws costs by the text of the plan: reproducible, without structure that optimizers could use.
 
     broken: share of the plans predicted to be backpressured; another such share fails.
     """
@@ -48,7 +48,7 @@ class TableModel:
 
 
 def tree() -> Query:
-    """Two sources, one filtered, joined and filtered."""
+    """Query of two sources, one filtered, joined and filtered."""
     operators = (
         Source(name="a"),
         Source(name="b"),
@@ -61,7 +61,7 @@ def tree() -> Query:
 
 
 def diamond() -> Query:
-    """One source read twice, joined with itself, and two sinks: no tree."""
+    """Query of one source read twice, joined with itself, and two sinks: no tree."""
     operators = (
         Source(name="a"),
         Filter(name="f", selectivity=0.5),
@@ -90,7 +90,7 @@ def query(request: pytest.FixtureRequest) -> Query:
 
 
 def on_first_host(query: Query | None = None, hosts: int = 4) -> Scenario:
-    """A scenario with everything on the first host; without a query, the tree."""
+    """Scenario with everything on the first host; without a query, the tree."""
     query = query or tree()
     return Scenario(
         query=query,

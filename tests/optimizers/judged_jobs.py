@@ -27,17 +27,17 @@ def _scenario(operators, streams, rates, hosts, placement, **more: Any) -> Scena
 
 
 def asked(job: Scenario, objective: str = "processing_latency_s", **more: Any) -> Problem:
-    """For a plan of the job by rates."""
+    """Problem of a plan for the job by the rate model."""
     return Problem(**{"scenario": job, "cost_model": RateModel(), "objective": objective} | more)
 
 
 def hosts_of(plan: ExecutionPlan) -> set[str]:
-    """All that it uses."""
+    """Hosts that a plan uses."""
     return {place.host for name in plan.placement for place in plan.locations(name)}
 
 
 def spread() -> Scenario:
-    """Four replicas that need three cores, on two hosts of two cores."""
+    """Job of four replicas that need three cores, on two hosts of two cores."""
     operators = [
         source("src", service_time_s=None),
         {"kind": "map", "name": "work", "service_time_s": 0.001},
@@ -54,7 +54,7 @@ def spread() -> Scenario:
 
 
 def ruled_out() -> Scenario:
-    """Only a host of a weaker kind has room for the sink."""
+    """Job of which only a host of a weaker kind has room for the sink."""
     operators = [
         source("s", service_time_s=0.9e-3, service_scv=0),
         sink("k", service_time_s=0.5e-3, service_scv=0),
@@ -70,7 +70,7 @@ def _socketed(name: str, ram_mb: float) -> dict[str, Any]:
 
 
 def first_host_too_small() -> Scenario:
-    """Everything crashes on the first of two hosts."""
+    """Job that crashes on the first of two hosts."""
     operators = [
         source("s", service_time_s=1e-6, tuple_bytes=100),
         {"kind": "map", "name": "m", "selectivity": 2, "service_time_s": 3e-6, "tuple_bytes": 64},
@@ -88,7 +88,7 @@ def first_host_too_small() -> Scenario:
 
 
 def edge(*, pinned: bool = False) -> Scenario:
-    """Sensors behind two gateways, whose results are wanted in a cloud."""
+    """Job of sensors behind two gateways, whose results are wanted in a cloud."""
     operators = [
         source("sensors", **({"pinned": True} if pinned else {})),
         {"kind": "filter", "name": "clean", "selectivity": 0.8},
@@ -133,7 +133,7 @@ def ends_apart(hosts: int) -> Scenario:
 
 
 def small_job(seed: int, sockets: int = 1) -> Scenario:
-    """source -> map -> sink on two or three hosts, some replicas, at any load, from almost none to too much."""
+    """Job source -> map -> sink on two or three hosts, some replicas, at any load, from almost none to too much."""
     rng = random_stream(seed, "small-job")
     parts = {"sockets": [{"cores": 2}] * sockets, "numa": {"latency_ns": _far(sockets)}} if sockets > 1 else {}
     names = ("a", "b", "c")[: 2 if parts else int(rng.integers(2, 4))]
@@ -165,7 +165,7 @@ def _far(sockets: int) -> list[list[float]]:
 
 
 def ways(job: Scenario) -> list[list[np.ndarray]]:
-    """For each operator all ways to place the given number of its replicas, as counts by place."""
+    """All placements of the given number of replicas, for each operator, as counts by place."""
     places = len(locations(job))
     return [
         [np.bincount(each, minlength=places) for each in itertools.combinations_with_replacement(range(places), count)]
@@ -174,5 +174,5 @@ def ways(job: Scenario) -> list[list[np.ndarray]]:
 
 
 def brute_force(job: Scenario) -> np.ndarray:
-    """All plans with the given numbers of replicas [N, O, L]."""
+    """All plans with the given numbers of replicas. [N, O, L]"""
     return np.array([np.stack(each) for each in itertools.product(*ways(job))])

@@ -25,7 +25,7 @@ def deployment(
     bytes_each: float = 64.0,
     limits: dict[str, Any] | None = None,
 ) -> Deployment:
-    """Operators 0 (the source) to the last (the sink), all replicas one, on socket 0."""
+    """Deployment of operators 0 (the source) to the last (the sink), one replica each, on socket 0."""
     names = [f"op{number}" for number in range(len(times_us))]
     kinds = ["source", *["map"] * (len(names) - 2), "sink"]
     operators: list[dict[str, Any]] = []
@@ -49,7 +49,7 @@ def deployment(
 
 @st.composite
 def small_jobs(draw: st.DrawFn) -> tuple[Deployment, np.ndarray]:
-    """A job of 3 to 5 operators, and replicas [o], at most 7 in all; 2 or 3 sockets."""
+    """Strategy of jobs of 3 to 5 operators, with replicas [o], at most 7 in all; 2 or 3 sockets."""
     count = draw(st.integers(3, 5))
     times = [draw(st.floats(0.2, 3.0)) for _ in range(count)]
     edges = [(draw(st.integers(0, number - 1)), number) for number in range(1, count - 1)]
@@ -71,7 +71,7 @@ def small_jobs(draw: st.DrawFn) -> tuple[Deployment, np.ndarray]:
 
 
 def every_placement(job: NumaJob, replicas_o: np.ndarray) -> Iterator[np.ndarray]:
-    """All matrices of counts [o, l]."""
+    """Yields all matrices of counts. [o, l]"""
     sockets = len(job.locations)
 
     def rows(count: int) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""A perfect plant for policies that scale: source -> m -> sink, in periods, without queueing theory or a simulator."""
+"""Perfect plant for policies that scale: source -> m -> sink, in periods, without queueing theory or a simulator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SERVICE_S = 1e-3
 
 
 def plant_job(**more: Any) -> Deployment:
-    """`m` can be scaled; there are cores enough."""
+    """Job of the plant; `m` can be scaled, and there are cores enough."""
     hosts = [
         {"name": name, "cpu_percent": 3200, "ram_mb": 64_000, "bandwidth_mbps": 10_000, "latency_ms": 1}
         for name in ("h0", "h1")
@@ -27,11 +27,10 @@ def plant_job(**more: Any) -> Deployment:
 
 
 class Plant:
-    """Fluid: what arrives and waits is taken as far as the replicas get.
+    """Fluid plant: what arrives and waits is taken as far as the replicas get.
 
-    load: replicas that what arrives keeps busy all the time, by period; slower: how much longer tuples take than usual,
-    which the load has in it. noise: standard deviation, relative, of what arrives in a period and of what its work is
-    measured to be.
+    load: replicas that arrivals keep busy all the time, by period; slower: factor on the time of a tuple, which is
+    contained in the load. noise: relative standard deviation of arrivals in a period and of their measured work.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class Plant:
         self.period = 0
 
     def run(self, policy: Policy, periods: int) -> list[int]:
-        """Replicas in each period; what is decided at the end of one holds from the next on."""
+        """Replicas in each period; a decision at the end of one holds from the next on."""
         counts = []
         for _ in range(periods):
             statistics = self.step()
@@ -62,7 +61,7 @@ class Plant:
         return counts
 
     def step(self, runs: float = 1.0) -> PeriodStatistics:
-        """The next period. runs: for how much of it the job is up."""
+        """Statistics of the next period. runs: share of it in which the job is up."""
         index, self.period = self.period, self.period + 1
         work_s, there_s = SERVICE_S * _at(self.slower, index), len(self.places) * LENGTH_S
         arrived = _at(self.load, index) / work_s * LENGTH_S * max(0.0, 1.0 + self.noise * self.rng.standard_normal())
@@ -88,7 +87,7 @@ class Plant:
 
 
 def changes(counts: Sequence[int]) -> list[tuple[int, int]]:
-    """From how many replicas to how many, in order."""
+    """Changes of the number of replicas, in order: (before, after)."""
     return [(before, after) for before, after in pairwise(counts) if before != after]
 
 

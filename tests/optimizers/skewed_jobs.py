@@ -1,4 +1,4 @@
-"""Jobs of uneven keys on four workers, run under policies, and what their runs show."""
+"""Jobs of uneven keys on four workers, run under policies, and figures of their runs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 WORKERS = ("w0", "w1", "w2", "w3")
-STOP_S = 4.0  # for a change of the plan
+STOP_S = 4.0  # restart for a change of the plan
 
 
 def skewed(rate: float = 600, zipf: float = 0.8, cores: tuple[float, ...] = (1, 1, 1, 1), **keys: Any) -> Deployment:
-    """source -> m (a map) -> a (a count), both keyed, on four workers; the source on a host of its own."""
+    """Job source -> m (a map) -> a (a count), both keyed, on four workers; the source is on a host of its own."""
     hosts = [{"name": "in", "cpu_percent": 400, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1}]
     hosts += [hosts[0] | {"name": name, "cpu_percent": 100 * each} for name, each in zip(WORKERS, cores, strict=True)]
     window = {"policy": "time", "size_s": 2, "slide_s": 2}
@@ -44,7 +44,7 @@ def skewed(rate: float = 600, zipf: float = 0.8, cores: tuple[float, ...] = (1, 
 
 
 def placed(job: Deployment, **places: list[str]) -> Deployment:
-    """The same elsewhere."""
+    """Job with other places of some operators."""
     placement = {**job.plan.placement, **{name: tuple(each) for name, each in places.items()}}
     return job.with_plan(job.plan.model_copy(update={"placement": placement}))
 
@@ -56,7 +56,7 @@ def run(job: Deployment, policy: Any, *events: Any, horizon_s: float = 60, perio
 
 
 def distances(result: Run) -> list[float]:
-    """By period, of the workers' utilisation, in percentage points."""
+    """Load distance of the workers' utilisation by period, in percentage points."""
     found: dict[int, list[float]] = {}
     for row in result.host_rows:
         if row["host"] in WORKERS:
@@ -66,7 +66,7 @@ def distances(result: Run) -> list[float]:
 
 @dataclass
 class Watching:
-    """Keeps what it sees, and decides what it was told to."""
+    """Policy that keeps what it sees, and takes the given decisions."""
 
     script: dict[int, Reconfiguration] = field(default_factory=dict)
     seen: list[PeriodStatistics] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Watching:
 
 
 def require_sums_of_hosts(seen: list[PeriodStatistics]) -> None:
-    """What key groups are said to take of each worker is all that it did, where nothing else runs on it."""
+    """Checks that key groups' shares of each worker add up to its utilisation, where nothing else runs on it."""
     for period in seen:
         percent = dict.fromkeys(WORKERS, 0.0)
         for operator, groups in period.key_groups.items():
@@ -98,7 +98,7 @@ def moved(result: Run) -> list[dict[str, Any]]:
 
 
 def moved_by_round(result: Run) -> list[int]:
-    """Key groups that migrate in each round in which any does."""
+    """Number of key groups that migrate in each round in which any does."""
     found = Counter[float]()
     for row in moved(result):
         found[row["at_s"]] += len(row["detail"]["key_groups"])

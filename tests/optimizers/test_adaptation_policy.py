@@ -1,4 +1,4 @@
-"""Hosts come and go with the load, whoever decides, and nothing that can go wrong ends a run."""
+"""Hosts come and go with the load under each way of scaling, and no trouble ends a run."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ DECIDERS = pytest.mark.parametrize("scaling", ["measured", "ds2", "flink-autosca
 
 
 def small(rate: float = 300, start: tuple[str, ...] = ("w0", "w1"), **keys: Any) -> Deployment:
-    """m and a, 40 key groups each, on the first of four workers of one core; a tuple takes 3.2 ms of both."""
+    """Job with m and a, 40 key groups each, on the first of four workers of one core; both take 3.2 ms a tuple."""
     job = skewed(rate=rate, zipf=0.3, **keys)
     placement = {**job.plan.placement, "m": start, "a": start}
     return job.with_plan(job.plan.model_copy(update={"placement": placement}))
 
 
 def hosts(result: Run) -> list[int]:
-    """Workers that do anything, by period."""
+    """Number of workers that do anything, by period."""
     found: dict[int, int] = {}
     for row in result.host_rows:
         busy = row["host"] in WORKERS and row["cpuUtilisation"] > 0.01
@@ -38,7 +38,7 @@ def spec(**more: Any) -> AdaptationSpec:
 
 @DECIDERS
 def test_hosts_come_with_the_load_and_go_with_it(scaling: str) -> None:
-    """1.9 cores of work on four workers; from 15 s on 0.6, for one; from 70 s on 1.9 again."""
+    """Hosts follow the load: 1.9 cores of work need four workers; 0.6 from 15 s on one or two; 1.9 again from 70 s."""
     events = [RateChange(at_s=at_s, source="source", factor=factor) for at_s, factor in ((15, 0.3), (70, 1.0))]
     result = run(small(600, WORKERS), spec(scaling=scaling), *events, horizon_s=110)
     found = hosts(result)
@@ -52,7 +52,7 @@ def test_hosts_come_with_the_load_and_go_with_it(scaling: str) -> None:
 
 @DECIDERS
 def test_a_cluster_that_is_overwhelmed_grows(scaling: str) -> None:
-    """2.6 cores of work on two: the paper's rule sees them full; the others see what waits, and ask for more."""
+    """A cluster with 2.6 cores of work on two grows: the paper's rule sees full hosts, the others also the backlog."""
     result = run(small(800), spec(scaling=scaling), horizon_s=60)
     found = hosts(result)
     assert found[0] == 2 and found[-1] == 4
@@ -73,7 +73,7 @@ def test_a_host_is_left_within_the_budget_of_the_rounds() -> None:
 
 
 def test_what_else_a_host_runs_keeps_it() -> None:
-    """Source and sink are on w0: it is never left, however idle."""
+    """A host that runs anything else is kept: w0 with source and sink, however idle."""
     job = small(60, WORKERS)
     placement = {**job.plan.placement, "source": ("w0",), "sink": ("w0",)}
     result = run(job.with_plan(job.plan.model_copy(update={"placement": placement})), spec(), horizon_s=100)
@@ -83,7 +83,7 @@ def test_what_else_a_host_runs_keeps_it() -> None:
 
 @pytest.mark.parametrize("scaling", ["measured", "ds2", "flink-autoscaler"])
 def test_trouble_ends_no_run(scaling: str) -> None:
-    """A host dies while others are left; then nothing comes for a time; groups without tuples all along."""
+    """No trouble ends a run: a host dies while others are left; nothing comes for a time; groups have no tuples."""
     events = [
         RateChange(at_s=5, source="source", factor=0.2),
         Failure(at_s=21, host="w1", recover_after_s=3),
@@ -107,7 +107,7 @@ def test_collocation_and_scaling_together(solver: str) -> None:
 
 
 def test_no_cluster_to_grow_into_and_no_budget() -> None:
-    """All hosts are used and full; and nothing may move."""
+    """Nothing is added where all hosts are full, and nothing moves without a budget."""
     full = run(small(2000, WORKERS), spec(scaling="ds2"), horizon_s=40)
     assert not [row for row in full.event_rows if row["detail"].get("reason", "").startswith("add")]
     still = run(small(800), spec(max_migrations=0), horizon_s=40)

@@ -1,4 +1,4 @@
-"""Balancing a running job: what is told of key groups, that the loop closes, and that nothing odd ends a run."""
+"""Balancing a running job: figures of key groups, the closed loop, and odd events that must not end a run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from twin.simulation import simulate
 
 
 def test_percentages_of_groups_sum_to_what_their_host_did() -> None:
-    """Nothing but keyed replicas runs on the workers; one has half a core, one has two."""
+    """Loads of groups add up to their host's utilisation: workers have only keyed replicas, on half a core to two."""
     watching = Watching()
     run(skewed(cores=(0.5, 1, 1, 2), rate=300), watching)
     assert len(watching.seen) == 5
@@ -53,7 +53,7 @@ def test_rates_of_groups_sum_to_what_their_operator_took_also_when_keys_drift() 
 
 
 def test_loads_are_proportional_to_the_work_of_tuples() -> None:
-    """Every tuple of m takes 2 ms on a reference core, wherever it runs; also where the replica shares its core."""
+    """Loads are proportional to work: a tuple of m takes 2 ms on a reference core, wherever it runs."""
     watching = Watching()
     run(skewed(cores=(1, 1, 2, 2), rate=400), watching, horizon_s=120)
     cores = dict(zip(WORKERS, (1, 1, 2, 2), strict=True))
@@ -105,7 +105,7 @@ def test_what_a_plan_moves_is_what_it_says() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", [BalanceSpec(), BalanceSpec(solver="milp", seconds=0.3), FluxSpec()])
 def test_hosts_get_even(spec: PolicySpec) -> None:
-    """Fixed skew: without migrations it stays; what tuples chance to do is left."""
+    """Hosts get even under a fixed skew, which stays without migrations; only random variation of tuples is left."""
     unmoved, evened = (distances(run(skewed(), policy)) for policy in (None, spec))
     assert evened[0] == unmoved[0] > 10
     assert min(unmoved) > 10
@@ -145,7 +145,7 @@ def test_a_band_that_holds_moves_nothing() -> None:
 def test_nothing_is_lost_or_doubled_however_much_moves(
     zipf: float, drift_s: float, seed: int, moves: int, failing: bool, apart: bool
 ) -> None:
-    """`simulate` itself checks that tuples are conserved; without a failure no result comes twice either. apart: the
+    """Migrations lose no tuple (`simulate` checks that), and without a failure no result comes twice. apart: the
     operators are on different workers at first, so that replicas are made."""
     job = skewed(rate=150, zipf=zipf, drift_every_s=drift_s)
     if apart:
@@ -161,7 +161,7 @@ def test_nothing_is_lost_or_doubled_however_much_moves(
 
 
 def test_replicas_are_made_where_groups_go() -> None:
-    """m on two full workers, a on two idle ones: each gets replicas on the other's, and the state arrives."""
+    """Replicas are made where groups go, with their state: m on two full workers, a on two idle ones."""
     job = placed(skewed(rate=380, zipf=0.2), m=["w0", "w1"], a=["w2", "w3"])
     result = run(job, BalanceSpec(), horizon_s=40)
     made = [row["detail"]["to"] for row in result.event_rows if "to" in row["detail"]]
@@ -183,7 +183,7 @@ def test_key_groups_move_to_a_place_by_an_event_too() -> None:
 
 
 def test_periods_around_an_outage_say_nothing() -> None:
-    """The first period after it is one in which the job stood still; it is not read as idle hosts."""
+    """Policies skip the periods around an outage, in which the job stood still, rather than see idle hosts."""
     result = run(skewed(), BalanceSpec(band=0), Failure(at_s=24, host="w1", recover_after_s=8), horizon_s=90)
     decided = [row["at_s"] for row in result.event_rows if row["kind"] == "decision"]
     assert 30 not in decided and 40 not in decided and 50 in decided
@@ -209,7 +209,7 @@ def test_odd_statistics_are_noted_once_and_move_nothing() -> None:
 
 
 def test_groups_without_tuples_stay() -> None:
-    """A hundredth of the groups have all tuples: the others have no load, and none of them is worth a migration."""
+    """Groups without tuples have no load and stay: a hundredth of the groups have all tuples."""
     result = run(skewed(zipf=10), BalanceSpec(band=1))
     went = {group for row in result.event_rows for group in row["detail"].get("key_groups", ())}
     assert len(went) < 40

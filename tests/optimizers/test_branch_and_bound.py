@@ -29,7 +29,7 @@ Items = list[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Packed:
-    """The first `taken` items decided; what is left of the room, and the value so far."""
+    """Knapsack with the first `taken` items decided; room: what is left; value: so far."""
 
     items: tuple[tuple[int, int], ...]
     room: int
@@ -42,7 +42,7 @@ class Packed:
 
     @property
     def bound(self) -> float:
-        """The rest by the piece: nothing fits better."""
+        """Bound by taking the remaining items in pieces: nothing fits better."""
         room, value = float(self.room), float(self.value)
         for weight, worth in sorted(self.items[self.taken :], key=lambda item: -item[1] / item[0]):
             share = min(1.0, room / weight)
@@ -129,7 +129,7 @@ def test_most_ordinary_jobs_are_proved_with_a_handful_of_estimates():
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 10**6), placed=st.integers(0, 3))
 def test_a_partial_placement_is_bounded_by_its_completions(seed, placed):
-    """Whatever the network makes of it: the relaxation of fewer decisions is never above that of more."""
+    """A partial placement's relaxation is never above that of its completions, whatever the network adds."""
     job = small_job(seed)
     relaxation = Relaxation.of(PlacementCoefficients.of(job), TOGETHER, end_to_end=False)
     whole = SpacePlans(job, TOGETHER).all().argmax(axis=2)

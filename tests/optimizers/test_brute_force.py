@@ -1,4 +1,4 @@
-"""Every optimizer on small jobs, against every plan there is: what it answers, what it claims, what it keeps to."""
+"""Every optimizer on small jobs, against every plan there is: its answers, claims and limits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from twin.scenario import Scenario
 
 NAMES = (*sorted(OPTIMIZERS), "fusion+rlas", "fusion+milp")
 BEST = {"exhaustive": 1e-9, "local-search": 1e-9, "branch-and-bound": 0.01, "milp": 0.01, "fusion+milp": 0.01}
-"""Who finds the best of so few plans, to within so much."""
+"""Optimizers that find the best of so few plans, with their relative tolerance."""
 SPACES = (
     Space(free_replicas=False),
     Space(free_replicas=False, spread=False),
@@ -37,7 +37,7 @@ SPACES = (
     Space(free_replicas=False, most_moves=1),
 )
 SEEDS = (1, 5, 6, 8, 12, 16, 20, 23, 24, 27, 33, 0, 343)
-"""Of jobs that have a plan which keeps up, but for the last two: 343 is overloaded by too little to show it."""
+"""Seeds of jobs that have a plan which keeps up, but for the last two: 343 is overloaded by too little to show it."""
 REQUIRED = (
     Requirements(),
     Requirements(head_room=0.2),
@@ -45,18 +45,18 @@ REQUIRED = (
     Requirements(head_room=0.5, at_most={"processing_latency_s": 0.2}),
 )
 TIE = {"throughput_per_s": 1e-3}
-"""Relative, to which a proof holds; 1e-5 of latencies."""
+"""Relative tolerance of a proof, by objective; 1e-5 for latencies."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A problem with what its cost model says of every plan of the space."""
+    """Problem with its cost model's values of every plan of the space."""
 
     problem: Problem
     every: Estimated
 
     def narrowed(self, name: str) -> Case:
-        """To the plans that an optimizer keeps to of its own accord, of which its claims are."""
+        """Case with only the plans that an optimizer keeps to by itself, to which its claims refer."""
         space = self.problem.space
         if traits_of(optimizer_by_name(name)).costream_rules and not space.spread:
             space = replace(space, costream_rules=True)
@@ -66,14 +66,14 @@ class Case:
 
     @property
     def best(self) -> float | None:
-        """The objective of the best plan that keeps up and fulfils what is required, less being better."""
+        """Objective of the best plan that keeps up and fulfils the requirements, less being better."""
         keys = goodness(self.problem, self.every)
         return min((float(cost) for dropped, _, cost, _ in keys.T if not dropped), default=None)
 
 
 @cache
 def cases() -> tuple[Case, ...]:
-    """Plans by hosts and by sockets under the rate model; a tree and a diamond whose plans cost anything."""
+    """Plans by hosts and by sockets under the rate model; a tree and a diamond whose plans have random costs."""
     return tuple(_judged(problem) for problem in (*_by_rates(), *_by_table()))
 
 
@@ -103,7 +103,7 @@ def _by_table() -> Iterator[Problem]:
 
 
 def solved(name: str, problem: Problem) -> Solution | None:
-    """None if it refuses the problem, and says who does."""
+    """Solution of the problem; None if the optimizer refuses it by name."""
     optimizer = optimizer_by_name(name)
     try:
         return Planner(optimizer, keeps=name not in BASELINES).solve(problem)
@@ -115,7 +115,7 @@ def solved(name: str, problem: Problem) -> Solution | None:
 
 @cache
 def answers(name: str) -> tuple[tuple[Case, Solution | None], ...]:
-    """To every problem that has a plan."""
+    """Answers to every problem that has a plan."""
     return tuple((case, solved(name, case.problem)) for case in cases() if len(case.every.plans))
 
 
@@ -130,7 +130,8 @@ def test_what_is_answered_and_claimed_is_true_of_every_plan(name: str) -> None:
 
 
 def _check_answer(name: str, case: Case, found: Solution) -> None:
-    """It fits, is in the space, and is what the cost model says of it; it is the best, or as good as the given one."""
+    """Checks that the answer fits, is in the space, has the model's value, and is the best or no worse than the given
+    plan."""
     problem, job = case.problem, case.problem.scenario
     assert job.with_plan(found.plan).plan == found.plan
     assert name in BASELINES or problem.space.includes(job, found.plan) or found.plan == job.plan
@@ -154,7 +155,7 @@ def _check_answer(name: str, case: Case, found: Solution) -> None:
 
 
 def _check_space(space: Space, job: Scenario, plan: ExecutionPlan) -> None:
-    """What the space says, without its own code."""
+    """Checks a plan against the space, without the space's own code."""
     moved = {each for each in plan.placement if sorted(plan.placement[each]) != sorted(job.plan.placement[each])}
     assert not moved & space.pinned
     assert space.most_moves is None or len(moved) <= space.most_moves
@@ -164,7 +165,7 @@ def _check_space(space: Space, job: Scenario, plan: ExecutionPlan) -> None:
 
 
 def _check_claims(case: Case, found: Solution) -> None:
-    """Status and bound, against every plan."""
+    """Checks status and bound against every plan."""
     sign, best = case.problem.sign, case.best
     close = TIE.get(case.problem.objective, 1e-5)
     if found.status is Status.OPTIMAL:
@@ -194,7 +195,7 @@ def test_the_same_problem_gives_the_same_plan(name: str) -> None:
 
 
 def test_so_few_plans_are_all_listed_and_what_there_is_not_is_refused() -> None:
-    """Exhaustive is brute force, and proves it; a space without a plan has no answer."""
+    """The exhaustive optimizer proves what brute force finds, and refuses a space without a plan."""
     proved = [case for case in cases() if case.best is not None]
     assert len(proved) > 6
     for case in proved:

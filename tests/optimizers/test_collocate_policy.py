@@ -1,4 +1,4 @@
-"""Collocation in a running job: what belongs together comes together, within budget and band, and nothing is lost."""
+"""Collocation in a running job: pairs come together, within budget and band, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BOTH = pytest.mark.parametrize("spec", [AlbicSpec(max_migrations=4), JointSpec(m
 
 
 def apart(**more: Any) -> Deployment:
-    """m and n, 16 key groups each, on four workers; no two that belong together are on one."""
+    """Job with m and n, 16 key groups each, on four workers; no two that belong together are on one."""
     return job(owners=APART, groups=GROUPS, **more)
 
 
@@ -39,7 +39,7 @@ def decisions(result: Run) -> list[dict[str, Any]]:
 
 
 def sent(result: Run) -> float:
-    """Tuples a second that workers send over the network in the last period, of the rate that comes."""
+    """Tuples that workers send over the network in the last period, over the tuples that come."""
     last = max(row["period"] for row in result.link_rows)
     total = sum(row["bytesOut"] for row in result.link_rows if row["link"] in WORKERS and row["period"] == last)
     taken = next(r for r in result.operator_rows if r["operator"] == "m" and r["period"] == last)
@@ -52,7 +52,7 @@ def sent(result: Run) -> float:
 @pytest.mark.slow
 @BOTH
 def test_what_belongs_together_comes_together(spec: PolicySpec) -> None:
-    """At first all tuples cross the network twice; at last only results do, and serialise as much less."""
+    """Pairs come together: first all tuples cross the network twice, in the end only results, with less serialising."""
     unmoved, result = run(apart(), None), run(apart(), spec)
     assert sent(unmoved) == pytest.approx(2.0, rel=0.05)
     assert sent(result) == pytest.approx(1.0, rel=0.05)
@@ -74,7 +74,7 @@ def test_rounds_keep_to_their_budget_and_say_what_they_plan(spec: PolicySpec) ->
 
 
 def test_one_pair_a_round_as_published() -> None:
-    """16 pairs of 6 % of the traffic each; now and then what balances brings another one together by chance."""
+    """ALBIC as published brings one of 16 pairs (6 % of the traffic each) together a round; balancing may add one."""
     found = decisions(run(apart(), AlbicSpec(max_migrations=4, pairs="one"), horizon_s=40))
     steps = [each["planned_collocation"] - each["collocation"] for each in found]
     assert len(steps) == 7 and np.median(steps) == pytest.approx(100 / 16, abs=0.5)
@@ -94,7 +94,7 @@ def test_rounds_by_state_and_of_several_periods() -> None:
 
 
 def test_a_group_takes_its_own_serialising_and_an_even_part_of_the_rest() -> None:
-    """Two groups of one replica, one of which sends 1,000 tuples of 1 kB a second elsewhere: 6 % of a core."""
+    """A group's load is its own serialising (1,000 kB a second: 6 % of a core) and an even part of the rest."""
     sent_g, taken_k = remote_cores(np.diag([1000.0, 1000.0]), np.array([0, 0]), np.array([0, 1]), 1e3, STORM)
     assert sent_g == pytest.approx([0.0, 0.06]) and taken_k == pytest.approx([0.0, 0.06])
     assert attributed(np.array([10.0, 10.0]), 100 * sent_g, np.array([0, 0])) == pytest.approx([7.0, 13.0])
@@ -109,7 +109,7 @@ def test_loads_of_groups_still_sum_to_what_their_host_did() -> None:
 
 
 def test_a_plan_foresees_what_need_not_be_serialised() -> None:
-    """The loads that a plan predicts are those that the next periods measure."""
+    """The loads that a plan predicts, with less serialising, are those that the next periods measure."""
     watching = Watching({2: Reconfiguration(moves=tuple(_home(group) for group in range(4)))})
     deployment = apart()
     run(deployment, watching, horizon_s=40)
@@ -127,7 +127,7 @@ def _home(group: int) -> Move:
 
 
 def test_a_join_of_two_sources_keeps_its_matches() -> None:
-    """Orders are enriched and joined with clicks; what belongs together comes together, and results stay as many."""
+    """A join of two sources has as many results while its groups come together."""
     data = apart().model_dump(mode="json", exclude_none=True)
     joined = {"kind": "join", "name": "n", "key_groups": 16, "selectivity": 0.01}
     joined |= {"window": {"policy": "time", "size_s": 1}, "service_time_s": 1e-4}
@@ -150,7 +150,7 @@ def test_a_join_of_two_sources_keeps_its_matches() -> None:
 
 @pytest.mark.parametrize("failing", [False, True])
 def test_a_replica_that_was_made_goes_when_it_has_no_groups(failing: bool) -> None:
-    """A group of n goes to a host of its own, and back."""
+    """A replica made for a key group goes when the group has gone back."""
     there, back = (
         Reconfiguration(moves=(Move(operator="n", key_groups=(0,), **to),)) for to in ({"to": "in"}, {"to_replica": 1})
     )

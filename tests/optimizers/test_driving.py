@@ -1,4 +1,4 @@
-"""A black box that is wrong in known ways drives a search: what it may decide, and what physics keeps it from."""
+"""A black box that is wrong in known ways drives a search: what it may decide, and the limits that physics sets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ JOBS = (7, 11, 12, 19)
 
 @dataclass(frozen=True)
 class Biased:
-    """The rate model of other hosts: wrong about each of them, the same way in every plan."""
+    """Rate model of other hosts: wrong about each of them, the same way in every plan."""
 
     outside: tuple[str, ...] = ()
     name: str = "biased"
@@ -66,7 +66,7 @@ def asked(seed, **more):
 
 @dataclass(frozen=True)
 class Blinder(Biased):
-    """The same, which does not see bursts either."""
+    """Biased rate model that does not see bursts either."""
 
     def blind_to(self, scenario):
         return RateModel().blind_to(scenario)
@@ -131,7 +131,7 @@ def test_a_model_is_not_followed_beyond_its_coverage():
 
 
 def test_corrections_find_the_coefficients_that_are_off():
-    """With as many plans as say it, a bias of a fifth on one column is found; corrections stay within their limits."""
+    """A bias of a fifth on one column is found with enough plans; corrections stay within their limits."""
     rng = np.random.default_rng(1)
     columns = rng.random((400, 12))
     bias = np.zeros(12)

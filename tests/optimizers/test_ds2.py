@@ -1,4 +1,4 @@
-"""DS2 in a closed loop: it settles, under noise too; a step moves it once; periods that mislead do not."""
+"""DS2 in a closed loop: it settles, also under noise; a step moves it once; misleading periods do not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from twin.spec import parse
 LOADS = np.linspace(0.5, 8, 26)
 JOB = plant_job()
 LOWEST, HIGHEST = 0.65, 0.95
-"""The default dead band."""
+"""Default dead band of the utilisation."""
 
 
 def closed_loop(load: ByPeriod, periods: int = 60, **plant: Any) -> list[int]:
@@ -67,7 +67,7 @@ def test_a_step_moves_it_once_up_and_once_down(low: float, high: float) -> None:
 
 
 def test_a_shrink_that_is_undone_makes_it_patient() -> None:
-    """Twelve calm periods and twelve others, over and over: it shrinks after eight, and then no more."""
+    """A shrink that is undone is not repeated: twelve calm periods and twelve others lead to one shrink."""
     counts = closed_loop(lambda period: 0.79 if period % 24 < 12 else 1.0, 100, replicas=2)
     assert changes(counts) == [(2, 1), (1, 2)]
 
@@ -97,7 +97,7 @@ def test_slower_tuples_are_seen_as_soon_as_a_backlog_grows() -> None:
 
 
 def test_a_backlog_is_worked_off_and_then_forgotten() -> None:
-    """240 s of a replica's work, of which the first period does 10 s: 230 s to be done in 60 s, besides the load."""
+    """A backlog of 240 s of work is worked off in 60 s by more replicas besides the load, and then forgotten."""
     plant = Plant(2.0, replicas=3)
     plant.backlog = 240 / SERVICE_S
     counts = plant.run(Ds2Spec().start(JOB), 60)
@@ -113,7 +113,7 @@ def test_nothing_shrinks_while_there_is_a_backlog() -> None:
 
 
 def test_what_a_fixed_operator_cannot_take_does_not_reach_the_others() -> None:
-    """The source is busy all the time with half of what arrives: the backlog grows for ever, the map must not."""
+    """The map does not grow with the backlog of a source that takes half of what arrives and cannot be scaled."""
     policy = Ds2Spec().start(JOB)
     for period in range(40):
         found = statistics(period, arrived=40_000, backlog=20_000.0 * (period + 1), taken=20_000, replicas=3)
@@ -126,7 +126,7 @@ def test_what_a_fixed_operator_cannot_take_does_not_reach_the_others() -> None:
 def statistics(
     period: int, arrived: float, backlog: float = 0.0, taken: float | None = None, replicas: int = 1, **m: float
 ) -> PeriodStatistics:
-    """Of the plant's job; taken: if not all that arrived. m: more of the map's row."""
+    """Statistics of the plant's job; taken: None if all that arrived. m: more of the map's row."""
     plant = Plant(arrived * SERVICE_S / LENGTH_S, replicas=replicas)
     plant.period = period
     found = plant.step()
@@ -143,7 +143,7 @@ def statistics(
 
 
 def test_backpressure_hides_no_true_rate() -> None:
-    """The map takes half of what it could, for it is blocked half of the time: its true rate is what it was."""
+    """The true rate of a map that is blocked half of the time, and so takes half of it, is still found."""
     policy = Ds2Spec().start(JOB)
     wanted = policy.replicas_wanted(statistics(0, arrived=15_000, taken=5_000, backPressuredTimeMsPerSecond=500))
     assert wanted == {"m": 2}
@@ -168,7 +168,7 @@ def test_the_period_of_a_change_says_nothing() -> None:
 
 
 def test_an_operator_behind_a_window_is_not_judged_between_its_results() -> None:
-    """A window ends every 12th period; what comes after it is idle in between, and needs two replicas on average."""
+    """An operator behind a window, idle between its results, gets the two replicas that it needs on average."""
     window = {"policy": "time", "size_s": 12 * LENGTH_S}
     middle = [
         {"kind": "aggregate", "name": "a", "window": window, "group_by": "int", "groups": 120_000},
@@ -223,7 +223,7 @@ def test_options_that_make_no_sense_are_refused(option: dict[str, Any]) -> None:
 
 
 def decisions(load: float, *events: AnyEvent, seed: int = 0, horizon_s: float = 60.0) -> list[str]:
-    """200 tuples a second in periods of a second: noise of 7 % from the arrivals, and as much from the services."""
+    """Decisions for 200 tuples a second in periods of one: noise of 7 % from arrivals, and as much from services."""
     hosts = [
         {"name": name, "cpu_percent": 3200, "ram_mb": 64_000, "bandwidth_mbps": 1000, "latency_ms": 1}
         for name in ("h0", "h1")

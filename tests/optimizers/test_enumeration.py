@@ -34,7 +34,7 @@ def text(placement):
 
 
 def texts(query, cluster, rows):
-    """Rows of host indices as `text` has them."""
+    """Rows of host indices in the form of `text`."""
     names = [host.name for host in cluster.hosts]
     return [tuple(names[host] for host in row) for row in rows]
 
@@ -69,7 +69,7 @@ def test_counting_a_tree_is_exact_on_any_cluster(machines, filters):
 
 @pytest.mark.parametrize("at_once", [False, True])
 def test_draws_are_uniform_over_the_valid_placements(query, make_cluster, at_once):
-    """Chi-square against brute force; a right sampler fails one seed in 10,000, and the seed is fixed."""
+    """Draws are uniform by chi-square; a right sampler fails one seed in 10,000, and the seed is fixed."""
     cluster = make_cluster(4)
     space, rng, truth = PlacementSpace(query, cluster), random_stream(1, "uniform"), brute_force(query, cluster)
     if at_once:

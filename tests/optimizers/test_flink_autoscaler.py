@@ -1,4 +1,4 @@
-"""The rule of Flink's autoscaler on a perfect plant: its bounds, its delays, its catching up; and in the simulator."""
+"""Rule of Flink's autoscaler on a perfect plant: its bounds, its delays, its catching up; and in the simulator."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def test_nothing_changes_within_the_boundary(load, replicas, expected):
 
 
 def test_replicas_follow_from_target_utilization():
-    """A load of 4.2 replicas at 70 % is 6; with a restart of 1 in 6 of the catch-up, one more: 6.7."""
+    """A load of 4.2 replicas at 70 % needs 6; with a restart of 1 in 6 of the catch-up, 7."""
     assert counts(4.2, replicas=6, **PLAIN, target_utilization_boundary=0.0)[-1] == 6
     grown = {**QUICK, "catch_up_duration_periods": 30, "restart_time_periods": 5, "target_utilization_boundary": 0.0}
     assert counts(4.2, replicas=3, **grown)[-1] == 7
 
 
 def test_lag_is_caught_up_and_nothing_shrinks_meanwhile():
-    """While the plant lags by more than the threshold, replicas are added to make up for it within the duration."""
+    """While the lag is above the threshold, replicas make up for it within the duration, and none are removed."""
     step = {**PLAIN, "catch_up_duration_periods": 5, "backlog_processing_lag_threshold_periods": 1}
     found = counts(lambda k: 4.0 if k < 20 else 0.5, replicas=1, periods=60, **step)
     assert max(found) > 6, "more than 4 / 0.7"
@@ -77,7 +77,7 @@ def test_at_most_so_many_go_or_come_at_once():
     [(5, 12, 200, 6), (7, 12, 12, 12), (7, 12, 8, 6), (5, 128, 200, 8), (3, 7, 5, 3), (1, 7, 7, 1)],
 )
 def test_key_groups_are_spread_evenly(count, groups, most, expected):
-    """As few groups as with `count` replicas, none more for any of them, with the fewest replicas for that."""
+    """Parallelism has the fewest replicas whose largest number of key groups is that of `count` replicas."""
     assert spread(count, groups, min(groups, most)) == expected
 
 

@@ -20,7 +20,7 @@ HOSTS = [
 
 
 def keyed() -> Scenario:
-    """source -> a (2 replicas, 8 key groups dealt by hand) -> sink."""
+    """Job source -> a (2 replicas, 8 key groups dealt by hand) -> sink."""
     window = {"policy": "time", "size_s": 1}
     counts = {"kind": "aggregate", "name": "a", "group_by": "int", "groups": 80, "window": window, "key_groups": 8}
     places = {"source": "h0", "a": ["h0", "h1"], "sink": "h2"}

@@ -1,4 +1,4 @@
-"""Limits on quantiles of latencies, judged by runs: what is answered keeps them, and the hosts are the cheapest."""
+"""Limits on quantiles of latencies, judged by runs: answers keep them, on the cheapest hosts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ P99 = "e2e_latency_s.p99"
 
 
 def farm(*, work_s: float, rate_per_s: float, hosts: int, replicas: int, scv: float = 1.0) -> Scenario:
-    """A map of some replicas, whose hosts are of one core each; source and sink take next to nothing."""
+    """Job of a map with some replicas, whose hosts are of one core each; source and sink take next to nothing."""
     operators = [
         source("s", service_time_s=1e-6),
         {"kind": "map", "name": "m", "service_time_s": work_s, "service_scv": scv},
@@ -63,7 +63,7 @@ JOBS = {
 
 @pytest.mark.parametrize("name", JOBS)
 def test_cheapest_hosts_for_a_quantile_are_confirmed_by_runs_and_no_fewer_do(name: str) -> None:
-    """Against all even plans: on fewer hosts than are answered none keeps the limit."""
+    """Hosts keep the limit in runs, and no even plan on fewer hosts does."""
     job, limit_s = JOBS[name]
     required = Requirements(head_room=0.0, at_most={P99: limit_s})
     found = optimize(job, "milp-hosts", space=Space(free_replicas=False), requirements=required)
@@ -119,7 +119,7 @@ def test_a_plan_that_is_likely_to_fail_is_not_chosen_for_its_objective() -> None
 
 
 class Learned(RateModel):
-    """The rate model as one that says how far off it may be."""
+    """Rate model that says how far off it may be."""
 
     def interval(self, scenario: Scenario, plans: Sequence[ExecutionPlan], metric: str) -> None:
         del scenario, plans, metric

@@ -1,4 +1,4 @@
-"""The traffic-based scheduler: what it makes of measured work and traffic, and that it closes the loop in a run."""
+"""Traffic-based scheduler: its use of measured work and traffic, and the closed loop in a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEFAULT = MonitoringSpec()
 
 
 def random_job(seed: int, hosts: int = 3, replicas: int = 4) -> tuple[MeasuredLoads, dict[tuple[str, int], str]]:
-    """A chain of single replicas with random work and rates on random hosts."""
+    """Loads of a chain of single replicas with random work and rates, on random hosts."""
     rng = np.random.default_rng(seed)
     chain = [(f"o{index}", 0) for index in range(replicas)]
     measured = MeasuredLoads(
@@ -81,7 +81,7 @@ def test_a_schedule_is_worth_it_exactly_for_less_traffic_or_a_relieved_host() ->
 
 
 def linear_job():
-    """A filter chain whose heuristic placement spreads it over three hosts, the first of which is overloaded."""
+    """Filter chain whose heuristic placement spreads it over three hosts, the first of which is overloaded."""
     scenario = random_scenario(COSTREAM, 18, RunSettings())
     job = scenario.deployment
     return job.with_plan(plan_on(job, governor_placement(job)))
@@ -110,7 +110,8 @@ def test_it_redeploys_once_the_job_is_stable_and_then_is_content() -> None:
 
 
 def fan_out(how: str | None, replicas: int = 2) -> Monitoring:
-    """source -> a and b, of which a has several replicas, -> sink; one period in which every operator emits 1,000."""
+    """Statistics of source -> a and b -> sink, with several replicas of a, in a period in which all operators emit
+    1,000."""
     job = deployment(
         [source(), {"kind": "map", "name": "a"}, {"kind": "map", "name": "b"}, sink()],
         [("source", "a"), ("source", "b"), ("a", "sink"), ("b", "sink")],
@@ -141,7 +142,7 @@ def period(placement: Any, start_s: float = 0.0, emits: int = 1000) -> PeriodSta
     ],
 )
 def test_all_that_an_operator_emits_goes_on_every_stream(how: str | None, to_each: list[float]) -> None:
-    """100 a second, of two replicas, to the two of a as their stream says; and again to the one of b."""
+    """Each stream carries all that two replicas emit, 100 a second: to both of a by its partitioning, and to b."""
     traffic = fan_out(how)._traffic()
     pairs = itertools.product([("source", 0), ("source", 1)], [("a", 0), ("a", 1)])
     assert [traffic[pair] for pair in pairs] == pytest.approx(to_each)

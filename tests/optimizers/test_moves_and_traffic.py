@@ -1,4 +1,4 @@
-"""Nothing moves for nothing: the given plan stays unless another is worth it; and what plans send over the network."""
+"""Nothing moves without gain: the given plan stays unless another is worth it; and traffic of plans."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_given_plan_stays_unless_another_is_worth_it_and_no_move_of_that_is_in_v
 
 
 class Run:
-    """Costs by host of the sink, and how uncertain each is."""
+    """Costs by host of the sink, and their uncertainties."""
 
     name, replications = "run", 1
 
@@ -144,7 +144,7 @@ def test_traffic_is_what_runs_carry_over_links_or_out_of_hosts(name: str) -> Non
 
 
 def test_traffic_of_many_plans_is_that_of_each() -> None:
-    """Whatever their numbers of subtasks, and in whatever order they name their operators."""
+    """Traffic of many plans is that of each, whatever their numbers of subtasks and the order of operators."""
     job = job_of("over two links")
     places = [{"s": "a", "m": ("b", "c", "c")[:count], "k": end} for count in (1, 3, 2, 1) for end in "ac"]
     plans = [ExecutionPlan(placement=dict(sorted(each.items(), reverse=bool(n % 2)))) for n, each in enumerate(places)]
@@ -155,7 +155,7 @@ def test_traffic_of_many_plans_is_that_of_each() -> None:
 
 @pytest.mark.parametrize("name", FINDING)
 def test_least_traffic_that_a_limit_on_latency_allows(name: str) -> None:
-    """Against every plan; of plans that send equally little, that of the lower latency."""
+    """The answer has the least traffic of all plans within the limit on latency, and of those the lowest latency."""
     for job in map(small_job, SEEDS[:5]):
         fast = estimate(problem(job), every := as_plans(job, brute_force(job)))
         limit_s = float(np.median(fast.objective[fast.sane]))

@@ -34,9 +34,9 @@ EVERYTHING = 10**5
 
 each_optimizer = pytest.mark.parametrize("name", sorted(OPTIMIZERS))
 ON_SOCKETS = {name for name, optimizer in OPTIMIZERS.items() if traits_of(optimizer).objective}
-"""Those that place on the sockets of servers, where the rules for edge, fog and cloud say nothing."""
+"""Optimizers that place on the sockets of servers, where the rules for edge, fog and cloud say nothing."""
 SCALING = {"milp-hosts", "rlas", "rlas-fix-l", "rlas-fix-u", "random-sockets"}
-"""Those that choose how many replicas there are."""
+"""Optimizers that choose the numbers of replicas."""
 RULED = Space(costream_rules=True)
 each_ruled_optimizer = pytest.mark.parametrize("name", sorted(set(OPTIMIZERS) - ON_SOCKETS))
 each_objective = pytest.mark.parametrize("objective", sorted(OBJECTIVES))
@@ -98,7 +98,7 @@ def test_local_search_is_never_worse_than_the_heuristic_it_starts_from():
 
 @pytest.mark.slow
 def test_local_search_beats_random_candidates_at_equal_evaluations_and_often_finds_the_optimum():
-    """By the rate model, whose costs have the structure that a search can use; few of the plans may be looked at."""
+    """Local search beats random candidates at a small budget by the rate model, whose costs have structure."""
     better, worse, optimal, problems = 0, 0, 0, 0
     for seed in range(160):
         job = random_scenario(COSTREAM, seed, RunSettings()).deployment

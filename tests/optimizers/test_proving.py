@@ -21,14 +21,14 @@ SEARCHING = {"costream", "exhaustive", "local-search", "milp", "milp-costream", 
     *("milp-rate", "rlas", "rlas-placement"),
     *("fusion", "fusion-baseline", "fusion-exact", "fusion-pa"),
 }
-"""Those that know of next best plans."""
+"""Optimizers that know next best plans."""
 PRUNING = {"branch-and-bound"}
-"""Has few alternatives: what is not near is dropped."""
+"""Optimizer with few alternatives: it drops what is not near."""
 
 
 @dataclass
 class Counting:
-    """Another model, and how many plans it was asked about."""
+    """Another model that counts the plans it was asked about."""
 
     model: CostModel
     asked: list[ExecutionPlan] = field(default_factory=list)
@@ -90,9 +90,10 @@ LATENCY = "processing_latency_s"
 
 @dataclass(frozen=True)
 class Guessing:
-    """A model that knows the truth up to a factor of its own for each plan, at most e, and that it may be off so far.
+    """Model that knows the truth up to a factor of its own for each plan, at most e, and says so.
 
-    off: of the exponent. blind, other: what it ignores, and extrapolates from. known: whether it knows how far off."""
+    off: of the exponent. blind, other: what it ignores, and extrapolates from. known: whether it knows how far off.
+    """
 
     truth: CostModel
     off: float = 1.0
@@ -118,7 +119,7 @@ class Guessing:
 
 
 def simulated_of(problem: Problem, truth: CostModel, count: int, keeps: bool = False):
-    """The solution, and the plans that the truth was asked about, in order."""
+    """Solution, and the plans that the truth was asked about, in order."""
     counting = Counting(truth)
     return Planner(OPTIMIZERS["exhaustive"], keeps=keeps, truth=counting, count=count).solve(problem), counting.asked
 
@@ -155,7 +156,7 @@ def test_beside_the_best_predicted_those_that_may_be_best_are_simulated(count, m
 
 
 class Uneven(Guessing):
-    """Surer of some plans than of others."""
+    """Model that is surer of some plans than of others."""
 
     def interval(self, scenario: Scenario, plans: Sequence[ExecutionPlan], metric: str) -> np.ndarray | None:
         said = self.predict(scenario, plans)

@@ -35,7 +35,7 @@ HOSTS = [
     for name in ("h0", "h1", "h2")
 ]
 BUSY = {"source": 0.1, "a": 0.5, "b": 0.4, "c": 0.95, "sink": 0.05}
-"""Share of a core; h0 carries the source, a and b, h1 carries c, and h2 the sink."""
+"""Share of a core by operator; h0 carries the source, a and b, h1 carries c, and h2 the sink."""
 PLACES = {"source": ("h0",), "a": ("h0",), "b": ("h0",), "c": ("h1",), "sink": ("h2",)}
 
 
@@ -78,7 +78,7 @@ def test_periods_before_and_after_a_move_or_an_outage_are_not_taken_together() -
 
 
 def test_where_the_hottest_host_cannot_be_helped_the_next_one_is() -> None:
-    """c alone fills h1, and would fill any other host as much."""
+    """If the hottest host cannot be helped (c alone fills h1, and would fill any other), the next one is."""
     policy = RelieveSpec().start(chain_job())
     busy = BUSY | {"c": 1.0, "a": 0.45, "b": 0.35}
     policy.decide(period(0, busy))
@@ -87,7 +87,7 @@ def test_where_the_hottest_host_cannot_be_helped_the_next_one_is() -> None:
 
 
 def test_what_cannot_move_stays() -> None:
-    """The replicas of a share a queue: b moves."""
+    """Replicas of a share a queue and stay, so b moves."""
     job = chain_job()
     streams = tuple(
         Stream(producer=each.producer, consumer=each.consumer, partitioning="shared" if each.consumer == "a" else None)
@@ -101,7 +101,7 @@ def test_what_cannot_move_stays() -> None:
 
 
 def test_a_host_is_relieved_by_a_restart_once_as_much_was_waited_for() -> None:
-    """c still fills h1 to 95 % then, so of 100 records a second 100 x 4^2 / 2 / 0.05 s^2 wait in catching up."""
+    """A restart comes once waiting has cost as much: at 95 %, catching up costs 100 x 4^2 / 2 / 0.05 record-seconds."""
     cost, waiting = 100.0 * STOP_S**2 / 2.0 / 0.05, 700.0
     policy = RelieveSpec().start(restarting(chain_job()))
     decided = []
@@ -124,7 +124,7 @@ def waited(result: Run) -> list[float]:
 
 @pytest.mark.parametrize("rate", [300.0, 600.0])
 def test_a_restart_costs_its_stop_and_catching_up(rate: float) -> None:
-    """r R^2 / (2 (1 - u)) more waits than without it, where u is the load of the busiest; here all are alike."""
+    """A restart costs r R^2 / (2 (1 - u)) of waiting, where u is the load of the busiest; here all are alike."""
     job = restarting(skewed(rate, zipf=0.0))
     settings_ = RunSettings(horizon_s=60, period_s=0.25)
     move = Migration(at_s=20.0, operator="m", key_groups=(0,), to_replica=0)
@@ -145,7 +145,7 @@ def test_what_keeps_up_is_not_restarted_to_be_even(how: str) -> None:
 
 
 def test_what_falls_behind_is_restarted_once_as_much_was_waited_for() -> None:
-    """The account of waiting at the first move: as much as the restart costs, and not so a round before."""
+    """At the first move the account of waiting has reached the restart's cost, and had not a round before."""
     job = restarting(skewed(1000))
     asked: list[tuple[float, float]] = []
     cost = RestartAccount.cost

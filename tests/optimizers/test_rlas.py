@@ -1,4 +1,4 @@
-"""RLAS and the placements it is compared with: what their plans bear, and that they obey their limits."""
+"""RLAS and the placements it is compared with: the loads of their plans, and their limits."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_none_of_many_random_plans_is_better() -> None:
 @settings(max_examples=25, deadline=None)
 @given(small=small_jobs())
 def test_its_heuristic_placement_is_close_to_brute_force(small: tuple[Deployment, np.ndarray]) -> None:
-    """With what improves it; `benchmarks` measures how close."""
+    """Heuristic placement with local search is close to brute force; `benchmarks` measures how close."""
     job, replicas_o = NumaJob(small[0]), small[1]
     names = [operator.name for operator in small[0].query.operators]
     counts = dict(zip(job.operators, replicas_o.tolist(), strict=True))
@@ -122,7 +122,7 @@ def test_a_job_that_one_socket_can_take_is_proved_and_not_scaled() -> None:
 
 @pytest.mark.parametrize("share", [None, 0.5])
 def test_scaling_widens_the_bottleneck_nearest_to_the_sink(share: float | None) -> None:
-    """From one replica each, as in the paper, or in proportion to what operators need."""
+    """Scaling widens the bottleneck nearest to the sink, from one replica each (as in the paper) or by needs."""
     job = NumaJob(four_sockets())
     seen: list[np.ndarray] = []
 
@@ -152,7 +152,7 @@ def test_replicas_in_proportion_are_enough_or_as_many_as_there_may_be(small: Any
 
 
 def test_replicas_settle_in_proportion_to_what_tuples_take_where_they_are() -> None:
-    """What is fetched from afar takes longer than its execution, which is all that is known at first."""
+    """Replicas settle by times that include fetching, though only execution times are known at first."""
     far = [[0.0 if one == other else 600.0 for other in range(4)] for one in range(4)]
     job = NumaJob(deployment([0.3, 1.2, 0.8, 0.2], CHAIN, [18] * 4, far, rate_per_s=1e8, gains=[1, 2, 1, 1]))
     found = list(proportioned(job, lambda replicas_o: _placed(job, replicas_o), 72, everything(job)))
@@ -184,7 +184,7 @@ def test_more_operators_than_cores_share_them(name: str, cores: list[int]) -> No
 
 
 def test_it_places_over_hosts_and_their_sockets() -> None:
-    """Two machines of two sockets, a slow network: what talks much stays together, and all cores are offered."""
+    """On two machines of two sockets and a slow network, operators with much traffic stay together, on all cores."""
     document = four_sockets().model_dump(mode="json")
     host = document["cluster"]["hosts"][0] | {"cpu_percent": 800, "numa": {"latency_ns": [[0, 100], [100, 0]]}}
     host["sockets"] = host["sockets"][:2]
@@ -236,7 +236,7 @@ def test_one_source_may_be_slowed_and_not_the_other_and_no_bound_is_below_any_pl
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10**6), sources=st.integers(1, 3))
 def test_shares_fill_what_there_is_and_no_more(seed: int, sources: int) -> None:
-    """Every source is either let through whole or needs something that is full; of one, it is the sustained load."""
+    """Each source is let through whole or needs something that is full; of one, its share is the sustained load."""
     scenario = claimed_job(seed, sources=sources, on_sockets=True)
     job, counts = NumaJob(scenario), every_plan(scenario)[:200].astype(float)
     share, uses = source_shares(job, counts), resource_uses(job, counts)
@@ -249,7 +249,7 @@ def test_shares_fill_what_there_is_and_no_more(seed: int, sources: int) -> None:
 
 
 def test_shares_are_what_the_rate_model_says_where_streams_meet() -> None:
-    """Two sources into one operator that takes 1,000 tuples a second: the slow one keeps its 200, the other 800."""
+    """Of an operator that takes 1,000 tuples a second, the slow source keeps its 200 and the other gets 800."""
     operators = [
         source("a", service_time_s=1e-6),
         source("b", service_time_s=1e-6),
@@ -265,7 +265,7 @@ def test_shares_are_what_the_rate_model_says_where_streams_meet() -> None:
 
 
 def test_of_windows_no_bound_is_claimed_but_all_that_is_offered() -> None:
-    """Half of the tuples may make more than half of the results."""
+    """Windows have no bound but all that is offered: half of the tuples may make more than half of the results."""
     times = {"service_time_s": 1e-5}
     window = {"kind": "aggregate", "name": "m", "window": {"policy": "time", "size_s": 1}, "group_by": "int"}
     operators = [source("a", **times), window | {"groups": 50} | times, sink(**times)]
@@ -286,8 +286,8 @@ def test_what_keeps_up_is_not_told_that_it_is_offered_too_much(rate_per_s: float
 
 
 def test_what_is_idle_shares_a_core_where_there_are_few() -> None:
-    """350 tuples a second of 10 ms want four replicas on the four cores, beside a source and a sink that do nearly
-    nothing; with a core for each replica there would be two."""
+    """Idle operators share a core where there are few: 350 tuples a second of 10 ms get four replicas on four cores,
+    beside an idle source and sink; with a core for each replica there would be two."""
     operators = [source(), {"kind": "map", "name": "heavy"}, sink()]
     operators = [each | {"service_time_s": 0.01 if each["name"] == "heavy" else 1e-5} for each in operators]
     job = literal(operators, [("source", "heavy"), ("heavy", "sink")], {"source": 350.0})
@@ -300,7 +300,7 @@ def test_what_is_idle_shares_a_core_where_there_are_few() -> None:
 
 
 def test_what_needs_nearly_a_core_has_one_or_is_two() -> None:
-    """On sockets too far apart to part on: of four threads on three cores, one that needs 92 % of one falls behind."""
+    """An operator that needs 92 % of a core gets two replicas where it shares three cores with three threads."""
     far = 9000.0 * (1.0 - np.eye(3))
     job = deployment([0.3, 0.5, 0.5, 0.92], CHAIN, [3, 3, 3], far, rate_per_s=1e6)
     model, found = NumaJob(job), Rlas().solve(problem(job))
@@ -310,7 +310,7 @@ def test_what_needs_nearly_a_core_has_one_or_is_two() -> None:
 
 
 def test_of_plans_that_are_predicted_alike_that_is_taken_where_nobody_is_pressed() -> None:
-    """Two sinks need 94 % of a core each for what is borne: runs bear 2.6 % more where others crowd elsewhere."""
+    """Of plans predicted alike, the uncrowded one is taken: two sinks that need 94 % of a core have one each."""
     job = claimed_job(9, on_sockets=True)
     counts_ol = NumaJob(job).counts_of(OPTIMIZERS["rlas"].solve(problem(job)).plan)
     (socket,) = np.flatnonzero(counts_ol[-1])
@@ -318,7 +318,7 @@ def test_of_plans_that_are_predicted_alike_that_is_taken_where_nobody_is_pressed
 
 
 def job(how: str, replicas: int = 2, rate_per_s: float = 1e6) -> Scenario:
-    """source -> map -> sink on two sockets of two cores, 1 us apart; the streams of the map are dealt in some way."""
+    """Job source -> map -> sink on two sockets of two cores, 1 us apart. how: partitioning of the map's streams."""
     parts = (("source", "a", 0.5e-6), ("map", "m", 2e-6), ("sink", "z", 1e-6))
     operators = [
         {"kind": kind, "name": name, "service_time_s": time_s, "tuple_bytes": 64} for kind, name, time_s in parts
@@ -349,7 +349,7 @@ def test_no_plan_of_so_many_replicas_is_better_under_the_cost_model_and_nothing_
 
 
 def test_pairs_are_kept_together_where_the_simulator_judges() -> None:
-    """None of the 27 plans is better in runs, although the search itself takes all streams for dealt evenly."""
+    """None of the 27 plans is better in runs, although the search itself takes all streams for evenly dealt."""
     scenario, model = (
         job("forward").with_run(horizon_s=0.06, warmup_s=0.03, period_s=0.03),
         SimulatedCostModel(simulate),

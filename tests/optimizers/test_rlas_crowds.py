@@ -1,4 +1,4 @@
-"""RLAS where cores are few: what is claimed of an overload, and that operators which are mostly idle share cores."""
+"""RLAS where cores are few: its claims for an overload, and mostly idle operators that share cores."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COUNT = {
 
 
 def row_of(operators: list[dict[str, Any]], rate_per_s: float, hosts: int, **host: Any) -> Scenario:
-    """A row of operators behind a source, on task managers of which all but the first are idle."""
+    """Row of operators behind a source, on task managers of which all but the first are idle."""
     names = [each["name"] for each in operators]
     machines = [HOST | host | {"name": f"tm-{number}"} for number in range(hosts)]
     places = {name: ["tm-0"] for name in names}
@@ -36,7 +36,7 @@ def row_of(operators: list[dict[str, Any]], rate_per_s: float, hosts: int, **hos
 
 
 def counting(hosts: int) -> Scenario:
-    """Three cores' worth of work: 9,000 records a second, 100 results a second however many are counted."""
+    """Job with three cores of work: 9,000 records a second, and 100 results a second however many are counted."""
     parse = {"kind": "map", "name": "parse", "selectivity": 2, "service_time_s": 150e-6}
     operators = [source(service_time_s=20e-6), parse, COUNT, sink(service_time_s=40e-6)]
     return row_of(operators, 9000.0, hosts, cpu_percent=140)
@@ -48,14 +48,14 @@ def solved(scenario: Scenario, name: str = "rlas", **more: Any) -> Solution:
 
 
 def test_of_an_overload_with_windows_no_bound_is_claimed() -> None:
-    """All results come out though most records wait, so that results say nothing of what a better plan would do."""
+    """For an overload with windows no bound is claimed: all results come out though most records wait."""
     found = solved(counting(1))
     assert not found.sane and found.objective > 99
     assert found.bound is None and found.status is Status.FEASIBLE
 
 
 def test_what_is_idle_shares_cores_in_slots() -> None:
-    """Four replicas, a core each, leave most of the work undone; runs of four of each keep up."""
+    """Idle operators share cores in slots: four of each keep up in runs, where one each would not."""
     job = counting(4)
     found = solved(job)
     assert in_slots(job, found.plan) is not None
@@ -77,7 +77,7 @@ def test_moves_are_taken_back_only_to_what_slots_hold(name: str) -> None:
 
 
 def test_what_is_idle_shares_cores_of_sockets() -> None:
-    """A source and a sink need half a core each for what three replicas between them bear, on four cores."""
+    """Source and sink, which need half a core each for three replicas between them, share cores of a socket."""
     far = [[0.0, 500.0], [500.0, 0.0]]
     job = Scenario.of(on_sockets([2.0, 10.0, 2.0], [(0, 1), (1, 2)], [2, 2], far, rate_per_s=1e6))
     job = job.with_run(horizon_s=0.3, warmup_s=0.1, period_s=0.1)

@@ -1,4 +1,4 @@
-"""Costream's placement rules, each against what its words say."""
+"""Costream's placement rules, each against its words."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_table_of_the_paper_spans_the_scores():
 
 
 def test_rules_2_and_3_hold_exactly_when_they_hold_on_every_path(query, make_cluster):
-    """Hosts can be given bins that never fall, and none is visited again."""
+    """Rules 2 and 3 hold exactly if on every path bins can never fall and no host is visited again."""
     bins = bin_ranges(make_cluster(4))
     every = list(itertools.islice(placements(query, bins), 0, None, 3))
     expected = [

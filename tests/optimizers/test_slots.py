@@ -1,4 +1,4 @@
-"""Plans of engines with slots: what can be deployed, that scaling proposes nothing else and bears what is said."""
+"""Plans of engines with slots: what can be deployed; scaling proposes nothing else and bears what it claims."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RUN = {"horizon_s": 60, "warmup_s": 20, "period_s": 10, "seed": 5}
 
 @pytest.mark.parametrize("groups", [(0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 2)])
 def test_each_slot_sharing_group_takes_slots_of_its_own(groups: tuple[int, ...]) -> None:
-    """The slots of one group after another, on the next task manager in turn: as many as all groups need together."""
+    """Groups take slots one after another, on the next task manager in turn: as many as all groups need together."""
     for parallelism in product(range(1, 5), repeat=3):
         most = [max(n for n, group in zip(parallelism, groups, strict=True) if group == k) for k in sorted(set(groups))]
         first = [sum(most[:group]) for group in groups]
@@ -68,7 +68,7 @@ def test_operators_that_share_slots_go_together_and_others_need_not() -> None:
 
 
 def test_groups_are_inherited_as_in_flink_and_end_chains() -> None:
-    """Of all inputs, if these are in one; a chain does not lead from one into another."""
+    """A group is inherited from all inputs if they are in one; no chain leads from one group into another."""
     operators = [kafka(4, 1e-4, "a"), kafka(4, 1e-4, "b"), work(1e-3), OUT]
     operators[0]["slot_sharing_group"] = "sources"
     assert job_of(operators, a=10, b=10).query.slot_sharing_groups == {
@@ -93,7 +93,7 @@ def test_a_plan_has_the_slots_of_all_groups() -> None:
 
 
 def test_chains_are_parted_only_when_asked() -> None:
-    """Three partitions feed three subtasks at most: 1,500 x 4 ms = 6 cores are too many for them, not for others."""
+    """Chains are parted only if asked: three partitions feed three subtasks, too few for 1,500 x 4 ms = 6 cores."""
     job = job_of([kafka(3, 1e-5), work(4e-3), OUT], kafka=1500)
     job = job.with_plan(job.plan.model_copy(update={"fused": (("kafka", "work"),)}))
     kept, parted = (optimize(job, "milp-hosts", space=Space(part_chains=part)) for part in (False, True))
@@ -135,7 +135,7 @@ def test_any_wish_becomes_what_can_be_deployed_on_no_other_hosts(
 
 
 def job_of(operators: list[dict[str, Any]], *, keys: Mapping[str, Any] | None = None, **rates: float) -> Scenario:
-    """A row of operators behind its sources, on three task managers of four cores, all subtasks on the first."""
+    """Row of operators behind its sources, on three task managers of four cores, all subtasks on the first."""
     sources = list(rates)
     inner = [each["name"] for each in operators if each["name"] not in sources]
     streams = [(name, inner[0]) for name in sources] + list(pairwise(inner))
@@ -213,7 +213,7 @@ def test_chains_stay_chains_and_whoever_scales_keeps_to_slots() -> None:
 
 
 def test_what_is_deployed_is_all_of_a_plan_or_nothing_is_said() -> None:
-    """A source that is pinned beside the others takes no slot of theirs, so no slots hold that plan."""
+    """A plan is deployed whole or not at all: a source pinned beside the others takes no slot of theirs."""
     pinned = job_of([source("s", service_time_s=1e-4, pinned=True), work(1e-3), OUT], s=500)
     places = {"s": ("tm-1",), "work": ("tm-2", "tm-2"), "out": ("tm-2", "tm-2")}
     assert in_slots(pinned, ExecutionPlan(placement=places)) is None

@@ -1,4 +1,4 @@
-"""The placement tree against every placement; its symmetries; what its heuristics cost."""
+"""Placement tree against every placement; its symmetries; the cost of its heuristics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Job = tuple[Deployment, np.ndarray]
 
 
 def best_of_all(job: NumaJob, replicas_o: np.ndarray) -> float:
-    """By brute force."""
+    """Largest load of all placements, by brute force."""
     return float(sustained(job, np.array(list(every_placement(job, replicas_o)))).load_n.max())
 
 
@@ -29,7 +29,7 @@ def best_of_all(job: NumaJob, replicas_o: np.ndarray) -> float:
 @settings(max_examples=40, deadline=None)
 @given(small=small_jobs())
 def test_without_heuristics_it_equals_brute_force(order: Order, symmetry: bool, small: Job) -> None:
-    """Redundancy elimination loses nothing either."""
+    """Without heuristics the tree finds what brute force does, also with redundancy elimination."""
     job, replicas_o = NumaJob(small[0]), small[1]
     off = Heuristics(ratio=1, symmetry=symmetry, collocation=False, best_fit=False)
     tree = SocketTree(job, replicas_o, off, Symmetry(job))
@@ -43,7 +43,7 @@ def test_without_heuristics_it_equals_brute_force(order: Order, symmetry: bool, 
 @settings(max_examples=60, deadline=None)
 @given(small=small_jobs(), ratio=st.integers(1, 3))
 def test_with_heuristics_it_is_valid_and_never_better(small: Job, ratio: int) -> None:
-    """ratio: of compression, which keeps the replicas too."""
+    """Heuristic placements are valid and never above the best. ratio: of compression, which keeps replicas."""
     job, replicas_o = NumaJob(small[0]), small[1]
     assume(ratio == 1 or job.cores_l.max() >= ratio)
     tree = SocketTree(job, replicas_o, Heuristics(ratio=ratio), Symmetry(job))
@@ -56,7 +56,7 @@ def test_with_heuristics_it_is_valid_and_never_better(small: Job, ratio: int) ->
 @settings(max_examples=30, deadline=None)
 @given(small=small_jobs())
 def test_interchangeable_sockets_bear_the_same(small: Job) -> None:
-    """Whatever one socket of a class can do alone, so can the others."""
+    """Sockets of one class bear the same load alone."""
     job, replicas_o = NumaJob(small[0]), small[1]
     distinct = Symmetry(job).distinct(frozenset())
     alone = np.zeros((len(job.locations), len(replicas_o), len(job.locations)))
@@ -68,8 +68,8 @@ def test_interchangeable_sockets_bear_the_same(small: Job) -> None:
 
 @pytest.mark.parametrize(("cluster", "after_one"), [(server_a(), 6), (server_b(), 4)])
 def test_the_sockets_of_both_servers_are_alike_until_one_is_used(cluster: object, after_one: int) -> None:
-    """Server A: from socket 0 there are one and two hops within the tray, three and four across, each twice or once; of
-    Server B the other of a pair, the other pair, and the other tray."""
+    """All sockets are alike until one is used. Server A: from socket 0 there are one and two hops within the tray,
+    three and four across, each twice or once; of Server B the other of a pair, the other pair, and the other tray."""
     document = deployment([1, 1, 1], [(0, 1), (1, 2)], [1], [[0]]).model_dump(mode="json")
     document["cluster"] = cluster.model_dump(mode="json")  # type: ignore[attr-defined]
     document["plan"]["placement"] = dict.fromkeys(("op0", "op1", "op2"), cluster.hosts[0].name)  # type: ignore[attr-defined]

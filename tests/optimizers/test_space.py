@@ -1,4 +1,4 @@
-"""Which plans may be chosen, and kept by every optimizer; those that differ only in equal hosts count as one."""
+"""Plans that may be chosen, kept to by every optimizer; plans that differ only in equal hosts count as one."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _unmet(job):
 
 @pytest.mark.parametrize("name", ["local-search", "milp", "milp-rate", "milp-hosts", "branch-and-bound", "exhaustive"])
 def test_where_no_plan_has_the_head_room_that_is_asked_the_one_with_the_most_is_given(name):
-    """By all plans: at twice what the best of them bears, each is sure to be backpressured, but by far or near."""
+    """Where no plan has the head room asked for (twice what the best bears), the one with the most is given."""
     for seed in (5, 8, 12):
         job = small_job(seed)
         every = as_plans(job, brute_force(job))
@@ -189,7 +189,7 @@ def test_what_cannot_be_required(wrong, says):
 
 
 EQUAL = ("h0", "h2", "h3")
-"""Of four hosts; the other one is weaker."""
+"""Equal ones of four hosts; the other one is weaker."""
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def job(make_deployment) -> Scenario:
 
 
 def exchanged(plan: ExecutionPlan) -> list[ExecutionPlan]:
-    """All that exchanging equal hosts makes of a plan."""
+    """All plans that exchanging equal hosts makes of a plan."""
     images = [dict(zip(EQUAL, other, strict=True)) for other in permutations(EQUAL)]
     moved = [{name: tuple(to.get(p, p) for p in places) for name, places in plan.placement.items()} for to in images]
     return [plan.with_placement(placement) for placement in moved]

@@ -1,4 +1,4 @@
-"""Split or combined: by the CPU that each form takes, while pauses stay within a limit; and as the simulator has it."""
+"""Split or combined: by the CPU that each form takes, with pauses within a limit; and as in the simulator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DRIFT = {"zipf": 0.6, "drift_every_s": 5.0, "drift_share": 0.5}
 
 
 def simple_job(combined: bool, drift: bool = False, policy: Any = None, key_groups: Any = None) -> Scenario:
-    """The paper's simple job, small: panes of 2 s into windows of 10 and 20 s."""
+    """Simple job of the paper, small: panes of 2 s into windows of 10 and 20 s."""
     shared = {"keys": 800, "key_groups": 12}
     chain = [
         source(service_time_s=0),
@@ -70,7 +70,7 @@ def test_it_combines_if_nothing_moves_and_splits_under_a_limit(
 
 
 def test_the_form_that_the_model_finds_cheaper_is_cheaper_in_the_simulator() -> None:
-    """CPU seconds of all hosts; split, consolidates are elsewhere than their computes."""
+    """The cheaper form by the model takes less CPU in runs; split, consolidates are elsewhere than computes."""
     away = [(owner + 1) % 3 for owner in (0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2)]
     runs = {
         "combined": simulate(simple_job(combined=True)),
@@ -105,7 +105,7 @@ def test_flux_moves_by_the_strategy_that_is_asked_for() -> None:
 
 @pytest.mark.parametrize("name", ["balance", "flux", "adaptation", "albic"])
 def test_every_policy_in_rounds_moves_key_groups_by_the_strategy_that_it_is_given(name: str) -> None:
-    """Instant costs least, and is taken where none is given."""
+    """Policies in rounds use the given strategy of migration, and by default the cheapest, instant."""
     home = {"compute": [0, 0, 0, 0], "merge": [0, 0, 1, 1]}
     strategies = []
     for given in ({"strategy": "smooth"}, {}):

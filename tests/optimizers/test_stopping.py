@@ -1,5 +1,4 @@
-"""Whoever waits may stop: every optimizer then gives its best so far, claims nothing it did not prove, and has told
-where it stands."""
+"""Stopping: every optimizer then gives its best so far, claims nothing unproved, and has told its progress."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ SEARCHING = ("costream", "exhaustive", "local-search", "milp", "milp-hosts", "mi
 
 @dataclass
 class Counting:
-    """Takes long for a single plan, as it says; counts what it is asked."""
+    """Cost model that takes long for a single plan, as it says, and counts its calls."""
 
     name: str = "slow"
     replications: int = 1
@@ -106,8 +105,7 @@ def test_what_was_not_simulated_is_not_called_proved() -> None:
 
 @pytest.mark.parametrize("seed", [0, 4, 14])
 def test_a_stop_at_any_time_is_no_bad_plan(seed: int) -> None:
-    """Replicas begin in proportion to what operators need, so that the first placement bears at least what the same
-    replicas do when they are spread."""
+    """A stop at once gives a plan at least as good as spread replicas, as replicas begin in proportion to needs."""
     job = claimed_job(seed, on_sockets=True)
     asked = Problem(scenario=job, cost_model=RateModel(), objective="throughput_per_s")
     spread = OPTIMIZERS["spread"].solve(asked).objective

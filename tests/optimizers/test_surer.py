@@ -21,7 +21,7 @@ from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 
 EDGE = FAMILIES["replicas"]
-"""Its jobs have plans of the same latency at any load."""
+"""Family of jobs that have plans of the same latency at any load."""
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_sure_plan_is_taken_only_if_it_hardly_costs_more(edge: Problem) -> None:
 
 @pytest.mark.parametrize("risk", [0.0, 2 * SURE])
 def test_no_sure_plan_is_given_up_for_fewer_moves(risk: float, edge: Problem) -> None:
-    """The given plan moves nothing and is as good; it is taken back if it keeps up as surely."""
+    """The given plan, as good and without moves, is taken back only if it keeps up as surely."""
     given = edge.deployment.plan
     moved = next(plan for plan in all_plans(edge) if plan.placement != given.placement)
     best, other = Candidate(moved, 1.0, 0.0, 1.0), Candidate(given, 1.0, risk, 1.0)
@@ -82,7 +82,7 @@ def all_plans(problem: Problem) -> list[ExecutionPlan]:
 
 @dataclass(frozen=True)
 class Stricter:
-    """A truth by which only plans with a fifth of head room keep up. by: says how much that is."""
+    """Truth by which only plans with a fifth of head room keep up. by: says how much that is."""
 
     by: RateModel
     name: str = "stricter"
@@ -98,7 +98,7 @@ class Stricter:
 
 @dataclass(frozen=True)
 class Daring:
-    """An optimizer that answers the plan with the least room that is said to keep up, and next best of its like."""
+    """Optimizer that answers the plan with the least room that is said to keep up, and next best of its like."""
 
     name: str = "daring"
 

@@ -40,7 +40,7 @@ def silent() -> Audience:
 
 
 def narrowed(name: str, without: Collection[str] = (), **cases: Rows) -> Experiment:
-    """An experiment with other cases in some of its tables, without the figures that these leave empty."""
+    """Experiment with other cases in some of its tables, without the figures that these leave empty."""
     experiment = EXPERIMENTS[name]
     changed = {table: replace(experiment.tables[table], cases=chosen) for table, chosen in cases.items()}
     figures = {figure: draw for figure, draw in experiment.figures.items() if figure not in without}
@@ -50,8 +50,8 @@ def narrowed(name: str, without: Collection[str] = (), **cases: Rows) -> Experim
 def reproduced(
     name: str, workspace: Workspace, out: Path, without: Collection[str] = (), **cases: Rows
 ) -> ExperimentResult:
-    """The experiment, written as the command writes it, so that every figure is drawn on the way. Each row has a cell
-    for each column."""
+    """Result of an experiment, written as the command writes it, so that every figure is drawn. Checks that each row
+    has a cell for each column."""
     experiment = narrowed(name, without, **cases)
     result = run(experiment, workspace)
     folder = out / name
@@ -67,19 +67,19 @@ def reproduced(
 
 @pytest.fixture(scope="session")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """What one experiment has made, the next one finds."""
+    """Workspace of all tests, in which an experiment finds what another one made."""
     return Workspace(tmp_path_factory.mktemp("workspace"), TINY, SEED, silent(), in_process)
 
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Workspace:
-    """An empty one."""
+    """Empty workspace."""
     return Workspace(tmp_path / "work", TINY, SEED, silent(), in_process)
 
 
 @pytest.fixture(scope="module")
 def tiny_contestants() -> Iterator[None]:
-    """All contestants as they are, but with networks that stay as they begin and trees that are as small as can be."""
+    """Replaces contestants' networks by ones that stay as they begin, and their trees by the smallest."""
     import jax
 
     from models import pipeline
@@ -104,7 +104,7 @@ def tiny_contestants() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Experiments, however small, are trainings and hundreds of runs: all of them are slow but for the words."""
+    """Marks tests of experiments as slow, except those of their words: each trains, or simulates hundreds of runs."""
     for item in items:
         if HERE in item.path.parents and item.path.name not in ("test_vocabulary.py", "test_shapes.py"):
             item.add_marker(pytest.mark.slow)

@@ -1,4 +1,4 @@
-"""ALBIC's experiments, cut down: the laws that their results must obey."""
+"""Tests of ALBIC's experiments, cut down: the laws that their results must obey."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def workspace(tmp_path):
 
 @pytest.fixture
 def short_rounds(monkeypatch):
-    """Of two windows each: what is decided by the loads of five minutes is decided by those of two."""
+    """Shortens rounds to two windows: the loads of five minutes lead to the same decisions as those of two."""
     monkeypatch.setattr(real_job_1, "load", lambda name: load(name).with_run(period_s=120.0, warmup_s=120.0))
 
 
@@ -107,7 +107,7 @@ def test_more_migrations_are_more_even_and_pause_more(short_rounds):
 
 
 def test_migrations_and_pauses_are_those_of_the_same_courses(tmp_path, monkeypatch):
-    """Figs. 6 and 7, and 8 and 9, are two sights of one course each."""
+    """Figs. 6 and 7 are made of the same courses, and so are Figs. 8 and 9."""
     runs = []
 
     def course(_change, seed, rounds):

@@ -1,4 +1,4 @@
-"""BriskStream's experiments, tiny: word count on few sockets, and the laws that their tables must obey."""
+"""Tests of BriskStream's experiments, tiny: word count on few sockets, and the laws that their tables must obey."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCALED = grid(application=("WC",), server=("A",), sockets=((1, 2),))
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    """Plans and runs that one test made, the next one finds."""
+    """Workspace in which a test finds the plans and runs that another one made."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fig3, "SAMPLES", 500)
         patch.setattr(scaling, "BLIND", Rlas(fetch="never", improve=False))

@@ -1,4 +1,4 @@
-"""Costream's experiments of accuracy, tiny: rows are complete and possible, the paper's figures stand beside."""
+"""Tests of Costream's experiments of accuracy, tiny: rows are complete and possible, with the paper's figures."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def measures(row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def check(name: str, result: ExperimentResult) -> None:
-    """All values are what a q-error or a share can be, and the paper's lines are as published."""
+    """Checks that all values are possible q-errors or shares, and that the paper's lines are as published."""
     table = next(table for table in result.tables.values() if "runs" in table.columns)
     for row in table.rows:
         assert all(value >= 1 if "_q" in key or key[0] == "q" else 0 <= value <= 1 for key, value in measures(row))

@@ -1,4 +1,4 @@
-"""What-ifs about optimizers, as small as can be."""
+"""Tests of what-ifs about optimizers, as small as possible."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.papers.conftest import TINY
 
 
 def few(workspace: Workspace) -> Workspace:
-    """A job a family, in the same folder."""
+    """Workspace in the same folder with one job a family."""
     return Workspace(workspace.folder, replace(TINY, queries=1), workspace.seed, workspace.audience, in_process)
 
 

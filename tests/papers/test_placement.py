@@ -87,7 +87,7 @@ def test_fig10_measures_slow_down_and_overhead_in_one_simulated_run(workspace):
 
 
 def shifted(value: int, by: int, seed: int) -> int:
-    """Not in a test, so that another process finds it."""
+    """Sum of the arguments; outside of tests, so that another process finds it."""
     return value + by + seed
 
 

@@ -1,4 +1,4 @@
-"""What pages say of the papers follows from their rows."""
+"""Tests that pages say of the papers what follows from their rows."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def table(folder: Path, name: str) -> Table:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_page_is_what_follows_from_its_rows(name: str) -> None:
-    """Verdicts and notes are computed, and nothing is written by hand: verdicts of any version that has the columns."""
+    """Verdicts and notes of a page are computed from its rows, in pages of any version that has the columns."""
     experiment, folder = EXPERIMENTS[name], RESULTS / name
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     earlier = manifest["version"] != VERSION

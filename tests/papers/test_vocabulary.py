@@ -1,4 +1,4 @@
-"""What every experiment says of itself holds together; and the runner and the drawers do what the words mean."""
+"""Tests that the parts of every experiment fit each other, and that runner and drawers follow them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_an_experiment_is_whole(name: str) -> None:
 @pytest.mark.parametrize(("name", "table"), PRINTED)
 @pytest.mark.parametrize("scale", SCALES)
 def test_what_the_paper_printed_is_of_a_case_and_in_a_column(name: str, table: str, scale: str, tmp_path: Path) -> None:
-    """Where the columns that tell cases apart are arguments of the measure; others are words that it returns."""
+    """Published cells belong to a case and a column, for cases that are told apart by arguments of the measure."""
     spec = EXPERIMENTS[name].tables[table]
     workspace = Workspace(tmp_path, SCALES[scale], SEED, silent())
     columns = headings(spec.columns if isinstance(spec.columns, str) else spec.columns(workspace))

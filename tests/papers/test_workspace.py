@@ -1,4 +1,4 @@
-"""What was made or trained is found again, under a name that changes with all that decides it."""
+"""Tests that results and models are found again, under a name that changes with all that decides them."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ TRAINED: list[str] = []
 
 
 class Constant(Networks):
-    """Learns a number, and is interrupted when it has learned two metrics."""
+    """Contestant that learns a number, and is interrupted when it has learned two metrics."""
 
     def fit(self, dataset, parts, seed, metrics=METRICS, progress=None):
         if len(TRAINED) == 2:

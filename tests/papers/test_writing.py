@@ -1,4 +1,4 @@
-"""A result's folder: complete, readable, reproducible, and never in place of something that it did not write."""
+"""Tests of a result's folder: complete, readable, reproducible, and never in place of a folder of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulations whose outcome is known, for tests of what surrounds them. Importable by Spark's workers."""
+"""Fake simulations with known outcomes, for tests of what surrounds them. Spark's workers can import them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUERY = parse(
 
 
 def make(index: int) -> Scenario:
-    """A source and a sink on one host; the rate tells the index."""
+    """Scenario of a source and a sink on one host; the rate tells the index."""
     host = Host(name="h", cpu_percent=100, ram_mb=1000, bandwidth_mbps=100, latency_ms=1)
     scenario = {
         "name": f"fake {index}",
@@ -42,7 +42,7 @@ def make(index: int) -> Scenario:
 
 @dataclass(frozen=True)
 class FakeRun:
-    """Two periods; the numbers are drawn from the seed."""
+    """Run of two periods with numbers drawn from the seed."""
 
     scenario: Scenario
 
@@ -64,18 +64,18 @@ class FakeRun:
 
 
 def simulate(scenario: Scenario) -> FakeRun:
-    """At once."""
+    """Fake run, at once."""
     return FakeRun(scenario)
 
 
 def index_of(deployment: Deployment) -> int:
-    """Which of `make`'s scenarios this is."""
+    """Index of the scenario in `make`."""
     return int(deployment.workload.arrivals["in"].mean_rate_per_s) - 1
 
 
 @dataclass(frozen=True)
 class Slow:
-    """Takes a while."""
+    """Simulation that takes a while."""
 
     seconds: float
 
@@ -86,7 +86,7 @@ class Slow:
 
 @dataclass(frozen=True)
 class Broken:
-    """Some runs raise, some hang and swallow exceptions, some compute for ever, some end their process."""
+    """Simulation in which some runs raise, some hang and swallow exceptions, some never end, some end their process."""
 
     raising: frozenset[int] = frozenset()
     hanging: frozenset[int] = frozenset()
@@ -111,7 +111,7 @@ class Broken:
 
 @dataclass(frozen=True)
 class DyingOnce:
-    """The first process to simulate run 3 dies of it: an innocent run in a machine that goes down."""
+    """Simulation whose first process for run 3 dies, like an innocent run on a machine that goes down."""
 
     notes: str
 

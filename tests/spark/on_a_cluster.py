@@ -25,19 +25,19 @@ RUNS = 4
 
 
 def asked(made_by: Executor, kept: Kept | None = None) -> Samples:
-    """Two variants of a job with a join, runs of about half a second."""
+    """Answer on two variants of a job with a join, from runs of about half a second."""
     cases = [shop(horizon_s=6), shop(horizon_s=6).with_policy("ds2")]
     with Bench(made_by, kept=kept) as bench:
         return replicate(bench, cases, ["e2e_latency_s.mean"], Wanted(RUNS), 5, Lines(lambda _text: None))
 
 
 def measured(found: Samples) -> list[list[Measures]]:
-    """What the runs of each variant came to."""
+    """Measures of the runs of each variant."""
     return [[dict(outcome.measures) for outcome in outcomes] for outcomes in found.outcomes]
 
 
 class OnThis(OnSpark):
-    """In a session that goes on."""
+    """Executor on a session that goes on."""
 
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark.sparkContext.master)
@@ -45,7 +45,7 @@ class OnThis(OnSpark):
 
 
 def corpus(spark: SparkSession, folder: Path) -> None:
-    """Eight runs in four chunks; and where workers have our packages from."""
+    """Writes a corpus of eight runs in four chunks, and prints where workers have our packages from."""
     make, spec = CorpusRecipe(8, seed=3, scenario="edge-filter", horizon_s=12.0).plan()
     write_corpus(spark, folder, spec, make, simulate, chunk_runs=2)
     fan_out(spark, lambda _: sys.modules[Executor.__module__].__file__, range(4), lambda _, where: print(where))

@@ -1,4 +1,4 @@
-"""A shadow that is fed a few files at a time, as a program: python -m tests.spark.shadowing METRICS OUT"""
+"""Shadow that is fed a few files at a time, as a program: python -m tests.spark.shadowing METRICS OUT"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A standalone cluster of this machine: a master and workers of one core, on the loopback."""
+"""Standalone Spark cluster on this machine: a master and workers of one core, on the loopback."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ spark.driver.extraJavaOptions {FAST}
 
 @dataclass
 class Cluster:
-    """variables: of the environment, under which a command finds its way there."""
+    """Standalone cluster. variables: of the environment, under which a command finds it."""
 
     master: str
     variables: dict[str, str]
     workers: list[subprocess.Popen[bytes]]
 
     def kill(self, worker: int) -> None:
-        """The machine goes down: the worker and its executors, none of which can say so."""
+        """Kills a worker and its executors at once, as if its machine went down, so that none can say so."""
         process = self.workers[worker]
         for pid in (*_children(process.pid), process.pid):
             os.kill(pid, signal.SIGKILL)
@@ -44,7 +44,7 @@ class Cluster:
 
 @contextmanager
 def standalone(folder: Path, workers: int) -> Iterator[Cluster]:
-    """Empty folder: for what the cluster writes."""
+    """Runs a standalone cluster. folder: empty, for what the cluster writes."""
     write_java_home(find_java(os.environ), folder / "java")
     (folder / "conf").mkdir()
     (folder / "conf" / "spark-defaults.conf").write_text(_DEFAULTS)

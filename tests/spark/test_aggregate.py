@@ -1,4 +1,4 @@
-"""Tiny literal traces in, the training rows worked out by hand out; they equal a run's own metrics, either way."""
+"""Tests of aggregation: tiny traces give training rows worked out by hand, which equal a run's own metrics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUANTILE_COLUMNS = "run string, processing_latency_p50_s double, processing_late
 
 
 def frame(spark: SparkSession, rows: list[dict[str, Any]], schema: pa.Schema) -> DataFrame:
-    """Columns that a row does not give are null."""
+    """Data frame of rows; columns that a row does not give are null."""
     full = [tuple(row.get(name) for name in schema.names) for row in rows]
     return spark.createDataFrame(full, from_arrow_schema(schema))
 
@@ -46,7 +46,7 @@ def source_row(run: str, start_s: float, arrived: int, taken: int) -> dict[str, 
 
 
 def sink_row(run: str, start_s: float, buckets: dict[int, int], sum_s: float = 0.0) -> dict[str, Any]:
-    """Processing and end-to-end latency alike, end-to-end with twice the sum."""
+    """Row of a sink with equal histograms of processing and end-to-end latency; the latter has twice the sum."""
     row = {"run": run, "start_s": start_s, "end_s": start_s + 10, "kind": "sink", "latencyCount": sum(buckets.values())}
     for kind, total_s in (("processing", sum_s), ("e2e", 2 * sum_s)):
         row |= {f"{kind}LatencySum_s": total_s, f"{kind}LatencyBuckets": list(buckets)}
@@ -55,7 +55,7 @@ def sink_row(run: str, start_s: float, buckets: dict[int, int], sum_s: float = 0
 
 
 def test_quantiles_come_from_the_merged_histograms(spark: SparkSession) -> None:
-    """100 results: 50 in bucket 10, then 44 in 20, one more in 20, 5 in 400; of one result, all quantiles."""
+    """Quantiles are those of the periods' merged histograms; of one result, all quantiles are the same."""
     periods = [sink_row("a", 0.0, {10: 20, 20: 44}), sink_row("a", 0.0, {10: 30, 400: 5}), sink_row("a", 10.0, {20: 1})]
     periods += [sink_row("b", 0.0, {3: 1}), sink_row("none", 0.0, {})]
     found = latency_quantiles(frame(spark, periods, OPERATORS), "processing")
@@ -75,7 +75,8 @@ def test_one_more_result_above_moves_the_median_up(spark: SparkSession) -> None:
 
 
 def test_training_rows_by_hand(spark: SparkSession) -> None:
-    """a: keeps up. b: its broker grows by 2 % of the offered rate, and it crashes. c: failed. d: no result."""
+    """Training rows by hand. a: keeps up. b: its broker grows by 2 % of the rate, and it crashes. c: failed. d: no
+    result."""
     runs = [run_row("a"), run_row("b", crashed=True), run_row("c", status="failed", crashed=None), run_row("d")]
     periods = [source_row("a", 0.0, 100, 100), sink_row("a", 0.0, {10: 40}, 2.0)]
     periods += [source_row("b", 0.0, 100, 98), sink_row("b", 0.0, {10: 1}, 0.5)]
@@ -106,7 +107,7 @@ def test_missing_columns_are_named_with_those_present(spark: SparkSession) -> No
 
 @pytest.mark.parametrize("index", [0, 499])
 def test_labels_equal_the_metrics_of_the_run_itself(spark: SparkSession, tmp_path: Any, index: int) -> None:
-    """What the pipeline makes of a trace is what the simulator says in memory, to rounding."""
+    """Labels of a trace by the pipeline are the metrics of the run in memory, to rounding."""
     settings = RunSettings(horizon_s=45, warmup_s=12, period_s=10, seed=index)
     run = simulate(Scenario.of(make(index).deployment, settings))
     write_trace(run.rows("r", index, "law"), tmp_path / "trace")

@@ -1,4 +1,4 @@
-"""A data card counts what is in the deployments and labels, whatever their order, and names every failure."""
+"""Tests of data cards: they count what is in deployments and labels, in any order, and name every failure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCENARIOS = [random_scenario(SPACES["costream"], seed, RunSettings()) for seed i
 
 
 def run_rows(scenarios: list[Scenario]) -> list[dict[str, Any]]:
-    """Every tenth failed."""
+    """Rows of runs of which every tenth failed."""
     return [
         {
             "run": f"run{index:02d}",

@@ -1,4 +1,4 @@
-"""A corpus with nothing left to be done is answered without Spark; one that lacks anything is not."""
+"""Tests that a complete corpus is answered without Spark, and one that lacks anything is not."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_same_command_again_starts_no_spark(corpus: Path, capsys: pytest.Cap
 
 @pytest.mark.parametrize("lacking", ["card.json", "chunks/chunk-000001", "chunks/chunk-000002/links.parquet", None])
 def test_what_lacks_anything_starts_one(corpus: Path, capsys: pytest.CaptureFixture[str], lacking: str | None) -> None:
-    """None: more runs are asked for than there are."""
+    """A corpus that lacks anything starts Spark. None: more runs are asked for than there are."""
     if lacking is not None:
         path = corpus / lacking
         (shutil.rmtree if path.is_dir() else Path.unlink)(path)

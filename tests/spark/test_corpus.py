@@ -1,4 +1,4 @@
-"""Fan-out: nothing lost, nothing doubled, the same runs however they are spread; failures are rows."""
+"""Tests of fan-out: nothing lost, nothing doubled, the same runs however they are spread; failures are rows."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_every_run_is_there_with_its_own_seed(spark: SparkSession, tmp_path: Pat
 
 
 def test_chunk_size_does_not_change_a_run(spark: SparkSession, tmp_path: Path) -> None:
-    """One chunk is one worker after the other runs; nine are two workers in turns."""
+    """Runs do not depend on the size of chunks: one chunk has one worker at a time, nine have two in turns."""
     write_corpus(spark, tmp_path / "one", spec_of(9), make, simulate, chunk_runs=9)
     write_corpus(spark, tmp_path / "nine", spec_of(9), make, simulate, chunk_runs=1)
     assert_same_runs(tmp_path / "one", tmp_path / "nine")
@@ -157,7 +157,7 @@ def spoil(path: Path, how: str) -> None:
 
 
 def test_damaged_chunks_are_simulated_again(spark: SparkSession, tmp_path: Path) -> None:
-    """Whatever of a chunk is damaged, and however little: each chunk but the first another way.
+    """Chunks are simulated again whatever of them is damaged: each but the first in another way.
 
     Corpora have no rows of subtasks.
     """
@@ -189,7 +189,7 @@ def test_chunks_of_a_version_without_checksums_are_read_instead(spark: SparkSess
 def test_a_corpus_grows_to_the_runs_of_one_that_was_large_at_once(
     spark: SparkSession, tmp_path: Path, more: int
 ) -> None:
-    """Four runs in chunks of three: the second chunk is short, and simulated again if it gets more."""
+    """A corpus grows to the runs of a larger one: its second chunk is short, and is simulated again when it grows."""
     corpus = tmp_path / "c"
     write_corpus(spark, corpus, spec_of(4), make, simulate, chunk_runs=3)
     summary = write_corpus(spark, corpus, spec_of(more), make, simulate)
@@ -204,7 +204,7 @@ def test_a_corpus_grows_to_the_runs_of_one_that_was_large_at_once(
 def test_patch_releases_resume_each_others_corpora(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, resumes: bool
 ) -> None:
-    """They simulate the same runs; others may not, and say with which version to go on."""
+    """Patch releases resume each other's corpora, as they simulate the same; others name the version to go on with."""
     spec = spec_of(4)
     with monkeypatch.context() as earlier:
         earlier.setattr("twin.corpus.manifest.VERSION", version)
@@ -226,7 +226,7 @@ def test_an_empty_corpus_and_a_manifest_that_is_none_are_refused(tmp_path: Path)
 
 
 def path_without_java(folder: Path) -> str:
-    """A PATH with every program of this machine but java."""
+    """PATH with every program of this machine but java."""
     for place in reversed(os.environ["PATH"].split(os.pathsep)):
         for program in Path(place).iterdir() if Path(place).is_dir() else ():
             link = folder / program.name
@@ -238,7 +238,7 @@ def path_without_java(folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The corpus of `interruptible`, at once."""
+    """Corpus of `interruptible`, made at once."""
     folder = tmp_path_factory.mktemp("whole") / "c"
     write_corpus(spark, folder, SPEC, make, simulate, chunk_runs=4)
     return folder
@@ -250,8 +250,8 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
 def test_an_interrupted_corpus_resumes_to_the_same_runs(
     spark: SparkSession, whole: Path, tmp_path: Path, killed: bool
 ) -> None:
-    """Begun on one worker, in another process, and finished here on two. It ends by Ctrl-C, or since its Java, which is
-    the one that the package brings, was killed, as by a machine that runs out of memory."""
+    """A corpus begun on one worker in another process is finished here on two with the same runs. It ends by Ctrl-C, or
+    because its Java, which is the package's own, was killed, as where memory runs out."""
     corpus, environment = tmp_path / "c", dict(os.environ)
     if killed:
         (tmp_path / "bin").mkdir()
@@ -282,7 +282,7 @@ def test_an_interrupted_corpus_resumes_to_the_same_runs(
 
 
 def java_of(program: int) -> int:
-    """The process id of the program's Java."""
+    """Process id of the program's Java."""
     children = Path(f"/proc/{program}/task/{program}/children").read_text().split()
     return next(int(child) for child in children if Path(f"/proc/{child}/comm").read_text().strip() == "java")
 
@@ -296,7 +296,7 @@ def ended(process: int) -> bool:
 
 
 def test_a_slow_corpus_stays_interruptible(spark: SparkSession, tmp_path: Path) -> None:
-    """What is raised in the main thread cancels the job, and the session stays usable."""
+    """An exception in the main thread cancels the job, and the session stays usable."""
 
     class StopError(Exception):
         pass
@@ -313,7 +313,7 @@ def test_a_slow_corpus_stays_interruptible(spark: SparkSession, tmp_path: Path) 
 
 
 def test_a_chunk_under_removal_cannot_be_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker of a cancelled job that is still writing must not turn a half-removed folder into a chunk."""
+    """A worker of a cancelled job that is still writing cannot turn a half-removed folder into a chunk."""
     partial = tmp_path / "c" / "chunks" / ".chunk-000003.77.partial"
     partial.mkdir(parents=True)
     (partial / "runs.parquet").write_bytes(b"rows")

@@ -1,4 +1,4 @@
-"""Fan-out over Spark: each item once, whatever becomes of who works on it; what was done is told meanwhile."""
+"""Tests of fan-out over Spark: each item is done once, whatever becomes of workers, and results are told meanwhile."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.spark
 
 
 class Given(OnSpark):
-    """On a session that is there."""
+    """Executor on a given session."""
 
     def __init__(self, spark: SparkSession) -> None:
         super().__init__("local[2]")
@@ -32,7 +32,7 @@ class Given(OnSpark):
 
 
 class Lossy:
-    """Its first worker is lost when it has done some of its items."""
+    """Function whose first worker is lost when it has done some of its items."""
 
     def __init__(self, notes: Path) -> None:
         self.notes = notes

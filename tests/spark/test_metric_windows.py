@@ -1,4 +1,4 @@
-"""Windows of metrics by Structured Streaming, beside the same windows summed up in plain Python."""
+"""Tests of windows of metrics by Structured Streaming against the same windows summed up in plain Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a corpus on disk to a dataset on disk: whole or not at all, and every obstacle named in one line."""
+"""Tests of the way from a corpus to a dataset on disk: whole or not at all, and each obstacle named in one line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RUNS = 7
 
 @pytest.fixture(scope="module")
 def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Seven runs in chunks of two; run 3 failed. In a folder whose name is also a pattern."""
+    """Corpus of seven runs in chunks of two; run 3 failed. Its folder's name is also a pattern."""
     corpus = tmp_path_factory.mktemp("made") / "a [b] {c,d} 50% *"
     broken = Broken(raising=frozenset({3}))
     write_corpus(spark, corpus, CorpusSpec(runs=RUNS, seed=7, space="fake"), make, broken, chunk_runs=2)
@@ -37,7 +37,7 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def corpus(made: Path, tmp_path: Path) -> Path:
-    """A copy to spoil."""
+    """Copy of the corpus to damage."""
     return Path(shutil.copytree(made, tmp_path / "corpus"))
 
 
@@ -46,7 +46,7 @@ def operators_of(corpus: Path, chunk: int) -> Path:
 
 
 def sum_again(path: Path) -> None:
-    """As if the file had been written so."""
+    """Writes the file's checksum, as if it had been written so."""
     sums = path.with_name(SUMS)
     kept = [line for line in sums.read_text().splitlines() if not line.endswith(path.name)]
     mended = f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}"
@@ -92,7 +92,7 @@ def test_an_incomplete_corpus_is_refused(spark: SparkSession, corpus: Path, tmp_
 
 
 def test_a_file_damaged_in_its_middle_is_named(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
-    """The footer is whole, so only reading finds it out."""
+    """A file damaged in its middle is named, though its footer is whole and only reading finds it out."""
     path = operators_of(corpus, 2)
     content = bytearray(path.read_bytes())
     content[4:400] = b"\xff" * 396

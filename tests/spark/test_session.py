@@ -1,4 +1,4 @@
-"""One session and its bridge: quiet, local, in UTC; what stands in the way is said in one line."""
+"""Tests of the session and its bridge: quiet, local, in UTC; obstacles are named in one line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.spark
 
 
 def fake_java(folder: Path, answer: str, status: int = 0) -> Path:
-    """A program named java that answers -version like that."""
+    """Program named java that gives this answer to -version."""
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f"#!/bin/sh\necho '{answer}' >&2\nexit {status}\n")
@@ -36,7 +36,7 @@ def fake_java(folder: Path, answer: str, status: int = 0) -> Path:
 
 @pytest.fixture
 def free_port() -> Iterator[int]:
-    """Bound, but nobody listens."""
+    """Port that is bound, but on which nobody listens."""
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         yield holder.getsockname()[1]
@@ -129,7 +129,7 @@ def test_a_session_is_local_quiet_and_in_utc(spark: SparkSession) -> None:
 
 @pytest.mark.slow
 def test_a_session_leaves_the_environment_and_the_terminal_alone(tmp_path: Path) -> None:
-    """In a process of its own: nothing on its outputs, no variable changed, no file left; and its workers import our
+    """A session in a process of its own writes nothing, changes no variable, leaves no file; and its workers import our
     packages beside modules of the user's that have their names."""
     code = (
         "import os, signal; before = dict(os.environ), signal.getsignal(signal.SIGINT)\n"
@@ -176,7 +176,7 @@ def test_shipped_code_is_importable_from_its_zip(tmp_path: Path) -> None:
 def test_tracebacks_of_the_bridge_are_left_out(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """py4j logs to the root logger; only what comes from its files is dropped, and only inside."""
+    """Log records from py4j's files are dropped within `quiet_bridge`, and no others: py4j logs to the root logger."""
     monkeypatch.setattr(logging.getLogger(), "filters", [])  # a session of other tests may be open around this one
     bridge = logging.LogRecord("root", logging.ERROR, "/somewhere/py4j/java_gateway.py", 1, "sending", (), None)
     other = logging.LogRecord("root", logging.ERROR, "/somewhere/mine.py", 1, "mine", (), None)

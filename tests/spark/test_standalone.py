@@ -1,4 +1,4 @@
-"""A real cluster, of which a machine goes down while a question is answered: the same answer, and it goes on."""
+"""Test on a real cluster of which a machine goes down while a question is answered: the answer is the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Balances small enough to try every assignment."""
+"""Balancing problems small enough to try every assignment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from optimizers.balancing.balance import Balance
 
 
 def balance(loads=((20, 20, 20, 0),), homes=(0, 0, 0, 1), nodes=2, budget=1.0, **more) -> Balance:
-    """`loads`: of cpu, then of mem."""
+    """Balancing problem on equal nodes by default. loads: of cpu, then of mem."""
     named = dict(zip(("cpu", "mem"), (np.array(each, float) for each in loads), strict=False))
     given = {"capacity_h": np.ones(nodes)} | more
     return Balance(loads=named, home_g=np.array(homes), budget=budget, **given)
@@ -20,7 +20,7 @@ def balance(loads=((20, 20, 20, 0),), homes=(0, 0, 0, 1), nodes=2, budget=1.0, *
 
 @st.composite
 def balances(draw, kill=True) -> Balance:
-    """2 or 3 unequal nodes, up to 6 groups, two resources, a budget as a count or as a cost."""
+    """Strategy of problems with 2 or 3 unequal nodes, up to 6 groups, two resources, a budget as count or cost."""
     nodes, groups = draw(st.integers(2, 3)), draw(st.integers(1, 6))
     column = st.lists(st.integers(0, 20), min_size=groups, max_size=groups)
     marked = draw(st.lists(st.booleans(), min_size=nodes, max_size=nodes)) if kill else [False] * nodes
@@ -37,7 +37,7 @@ def balances(draw, kill=True) -> Balance:
 
 
 def assignments(problem: Balance) -> Iterator[np.ndarray]:
-    """All that are allowed."""
+    """All allowed assignments."""
     for nodes in itertools.product(range(len(problem.capacity_h)), repeat=len(problem.home_g)):
         node_g = np.array(nodes)
         if not problem.violation(node_g):
@@ -45,5 +45,5 @@ def assignments(problem: Balance) -> Iterator[np.ndarray]:
 
 
 def best(problem: Balance) -> tuple[float, float]:
-    """The least objective of all: load distance, then deviations above and below together."""
+    """Least objective of all assignments: load distance, then deviations above and below together."""
     return min(problem.objective(node_g) for node_g in assignments(problem))

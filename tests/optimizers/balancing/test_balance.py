@@ -1,4 +1,4 @@
-"""A balance is checked once, where it is made."""
+"""A balancing problem is checked once, where it is made."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_resource_with_the_greatest_total_usage_is_balanced():
 
 
 def test_pairs_are_outstanding_by_what_their_sender_sends_on_average():
-    """Group 0 sends 9 + 1 + 2 to the two and one groups of two operators: 4 each on average."""
+    """Outstanding pairs are judged by the sender's mean: 9 + 1 + 2 to two and one groups of two operators is 4."""
     traffic = KeyGroupTraffic([0, 1, 1, 2], [0, 0, 0, 1], [1, 2, 3, 3], [9.0, 1.0, 2.0, 1.0])
     assert traffic.outstanding(1.5).tolist() == [True, False, False, False]
     assert traffic.outstanding(0.9).tolist() == [True, False, False, True]

@@ -1,4 +1,4 @@
-"""What exchanges much gets together, and what that costs in balance."""
+"""Collocation: groups that exchange much come together, at a known cost in balance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from tests.optimizers.balancing.small import assignments, balance, balances
 from twin.errors import BadInput
 
 PAIRED = KeyGroupTraffic([0, 0, 1, 1], [0, 1], [2, 3], [5.0, 4.0])
-"""Groups 0 and 1 of one operator each send to a group of the next; both are outstanding for a score factor of 1.5."""
+"""Traffic of groups 0 and 1, each to a group of the next operator; both pairs are outstanding at a score factor of 1.5.
+"""
 
 
 def paired(**more):
@@ -41,7 +42,7 @@ def test_albic_brings_the_heaviest_pair_together():
 
 
 def test_albic_keeps_together_what_is():
-    """Both pairs are on node 0: one of them goes, as a whole."""
+    """ALBIC moves pairs on one node as a whole: with both on node 0, one of them goes."""
     problem = balance(((10, 10, 10, 10),), (0, 0, 0, 0), budget=2, traffic=PAIRED)
     found = Albic(inner=BalanceMilp()).solve(problem)
     assert (found.collocation, found.distance) == (100.0, pytest.approx(0.0))
@@ -73,7 +74,7 @@ def test_units_are_neither_heavier_than_the_limit_nor_dearer_than_the_budget():
 
 
 def test_a_unit_that_is_too_heavy_is_split_where_least_is_exchanged():
-    """Two circles of four that exchange 10 a pair, and 1 between them."""
+    """A unit that is too heavy is split where least is exchanged: two circles of four with 10 a pair, and 1 between."""
     ends = [(a, a // 4 * 4 + (a + 1) % 4) for a in range(8)] + [(0, 4)]
     traffic = KeyGroupTraffic([0] * 8, *zip(*ends, strict=True), [10.0] * 8 + [1.0])
     problem = balance(((10,) * 8,), (0,) * 8, budget=8.0, traffic=traffic)
@@ -86,7 +87,7 @@ def test_a_unit_that_is_too_heavy_is_split_where_least_is_exchanged():
 @settings(deadline=None, max_examples=40)
 @given(balances(kill=False), st.data())
 def test_what_holds_for_units_holds_for_groups(problem, data):
-    """Units of groups on one node: an assignment of units is one of groups, with the same distance and cost."""
+    """An assignment of units (groups on one node) is one of groups, with the same distance and cost."""
     label_g = np.array([data.draw(st.integers(0, 1)) for _ in problem.home_g]) + 2 * problem.home_g
     unit_g = np.unique(label_g, return_inverse=True)[1]
     whole = contracted(problem, unit_g, {})
@@ -126,7 +127,7 @@ def test_cola_leaves_marked_nodes():
 
 
 def test_load_index_falls_with_the_traffic_between_nodes():
-    """Of 40 points of load, a unit of traffic between nodes costs 2; the 5 of the heavier pair save 10."""
+    """The load index falls with traffic between nodes: a unit costs 2 of 40 points, and the 5 of a pair save 10."""
     problem = paired(serialising=2.0)
     found = assignment(problem, np.array([1, 1, 1, 0]), 0.0)
     assert found.index == pytest.approx(75.0)
@@ -140,7 +141,7 @@ def test_groups_take_their_load_along():
 
 
 def test_metis_traps():
-    """No more parts than vertices; weights of 0 and no edges are fine."""
+    """METIS gives no more parts than vertices; weights of 0 and no edges are fine."""
     nothing = KeyGroupTraffic([0] * 4, [], [], []).both_ways
     assert set(partitioned(nothing, np.zeros(4), 9)) == {0, 1, 2, 3}
     assert set(partitioned(nothing, np.zeros(4), 2)) == {0, 1}

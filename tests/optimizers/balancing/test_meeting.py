@@ -1,4 +1,4 @@
-"""Migrations of a round chosen together: what each is said to change it changes, and no assignment is far better."""
+"""Migrations of a round chosen together: each has the predicted effect, and no assignment is far better."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.optimizers.balancing.small import assignments, balance, balances
 
 
 def small(seed: int, serialising: float = 0.0, **more):
-    """Three groups of an operator, each with a mate in the next one, on three nodes."""
+    """Problem with three groups of an operator, each with a mate in the next one, on three nodes."""
     rng = np.random.default_rng(seed)
     traffic = KeyGroupTraffic([0, 0, 0, 1, 1, 1], [0, 1, 2], [3, 4, 5], rng.uniform(1.0, 3.0, 3))
     loads = (rng.uniform(8, 15, 6),)
@@ -41,7 +41,7 @@ def test_deviations_are_those_of_the_loads_that_there_will_be(serialising):
 
 @pytest.mark.parametrize("serialising", [0.0, 2.0])
 def test_each_migration_changes_the_value_as_it_is_said_to(serialising):
-    """Alone it is exact but for the mean, of which the first order counts; here it changes nothing within the band."""
+    """A migration changes the value as predicted, exactly but for the mean, which counts in first order."""
     for seed in range(5):
         problem = small(seed, serialising)
         worth, rows = worth_of(problem, band=1e-9 if not serialising else 200.0), Movable.of(np.arange(6))
@@ -71,8 +71,8 @@ def test_two_migrations_change_what_both_do():
 
 @pytest.mark.parametrize(("serialising", "worse"), [(0.0, 1e-6), (2.0, 0.25)])
 def test_no_assignment_is_better_in_small(serialising, worse):
-    """All assignments, units included: within the band where any is, and of those the most traffic together. Where
-    loads change with it, a quarter of a pair may be missing: three groups may have to go at once."""
+    """The search finds the best of all assignments: in the band where any is, then with the most traffic together.
+    Where loads change with it, a quarter of a pair may be missing: three groups may have to go at once."""
     for seed in range(8):
         problem = small(seed, serialising)
         band = min(relieved(problem, node_g).distance(node_g) for node_g in assignments(problem)) + 4.0
@@ -105,7 +105,7 @@ def test_it_gives_one_answer_whatever_the_clock_says():
 
 
 def test_a_load_that_falls_as_traffic_comes_together_keeps_the_band_all_the_way():
-    """Half of the work is serialising, ten groups a node, six migrations a round: until all is together."""
+    """Loads stay in the band until all traffic is together, though half of the work is serialising."""
     rng = np.random.default_rng(0)
     mates, count, nodes = np.arange(30), 30, 6
     traffic = KeyGroupTraffic(np.repeat([0, 1], count), mates, mates + count, np.full(count, 2.0))
@@ -126,7 +126,7 @@ def test_a_load_that_falls_as_traffic_comes_together_keeps_the_band_all_the_way(
 @settings(deadline=None, max_examples=25)
 @given(balances(), st.data())
 def test_whatever_is_asked_there_is_an_answer_that_keeps_the_rules(problem, data):
-    """Marked nodes, groups without load, no budget, states that fit nowhere, traffic or none, pairs of one operator."""
+    """All problems get a valid answer: marked nodes, no load, no budget, states that fit nowhere, any traffic."""
     groups, nodes = len(problem.home_g), len(problem.capacity_h)
     ends = st.tuples(st.integers(0, groups - 1), st.integers(0, groups - 1)).filter(lambda pair: pair[0] != pair[1])
     pairs = data.draw(st.lists(ends, max_size=5, unique=True)) if groups > 1 else []

@@ -1,4 +1,4 @@
-"""Every solver against every assignment that there is; nodes that come and go."""
+"""Every solver against all assignments of small problems; nodes that come and go."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_search_is_never_worse_than_flux_or_than_staying(problem):
 @QUICK
 @given(balances())
 def test_lemma_2_load_left_on_marked_nodes_bounds_the_distance(problem):
-    """d >= L_B / |A| for every assignment: only with all groups off the marked nodes can it be 0."""
+    """Load left on marked nodes bounds the distance, d >= L_B / |A|: it is 0 only with all groups off them."""
     capacity = problem.capacity_h[~problem.marked_h].sum()
     for node_g in assignments(problem):
         left = problem.work_g[problem.marked_h[node_g]].sum()
@@ -78,7 +78,7 @@ def test_lemma_2_load_left_on_marked_nodes_bounds_the_distance(problem):
 
 
 def test_a_state_that_fits_nowhere_stays_even_on_a_marked_node():
-    """900 MB fit on node 0 only, of which the others are to take the load over."""
+    """A state that fits nowhere stays, even on a marked node: its 900 MB fit on node 0 only."""
     problem = balance(
         ((30, 10, 10),), (0, 0, 1), 3, 9, state_g=(900, 10, 10), memory_h=(1000, 500, 500), kill_h=(1, 0, 0)
     )
@@ -104,7 +104,7 @@ def test_out_of_time_the_start_is_returned_with_its_bound():
 
 @pytest.mark.parametrize("more", [{"budget": np.inf}, {"budget": 0, "cost_g": np.zeros(60)}])
 def test_without_a_limit_all_get_even(more):
-    """Sixty groups on one node of six; the last node has twice the capacity."""
+    """Without a limit nodes get even: sixty groups start on one of six, of which the last has twice the capacity."""
     loads = np.random.default_rng(0).uniform(1, 10, 60)
     problem = balance((loads,), (0,) * 60, 6, **{"capacity_h": (1, 1, 1, 1, 1, 2)} | more)
     for name in ("search", "flux", "flux-best-fit"):
@@ -141,7 +141,7 @@ def test_a_band_and_a_price_save_migrations():
 
 
 def test_what_is_optimal_is_so_in_the_weighted_objective_too():
-    """One group makes it 10 points; with 1 on the other node it is 5 points below, not 6, at the same distance."""
+    """The optimum is also one of the weighted objective: of two 10 points apart, that with 5 points below, not 6."""
     problem = balance(((40, 24, 1, 25),), (0, 1, 2, 2), 3, budget=1)
     found = BalanceMilp().solve(problem)
     assert found.status is Status.OPTIMAL
@@ -164,7 +164,7 @@ def test_what_is_optimal_is_so_in_the_weighted_objective_too():
     ],
 )
 def test_the_search_finds_the_best_where_nodes_and_costs_are_unlike(loads, homes, capacity, costs, budget, killed):
-    """Few migrations are paid for: a kick that takes them all back ends at home, and the same descent follows."""
+    """The search finds the best for unequal nodes and costs, though a kick may take back all migrations."""
     marked = [node == killed for node in range(len(capacity))]
     problem = balance((loads,), homes, len(capacity), budget, capacity_h=capacity, cost_g=costs, kill_h=marked)
     assert Search().solve(problem).distance == pytest.approx(best(problem)[0])
@@ -176,7 +176,7 @@ SEARCH = Search(looks=200)
 @settings(deadline=None, max_examples=20)
 @given(balances())
 def test_marked_nodes_get_empty_in_the_end(problem):
-    """Whatever is marked, however small the budget, as long as it pays for any group and there is room."""
+    """Marked nodes get empty in the end, however small the budget, if it pays for any group and there is room."""
     problem = balance(
         (problem.loads["cpu"],), problem.home_g, len(problem.capacity_h), budget=1, kill_h=problem.marked_h
     )
@@ -191,7 +191,7 @@ def test_marked_nodes_get_empty_in_the_end(problem):
 
 
 def test_nodes_come_where_balancing_alone_is_not_enough_and_marked_ones_are_kept_first():
-    """A node at 90 % of two that have 45 % on average: to move half of it is enough."""
+    """Nodes are added only if balancing is not enough (90 % on one node of two is not), marked ones kept first."""
     for loads, home, nodes, budget, kill_h, decision in (
         ((30, 30, 30, 0), (0, 0, 0, 1), 2, 1, None, Decision()),
         ((30,) * 6, (0, 0, 0, 1, 1, 1), 2, 4, None, Decision(add=1)),

@@ -1,4 +1,4 @@
-"""The paper's jobs, small jobs by hand, and Algorithm 1 as it is printed."""
+"""Jobs of the paper, small jobs by hand, and Algorithm 1 as it is printed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from optimizers.fusion.job import FusionJob
 from twin.spec import parse
 
 LOANS = ("user", "area", "date", "approval", "amount", "return", "lendingTime", "income")
-"""The input of the motivating job, Section 2."""
+"""Input attributes of the motivating job, Section 2."""
 
 
 def job(operators: dict[str, dict[str, Any]], transfers: dict[str, float], **others: Any) -> FusionJob:
-    """operators: by name. transfers: 'a>b' -> rate."""
+    """Fusion job. operators: by name. transfers: 'a>b' -> rate."""
     given = [
         {"producer": one, "consumer": two, "rate_per_s": rate}
         for key, rate in transfers.items()
@@ -24,7 +24,7 @@ def job(operators: dict[str, dict[str, Any]], transfers: dict[str, float], **oth
 
 
 def plain(keys: dict[str, str], transfers: dict[str, float], **others: Any) -> FusionJob:
-    """Maps over attributes of one letter each, all of which they pass; keys: 'xy' is split by x and y."""
+    """Fusion job of maps over attributes of one letter each, all of which they pass; keys: 'xy' is split by x and y."""
     schema = sorted(set("".join(keys.values())) | {"z"})
     made = {
         name: {"kind": "map", "schema_in": schema, "schema_out": schema, "partition_by": list(by)}
@@ -34,7 +34,7 @@ def plain(keys: dict[str, str], transfers: dict[str, float], **others: Any) -> F
 
 
 def motivating(**others: Any) -> FusionJob:
-    """Figure 1: op1 -> op2 -> op4 and op1 -> op3 -> op5."""
+    """Motivating job of Figure 1: op1 -> op2 -> op4 and op1 -> op3 -> op5."""
     rated = [*LOANS, "rate"]
     return job(
         {
@@ -61,7 +61,7 @@ def motivating(**others: Any) -> FusionJob:
 
 
 def algorithm_1(given: FusionJob, score: str) -> Fusion:
-    """Line by line: after each merge, all transfers are looked at again."""
+    """Fusion by Algorithm 1, line by line: after each merge, all transfers are looked at again."""
     splits, component = Splits(given), {name: {name} for name in given.by_name}
     while True:
         best, chosen = 0.0, None
@@ -82,7 +82,7 @@ def algorithm_1(given: FusionJob, score: str) -> Fusion:
 
 
 def by_rate_between_literally(given: FusionJob) -> Fusion:
-    """The two components with the largest rate between them, all pairs asked anew after each merge."""
+    """Fusion that merges the two components with the largest rate between them, all pairs compared after each merge."""
     splits, parts = Splits(given), [{name} for name in given.by_name]
     while True:
         rates = {
@@ -107,7 +107,7 @@ def groups(fusion: Fusion) -> set[frozenset[str]]:
 
 
 def wanting(given: FusionJob, **replicas: int) -> FusionJob:
-    """The same with more replicas of some operators."""
+    """Job with more replicas of some operators."""
     document = given.model_dump(mode="json")
     for operator in document["operators"]:
         operator["replicas"] = replicas.get(operator["name"], 1)

@@ -31,7 +31,7 @@ ALGORITHMS = {
 
 @st.composite
 def small_jobs(draw, most=6):
-    """Any DAG, few attributes, some operators with none, equal rates now and then."""
+    """Strategy of DAGs with few attributes, some operators with none, and equal rates now and then."""
     size = draw(st.integers(1, most))
     names = [f"o{number}" for number in range(size)]
     keys = {name: "".join(sorted(draw(st.sets(st.sampled_from("xyw"), max_size=3)))) for name in names}
@@ -53,7 +53,7 @@ def partitions(items):
 
 
 def least_of_all(job, *, acyclic=False):
-    """By trying every fusion."""
+    """Least communication of a job, by trying every fusion."""
     splits, found = Splits(job), []
     for parted in partitions(list(job.by_name)):
         if all(len(group) == 1 or splits.common(group) for group in parted):

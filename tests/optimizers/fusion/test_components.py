@@ -1,4 +1,4 @@
-"""Partition attributes and cardinalities: the paper's examples, and what must be refused of components and jobs."""
+"""Partition attributes and cardinalities: the paper's examples, and components and jobs that must be refused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def words():
 
 
 def chain(*kinds, **last):
-    """Operators one behind the other, all split by k."""
+    """Job of operators one behind the other, all split by k."""
     operators = {}
     for number, kind in enumerate(kinds):
         windows = {"windows": [HOUR]} if kind == "consolidate" else {}
@@ -72,7 +72,7 @@ def test_an_attribute_that_is_computed_anew_is_another_one():
 
 
 def test_inputs_that_disagree_make_a_new_attribute_and_those_that_agree_do_not():
-    """x -> direct -> join, and x -> remade by m -> join: the join's k is neither's."""
+    """A join of a k and of a k that a map remade has a k of its own; inputs with the same k leave it."""
     keyed = {"kind": "compute", "schema_in": ["k"], "schema_out": ["k"], "partition_by": ["k"]}
     free = {"kind": "map", "schema_in": ["k"], "schema_out": ["k"]}
     transfers = {"a>m": 1.0, "a>join": 1.0, "m>join": 1.0}

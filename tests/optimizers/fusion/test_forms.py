@@ -1,4 +1,4 @@
-"""Split or combined: what must hold for any numbers, what the paper measured, and when its own rule is wrong."""
+"""Split or combined forms: laws for any numbers, the paper's measurements, and when its own rule is wrong."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from twin.windows import EventWindow
 
 RECEIVE_S, CORES = 135e-6, 6
 SIMPLE = UnitCosts(execute_s=15e-6, ship_s=20e-6, merge_s=2e-6, pause_s=2.0)
-"""Assumed, such that 456 s and 512 s of Section 7.7 come out with 2.4 million keys a pane."""
+"""Assumed costs with which the 456 s and 512 s of Section 7.7 come out at 2.4 million keys a pane."""
 TUPLES, MINUTES = 18e6, 7.6
 
 
 def simple(keys, overlap=2, **changes):
-    """Section 7.1: 18 million tuples in 7.6 minutes, panes of one, one complete window of five; keys repeat."""
+    """Period of Section 7.1: 18 million tuples in 7.6 minutes, panes of one, one complete window of five."""
     given = {
         "tuples": TUPLES,
         "overlap": overlap,
@@ -35,7 +35,7 @@ def simple(keys, overlap=2, **changes):
 
 
 def seconds(found):
-    """How long the cluster takes."""
+    """Time of the period on the cluster [s]."""
     return (TUPLES * RECEIVE_S + found.cpu_s) / CORES
 
 
@@ -102,7 +102,7 @@ def test_split_saves_cpu_only_if_every_key_group_moves_more_than_once_a_period(p
 
 
 def test_two_components_against_one():
-    """Section 7.7: 456 s and 512 s, to which the costs are fitted."""
+    """One component takes 456 s and two take 512 s, as in Section 7.7, to which the costs are fitted."""
     one, two = (
         seconds(cost(form, simple(2.4e6), SIMPLE)) for form in (WindowForm.COMBINED_PANES, WindowForm.SPLIT_PANES)
     )
@@ -111,7 +111,7 @@ def test_two_components_against_one():
 
 
 def test_the_moving_hot_node():
-    """Section 7.5: one key group of a node in five minutes, and nobody may wait for more than 10 ms."""
+    """Under a moving hot node (Section 7.5) split panes are best if nobody may wait for 10 ms, else combined ones."""
     period = simple(1e6, migrations=10)
     found = {form: cost(form, period, SIMPLE) for form in WindowForm}
     assert min(WindowForm, key=lambda form: (found[form].paused_s > 0.01, found[form].cpu_s)) is WindowForm.SPLIT_PANES

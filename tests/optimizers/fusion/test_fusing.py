@@ -41,7 +41,7 @@ def solve(name: str, scenario: Scenario, *, budget: int = 400, space: Space = AL
 
 
 def all_plans(scenario: Scenario) -> list[ExecutionPlan]:
-    """Every placement, with everything fused that may be, or not."""
+    """Every placement, with every allowed set of fused streams."""
     names, links = list(scenario.plan.placement), possible(scenario)
     subsets = [set(each) for size in range(len(links) + 1) for each in itertools.combinations(links, size)]
     found = []
@@ -72,7 +72,7 @@ def test_the_best_of_all_arrangements_is_found_and_called_so(work_ms: list[float
 
 
 def test_what_an_algorithm_fuses_is_in_the_plan_unless_the_given_one_is_better() -> None:
-    """Sources stay alone; keys that nobody names are different."""
+    """The plan has the algorithm's fusions unless the given plan is better; sources stay alone, unnamed keys differ."""
     light = [map_("a", 1e-5), filter_("f", 1e-5, 0.5), counting("w", 1e-5, COUNT, 20), map_("b", 1e-5)]
     for name in NAMES:
         found = solve(name, job(light, 100))
@@ -86,7 +86,7 @@ def test_what_an_algorithm_fuses_is_in_the_plan_unless_the_given_one_is_better()
 
 
 def test_keys_with_one_name_are_fused_over_several_replicas() -> None:
-    """The second count needs no stream on which tuples are dealt again; apart or fused, it counts the same."""
+    """Counts by one named key are fused over several replicas, and count the same apart or fused."""
     keys = {"partition_by": ["user"]}
     middle = [counting("v", 1e-4, COUNT, 40, **keys), map_("m", 1e-4), counting("w", 1e-4, COUNT, 40, **keys)]
     places = {name: ["k", "k"] for name in ("v", "m", "w")}
@@ -143,7 +143,7 @@ def test_the_simulator_proves_what_is_fused() -> None:
 
 
 class Blind:
-    """Rates, as if all ran apart."""
+    """Rate model that treats all operators as unfused."""
 
     name = "blind"
 
@@ -183,7 +183,7 @@ def test_where_nothing_may_be_fused_it_says_so() -> None:
 
 
 def test_arrangements_of_a_plan_in_another_order_keep_its_replicas() -> None:
-    """The given plan's replicas are numbered as it says, and its key groups are theirs."""
+    """Plans keep the given plan's numbering of replicas and its key groups."""
     middle = [counting("w", 1e-4, COUNT, 20, key_groups=4)]
     scenario = job(middle, 100, placement={"w": ["k", "h"]})
     owned = scenario.plan.model_copy(update={"key_groups": {"w": (1, 1, 1, 0)}})

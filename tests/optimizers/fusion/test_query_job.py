@@ -1,4 +1,4 @@
-"""The twin's own queries as jobs: what they say is used, and what they do not say is never fused."""
+"""Queries of the twin as fusion jobs: what they say is used, and what they do not say is never fused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MATCH = {"kind": "join", "selectivity": 0.1, "window": {"policy": "time", "size_
 
 
 def deployment(operators, streams, replicas=None, **dealt):
-    """operators: by name; streams: 'a>b', dealt as dealt['a_b'] says."""
+    """Deployment of operators, given by name. streams: 'a>b', with the partitioning dealt['a_b']."""
     ends = [each.split(">") for each in streams]
     given = {f"{one}_{two}": {"producer": one, "consumer": two} for one, two in ends}
     for key, partitioning in dealt.items():
@@ -42,7 +42,7 @@ def deployment(operators, streams, replicas=None, **dealt):
 
 
 def chain(*kinds, **options):
-    """source > ... > sink; names are 's', then 'a', 'b', ..., and 'z'."""
+    """Deployment source > ... > sink; names are 's', then 'a', 'b', ..., and 'z'."""
     names = ["s", *"abcdef"[: len(kinds)], "z"]
     operators = dict(zip(names, [{"kind": "source"}, *kinds, {"kind": "sink"}], strict=True))
     return deployment(operators, [f"{one}>{two}" for one, two in itertools.pairwise(names)], **options)
@@ -77,7 +77,7 @@ def test_word_count_keeps_its_splitter_apart():
 
 
 def test_a_filter_joins_what_is_behind_it():
-    """Spike detection: filter, mean of each of 54 devices, filter, sink."""
+    """A filter joins the component behind it: in spike detection, filter, mean of each of 54 devices, filter, sink."""
     found = by_communication(fusion_job(scenario_file.load("spike-detection").deployment))
     assert groups(found) == {frozenset({"sensors"}), frozenset({"well-formed", "moving-average", "spikes", "alarms"})}
     assert found.components[1].cardinality == 54

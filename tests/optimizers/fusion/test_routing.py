@@ -1,4 +1,4 @@
-"""What fusion is for: tuples that enter a component where its attributes say, and stay there, meet by key.
+"""Purpose of fusion: tuples that enter a component where its attributes say, and stay there, meet by key.
 
 Random jobs in which operators pass some attributes on and compute others anew are run tuple by tuple; every operator
 that is split by key must find all tuples of a key in one instance of its component.
@@ -22,13 +22,13 @@ ATTRIBUTES = ("x", "y")
 
 
 def number(*words):
-    """As good as random, and the same for the same words."""
+    """Hash of the words: as good as random, and the same for the same words."""
     return zlib.crc32(repr(words).encode())
 
 
 @st.composite
 def jobs(draw):
-    """Any DAG of maps and computes that hold x and y or one of them, pass some of it and compute the rest."""
+    """Strategy of DAGs of maps and computes that hold x and y or one of them, pass some of it and compute the rest."""
     names = [f"o{each}" for each in range(draw(st.integers(1, 5)))]
     sent = {name: draw(st.sets(st.sampled_from(ATTRIBUTES), min_size=1)) for name in names}
     transfers, operators = {}, {}
@@ -84,7 +84,7 @@ def keys_meet(fusion: Fusion) -> bool:
 
 
 def entered(name, values, component, taken):
-    """The instance by the component's attributes; any, if this operator has none of them and does not care."""
+    """Instance by the component's attributes; any, if this operator has none of them and does not care."""
     where = {lineage: attribute for attribute, lineage in taken[name].items() if attribute in values}
     if not component.attributes <= set(where):
         return number(name, sorted(values.items())) % INSTANCES
@@ -108,7 +108,7 @@ def test_keys_meet_in_every_component_that_is_not_refused(job):
 
 
 def test_the_check_would_notice():
-    """Two counts of which a map between them computes the key anew, taken for the same."""
+    """The check finds a fusion of two counts between which a map computes the key anew."""
     keyed = {"kind": "compute", "schema_in": ["x"], "schema_out": ["x"], "partition_by": ["x"]}
     transfers = {"a>m": 1.0, "m>b": 1.0}
     right = job({"a": keyed, "m": {"kind": "map", "schema_in": ["x"], "schema_out": ["x"]}, "b": keyed}, transfers)

@@ -1,4 +1,4 @@
-"""Small random jobs with all of their plans, and what brute force says of them."""
+"""Small random jobs with all of their plans, and the best of them by brute force."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOT = 0.9
 
 @dataclass(frozen=True)
 class Job:
-    """hosts_po: every plan of the space with one host an operator, operators as the query lists them."""
+    """Job with all of its plans. hosts_po: every plan with one host an operator, operators as the query lists them."""
 
     seed: int
     deployment: Scenario
@@ -33,12 +33,12 @@ class Job:
     hosts_po: np.ndarray
 
     def costs(self, factor: float = 1.0) -> Estimates:
-        """What the rate model says of all plans at so many times the offered rates."""
+        """Costs of all plans by the rate model, at `factor` times the offered rates."""
         job = at_rate(self.deployment, factor)
         return RateModel().predict(job, Placements(job, self.hosts_po))
 
     def sane(self, factor: float = 1.0) -> np.ndarray:
-        """Which plans run without backpressure."""
+        """Whether each plan runs without backpressure or failure."""
         costs = self.costs(factor)
         return (costs["backpressured"] < 0.5) & (costs["success"] >= 0.5)
 
@@ -48,7 +48,7 @@ class Job:
 
 
 def jobs(seeds: range) -> Iterator[Job]:
-    """Every second one with pinned sources, every third with few moves, every other two hot."""
+    """Random jobs: every second has pinned sources, every third few moves, every other two are hot."""
     for seed in seeds:
         job = random_scenario(COSTREAM, seed, RunSettings())
         hosts, operators = [host.name for host in job.cluster.hosts], job.query.operators

@@ -1,4 +1,4 @@
-"""Programs against every plan of small jobs: what they call the best is, and what they call a bound is one."""
+"""Programs against every plan of small jobs: their best is the best, and their bounds hold."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ JOBS = {
 
 
 def require_best(problem: Problem) -> Solution:
-    """The answer is as good as the best of all plans with one socket an operator, and what is claimed is true."""
+    """Checks that the answer is as good as the best plan with one socket an operator, and that its claims hold."""
     sockets = sum(host.socket_count for host in problem.deployment.cluster.hosts)
     operators = len(problem.deployment.query.operators)
     plans = np.array(list(itertools.product(range(sockets), repeat=operators)))
@@ -93,7 +93,7 @@ def test_what_is_called_optimal_is_and_what_is_called_a_bound_bounds(name: str) 
 
 @pytest.mark.parametrize("name", [name for name in JOBS if name != "fused"])
 def test_the_program_never_costs_a_plan_more_than_the_rate_model(name: str) -> None:
-    """Plan by plan: each is all that a space allows."""
+    """The program's cost of a plan is at most the rate model's, plan by plan: each is all that a space allows."""
     scenario = JOBS[name]
     plans = np.array(list(itertools.product(range(len(HOSTS)), repeat=len(scenario.query.operators))))
     some = plans[np.random.default_rng(0).choice(len(plans), 15, replace=False)]
@@ -131,7 +131,7 @@ def test_the_fewest_hosts_of_all_plans():
 
 
 def test_the_highest_rate_of_all_plans():
-    """Some plan is sane at it, and none 3 % above (up to a utilisation of 1.01 a plan counts as sane)."""
+    """Some plan is sane at the highest rate, and none 3 % above (up to a utilisation of 1.01 a plan counts as sane)."""
     compared = 0
     for job in jobs(SEEDS):
         factor = highest_rate(job.deployment, job.space, ProgramLimits()).factor
@@ -145,7 +145,7 @@ def test_the_highest_rate_of_all_plans():
 
 
 def test_programs_hold_as_many_plans_as_the_rules():
-    """Costream's rules are exact: one plan after the other is excluded, until none is left."""
+    """A program has as many plans as Costream's rules allow: they are excluded one by one, until none is left."""
     compared = 0
     for seed in range(60):
         scenario = random_scenario(COSTREAM, seed, RunSettings())
@@ -170,7 +170,7 @@ RING = (*TREE, ("a", "d"))
 
 
 def networked(rng: np.random.Generator, links: tuple[tuple[str, str], ...], **more: Any) -> Scenario:
-    """Two sources, one filtered, joined; four small hosts; service times of a storm-like engine."""
+    """Job of two sources, one filtered, joined; four small hosts; service times of a storm-like engine."""
     hosts = [
         {
             "name": name,

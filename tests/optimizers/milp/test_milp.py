@@ -39,12 +39,12 @@ TWO = [{"name": name, "cpu_percent": 200, "ram_mb": 16_000, "bandwidth_mbps": 10
 
 
 def deployment(*parts):
-    """The parts as a scenario with the usual run."""
+    """Scenario of the parts with the usual run."""
     return Scenario(name="job", **dict(worlds.deployment(*parts)))
 
 
 def three(rate_per_s=3000.0, work=None, hosts=None, **more):
-    """source -> work (a millisecond a tuple) -> sink, on two hosts of two cores."""
+    """Job source -> work (a millisecond a tuple) -> sink, on two hosts of two cores."""
     return deployment(
         [source("src", **more), {"kind": "map", "name": "work", "service_time_s": 1e-3}, sink("out")],
         [("src", "work"), ("work", "out")],
@@ -86,7 +86,7 @@ def test_of_overloaded_plans_the_one_that_lets_the_most_through():
 
 @pytest.mark.parametrize(("rate_per_s", "fewest"), [(1000.0, 1), (1500.0, 1), (1750.0, 2), (3000.0, 2), (3500.0, 3)])
 def test_the_fewest_hosts_with_head_room(rate_per_s, fewest):
-    """A host of two cores bears 2,000 tuples a second: 1,666 with a fifth to spare."""
+    """The fewest hosts with head room are found: one of two cores bears 1,666 tuples a second with a fifth to spare."""
     job = three(rate_per_s, work={"a": 1})
     found = Milp(goal="hosts").solve(asked(job))
     if fewest > len(TWO):
@@ -109,8 +109,8 @@ def test_cheap_hosts_are_taken_before_few():
 
 
 def test_the_highest_rate_is_confirmed():
-    """Four replicas of a millisecond on four cores: 4,000 tuples a second, 4/3 of what is offered, less what sending
-    between hosts takes."""
+    """The plan bears 4/3 of the offered rates (four replicas of a millisecond on four cores), less what sending between
+    hosts takes."""
     found = Milp(goal="rate").solve(asked(three()))
     factor = float(re.fullmatch("the plan bears (.*) times the offered rates", found.message)[1])
     assert 1.29 < factor < 4 / 3
@@ -118,7 +118,7 @@ def test_the_highest_rate_is_confirmed():
 
 @pytest.mark.parametrize(("seed", "horizon_s"), [(18, 60.0), (114, 26.0)])
 def test_the_given_plan_is_kept_where_another_bears_the_same_rate_but_for_the_error_of_predictions(seed, horizon_s):
-    """Others are predicted to let 0.1 and 2.6 % more through; in runs they crowd, and let 6 and 12 % less through."""
+    """A given plan is kept against ones predicted to bear 0.1 and 2.6 % more, which bear 6 and 12 % less in runs."""
     job = claimed_job(seed).with_run(horizon_s=horizon_s)
     assert Milp(goal="rate").solve(asked(job, "throughput_per_s")).plan == job.plan
 
@@ -172,7 +172,7 @@ def test_what_cannot_be_asked(make, says):
 
 
 def test_slow_cores_take_more_subtasks() -> None:
-    """Work of one core on hosts of half a core each."""
+    """Work of one core gets three subtasks on hosts of half a core each."""
     small = [TWO[0] | {"name": name, "cpu_percent": 50} for name in "abcdef"]
     found = Milp(goal="hosts").solve(asked(three(1000.0, hosts=small, work="b")))
     assert found.sane and replicas(found)["work"] == 3
@@ -237,12 +237,12 @@ def test_hosts_that_cost_as_much_are_no_reason_to_move() -> None:
 
 
 class OnlyOn:
-    """A simulator by which nothing else is as likely to run as what is on just these hosts."""
+    """Simulator by which a plan most likely runs only on just these hosts."""
 
     name, replications = "only", 1
 
     def __init__(self, *hosts: str, backpressured: tuple[float, float] = (0.0, 1.0)) -> None:
-        """backpressured: the share of runs on these hosts, and of others."""
+        """Simulator for these hosts. backpressured: the share of runs on these hosts, and of others."""
         self.hosts, self.backpressured = set(hosts), backpressured
 
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
@@ -257,7 +257,7 @@ class OnlyOn:
 
 
 def test_what_is_simulated_keeps_the_order_of_prices_and_not_of_latencies() -> None:
-    """Host b is the cheaper one; whatever its latency, it is taken if it bears the job in simulation."""
+    """The cheaper host b is taken if it bears the job in simulation, whatever its latency."""
     light = at_rate(with_prices(spread(), (4.0, 1.0)), 0.3)
     asked = Problem(scenario=light, cost_model=RateModel(), space=Space(free_replicas=False))
     for hosts, says in ((("b",), "bears 1.2 times"), (("a", "b"), "did not hold in simulation")):
@@ -284,7 +284,7 @@ def test_the_command_buys_the_cheapest_and_tells_both_prices(tmp_path: Path) -> 
 
 
 def of_two_maps() -> Scenario:
-    """Two maps on three hosts, of which the dearest alone keeps latencies short without further subtasks."""
+    """Job of two maps on hosts of which the dearest alone keeps latencies short without further subtasks."""
     maps = [{"kind": "map", "name": name, "service_time_s": each} for name, each in (("m", 1.5e-3), ("n", 0.9e-3))]
     operators = [source("s", service_time_s=1e-5), *maps, sink("k", service_time_s=1e-5)]
     sizes = (("a", 100, 1.0), ("b", 100, 1.0), ("c", 200, 2.2), ("d", 400, 3.9))
@@ -297,7 +297,7 @@ def of_two_maps() -> Scenario:
 
 @pytest.mark.parametrize("free", [False, True])
 def test_hosts_within_a_limit_are_the_cheapest_of_all_plans_that_keep_it(free: bool) -> None:
-    """Against all plans, of up to two subtasks of each map; where none keeps it, the given plan is not nearer to it."""
+    """Hosts are the cheapest of all plans within the limit; if there are none, the given plan is not nearer to it."""
     job = of_two_maps()
     names = [host.name for host in job.cluster.hosts]
     places = [(name,) for name in names]
@@ -341,7 +341,7 @@ def test_programs_that_keep_numbers_of_replicas_say_so_where_they_are_free(name:
 
 
 def test_calls_to_outside_are_counted_among_what_needs_subtasks() -> None:
-    """Ten places of 20 ms are 500 calls a second, so 1.2 times 1,900 a second needs five subtasks at least."""
+    """Calls need subtasks, too: ten places of 20 ms are 500 calls a second, so 1.2 times 1,900 a second need five."""
     call = {"kind": "async", "name": "m", "service_time_s": 1e-5, "latency_s": 0.02, "capacity": 10}
     operators = [source("s", service_time_s=1e-5), call, sink("k", service_time_s=1e-5)]
     host = {"name": "h", "cpu_percent": 800, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1}
