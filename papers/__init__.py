@@ -1,1 +1,1 @@
-"""Published experiments, a file each; `registry.EXPERIMENTS` names them and `twin reproduce` runs them."""
+"""Published experiments, a file each; `registry.EXPERIMENTS` lists them, and `twin reproduce` runs them."""

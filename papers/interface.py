@@ -1,6 +1,6 @@
 """Description of an experiment: cases, what is measured of each, what the paper printed for it; and its result.
 
-The words of an experiment are data; `papers.running` makes tables, figures and notes of them.
+`papers.running` makes tables, figures and notes of them.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ class DerivedTable:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """One table or figure of a paper.
+    """Experiment for one table or figure of a paper.
 
     name: as in `twin reproduce costream.table3`. source: where it is published. summary: a line for `twin list`.
-    tables, figures: by the name of the file that they become. notes: what the tables need beside them: a Markdown
-    list, or a function of the first table's rows. about: of what our figures are; empty: of simulated runs.
-    recipes: the corpora that `measure` will ask for, so that Spark makes them together, before anything else is loaded.
+    tables, figures: by the name of the file that they become. notes: explanations of the tables: a Markdown list, or a
+    function of the first table's rows. about: what our figures are of; empty: of simulated runs. recipes: corpora that
+    `measure` will need, so that Spark makes them together, before anything else is loaded.
     """
 
     name: str

@@ -14,7 +14,7 @@ from scenarios.executing.progress import every_tenth
 
 
 def run(experiment: Experiment, workspace: Workspace) -> ExperimentResult:
-    """Measures every case, or finds what was measured earlier; all that is large or random is the workspace's."""
+    """Measures every case, or finds earlier results; the workspace keeps these, and has the sizes and the seed."""
     filled: dict[str, Table] = {}
     for name, spec in experiment.tables.items():
         if isinstance(spec, CaseTable):

@@ -1,6 +1,6 @@
-"""Corpora and training rows for experiments: by Spark, or in this process where there are too few runs to start one.
+"""Makes corpora and training rows for experiments: by Spark, or in this process where there are too few runs for one.
 
-Both write the same files, so what one began the other can finish.
+Both write the same files, so that either can finish what the other began.
 """
 
 from __future__ import annotations

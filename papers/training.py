@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Joined:
-    """Models of one contestant for different metrics, as one."""
+    """Several models of one contestant, for different metrics, as one model."""
 
     name: str
     parts: tuple[Fitted, ...]

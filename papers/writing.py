@@ -44,7 +44,7 @@ def manifest_of(experiment: Experiment, workspace: Workspace, scale: str) -> dic
 
 
 def check_replaceable(folder: Path) -> None:
-    """Raises BadInput if a result cannot be written there; asked before any work is done."""
+    """Raises BadInput if a result cannot be written to a folder; called before any work is done."""
     if not folder.exists():
         check_free(folder)
     elif not _is_ours(folder):

@@ -1,7 +1,7 @@
 """Synthetic clusters of ALBIC's Sections 5.1 and 5.3: key groups of about equal load, on unequal nodes.
 
-Where the paper leaves it open: `varies` is in percentage points of a node; half the adjusted nodes get half of it more,
-half get half of it less; a random half to all of a node's groups carry that, in proportion to their load.
+Choices that the paper leaves open: `varies` is in percentage points of a node; half of the adjusted nodes get half of
+it more, half get half of it less; a random half to all of a node's groups carry that, in proportion to their load.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Synthetic jobs of ALBIC's Section 5.3: a share of the key groups communicates one to one, the others with all.
 
-Where the paper leaves it open: the share is of upstream groups; each sends one unit a second; operators form disjoint
-pairs, or one chain; groups start on random nodes, as many on each; before each round a fifth of the nodes' loads change
-by up to 2 % either way, all groups of a node alike.
+Choices that the paper leaves open: the share is of upstream groups; each sends one unit a second; operators form
+disjoint pairs, or one chain; groups start on random nodes, as many on each; before each round the loads of a fifth of
+the nodes change by up to 2 % either way, all groups of a node alike.
 """
 
 from __future__ import annotations

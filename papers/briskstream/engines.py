@@ -46,7 +46,7 @@ RATIOS: Mapping[str, Ratios] = {
 def under(scenario: Scenario, engine: str) -> Scenario:
     """Scenario of the brisk engine under another engine; under brisk itself unchanged.
 
-    A tuple takes an operator what the profile charges for its kind and values on top of the operator's own time, which
+    An operator's time of a tuple is the profile's cost of its kind and values on top of the operator's own time, which
     is BriskStream's and contains next to no engine; sizes of tuples stay. Runs take longer in proportion, so that as
     many tuples pass.
     """

@@ -38,7 +38,7 @@ def by_producer(workspace: Workspace, server: str, sockets: int = 8) -> Iterator
 
 
 def fetching(job: Deployment, plan: ExecutionPlan) -> np.ndarray:
-    """Reference cores busy with fetching, by socket of the producer and of the consumer. [l, l]"""
+    """[L, L] reference cores busy with fetching, by socket of the producer and of the consumer."""
     model = NumaJob(job)
     counts_ol = model.counts_of(plan)
     load = min(1.0, float(sustained(model, counts_ol[None]).load_n[0]))

@@ -40,7 +40,7 @@ def accuracy(workspace: Workspace, server: str, application: str, sockets: int =
 
 
 def compressed(workspace: Workspace, server: str, planner: str, ratio: int, sockets: int = 8) -> Row:
-    """Word count planned with a compression ratio, with or without local search."""
+    """Row of word count planned with a compression ratio, with or without local search."""
     case = Case("WC", server, sockets)
     found = planned(workspace, case, replace(PLANNERS[planner], heuristics=Heuristics(ratio=ratio)))
     plan = plan_of(found)

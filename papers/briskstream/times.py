@@ -32,7 +32,7 @@ ENGINES = (BRISK, "flink", "storm")
 FARTHEST = 7
 """Socket, of either server, that is the most hops from socket 0."""
 ON_SERVER_A, ON_SERVER_B = (0, 1, 3, 4, 7), (0, 1, 2, 4)
-"""Sockets of the paper's table, which has Server A alone; those of Server B are zero to three hops from the first."""
+"""Sockets in the table: on Server A the paper's; on B, which the paper lacks, those 0 to 3 hops from the first."""
 OFFERED = 2.0
 """Ratio of the offered rate to what the operator could take from the same socket."""
 RESULTS = "results"

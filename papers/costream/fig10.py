@@ -1,8 +1,8 @@
 """Costream, Fig. 10: a job that starts from the heuristic's plan and is monitored, against one that starts well.
 
-A linear filter query over a grid of selectivities and event rates, on a fixed edge-to-cloud cluster. Simulated runs
+A linear filter query over a grid of selectivities and event rates, on a fixed edge-to-cloud cluster. It is simulated
 under the monitoring policy, whose migrations take their time in the simulator, and under our plan, with the same random
-numbers, of several seeds. The slow-down is Lp under the heuristic's plan, before the first decision, over Lp under ours
+numbers and several seeds. The slow-down is Lp under the heuristic's plan, before the first decision, over Lp under ours
 in the same periods. The overhead is the time until a period, and the one after it, are within COMPETITIVE of our mean
 Lp.
 """

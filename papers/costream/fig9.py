@@ -1,4 +1,4 @@
-"""Costream, Fig. 9: how much faster results arrive under a chosen placement than under the heuristic one.
+"""Costream, Fig. 9: speed-up of results under a chosen placement over the heuristic one.
 
 For each query type fresh random queries are planned by every planner, and every plan is judged by the simulator with
 the same random numbers (other seeds than those that any planner saw). The reference is the best of all chosen plans

@@ -38,7 +38,7 @@ TYPES = {1: "linear", 2: "2-way join", 3: "3-way join"}
 
 @dataclass(frozen=True)
 class RowGroup:
-    """Some rows of a dataset under a name; groups of one dimension are drawn beside each other. rows: indices."""
+    """Group of some rows of a dataset under a name; groups of one dimension are drawn together. rows: indices."""
 
     dimension: str
     name: str

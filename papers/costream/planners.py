@@ -58,7 +58,7 @@ def learned(workspace: Workspace, sizes: Sizes) -> Models:
     recipe = main_corpus(sizes, workspace.seed)
     fitted = (
         workspace.fitted(rivals.paper(sizes), recipe, metrics=NEEDED),  # a network a metric
-        workspace.fitted(rivals.ours(sizes), recipe),  # one for all metrics, which other experiments ask for as well
+        workspace.fitted(rivals.ours(sizes), recipe),  # one for all metrics, which other experiments use as well
     )
     flat = workspace.fitted(rivals.flat(), recipe, metrics=NEEDED)
     paper, ours = (LearnedCostModel(each.name, ensembles(each)).only(NEEDED) for each in fitted)

@@ -20,7 +20,7 @@ def generalising(sizes: Sizes) -> list[Predictor]:
 
 
 def anew(sizes: Sizes, *names: str) -> list[Predictor]:
-    """All contestants, or those of these names; small ensembles, trained for one experiment alone."""
+    """Contestants of these names, or all; small ensembles, trained for one experiment alone."""
     return [_sized(PREDICTORS[name], sizes, sizes.restricted_members) for name in names or PREDICTORS]
 
 

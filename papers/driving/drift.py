@@ -1,8 +1,8 @@
 """A plan is chosen for today's load, and the load drifts: how far from the best plan is it then, with policies or not?
 
-The jobs are those of the suite's family `changing-load`. The best known at any time is the lowest latency of all that
-ran: the same plan with and without policies, and plans that were made for each of the loads to come, with one to
-MOST replicas of the costly operator. None of the latter knows when the load changes, but each knows how high it gets.
+The jobs are those of the suite's family `changing-load`. The best known at any time is the lowest latency of all runs:
+of the same plan with and without policies, and of plans made for each of the loads to come, with one to MOST replicas
+of the costly operator. None of the latter knows when the load changes, but each knows how high it gets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How good are the plans of a model that learned from fewer runs, or on other hardware than it is asked about?
 
-Models are trained on parts of the main corpus, and choose among plans of jobs that none of them saw, all of which are
+Models are trained on parts of the main corpus, and choose among plans of jobs that none of them saw; all plans are
 simulated. The jobs are the first members of the suite's families with one to three sources; their hosts are drawn from
 all of the corpus's ranges.
 """
@@ -91,7 +91,7 @@ def _models(workspace: Workspace, sizes: Sizes) -> Iterator[tuple[str, str, int,
     for key, contestant in zip(CONTESTANTS, rivals.anew(sizes, *CONTESTANTS), strict=True):
         for part, words in parts.items():
             split = workspace.split(recipe, part)
-            metrics = NEEDED if key == "paper" else METRICS  # of a network a metric, a choice needs three
+            metrics = NEEDED if key == "paper" else METRICS  # one network a metric, of which a choice needs three
             fitted = workspace.fitted(contestant, recipe, part, metrics)
             model = LearnedCostModel(contestant.name, ensembles(fitted)).only(NEEDED)
             yield contestant.name, words, len(split.train) + len(split.valid), model
@@ -131,7 +131,7 @@ def _finite(measures: Mapping[str, float | None]) -> dict[str, float]:
 
 
 def jobs(sizes: Sizes) -> list[tuple[str, int]]:
-    """Family and number of each job that plans are chosen for."""
+    """Jobs that plans are chosen for: (family, number)."""
     return [(name, number) for name in JUDGES for number in range(len(FAMILIES[name].seeds[: sizes.queries]))]
 
 

@@ -1,1 +1,1 @@
-"""Enorm (DEBS 2016): its figures, a file each."""
+"""Experiments of Enorm (DEBS 2016), a file a figure."""

@@ -40,7 +40,7 @@ def overhead(workspace: Workspace, keys: str, share: float) -> Row:
 
 
 def used(workspace: Workspace, strategy: str, share: float, keys: str) -> float:
-    """Core-seconds of the workers."""
+    """Core-seconds of the workers in one run, measured now or earlier."""
     case = {"strategy": strategy, "share": share, "keys": KEYS[keys], "at_s": moved_at_s(workspace)}
     return float(workspace.measured("enorm-fig12", measured, **case))
 

@@ -1,4 +1,4 @@
-"""Enorm, Fig. 16: the fast job with none, two, three and all four of its operators fused."""
+"""Enorm, Fig. 16: duration of the fast job with none, two, three and all four of its operators fused."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def measured(logic_s: float, fused: int, seed: int) -> float:
 
 
 def fast_job(logic_s: float, fused: int, seed: int) -> Scenario:
-    """Four operators in a row, of which the first `fused` are fused."""
+    """Scenario of the fast job: four operators in a row, of which the first `fused` are fused."""
     workers = [f"worker-{number}" for number in range(WORKERS)]
     host = {"ram_mb": 1_000_000, "bandwidth_mbps": 10_000, "latency_ms": 0.5}
     stages = [

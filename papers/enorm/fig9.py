@@ -35,7 +35,7 @@ def horizon_s(workspace: Workspace) -> float:
 
 
 def pairs(workspace: Workspace) -> Rows:
-    """Cases: two windows and, where a run is long enough for all to be complete, six."""
+    """Cases of the table: two windows and, where a run is long enough for all to be complete, six."""
     return grid(minutes=(TWO, SIX) if large(workspace) else (TWO,), keys=KEYS)
 
 

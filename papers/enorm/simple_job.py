@@ -35,7 +35,7 @@ CAPACITY_PER_S = 40_000.0
 FEWER = 200
 """Number of the job's tuples that a simulated one stands for: hours of 40,000 a second are too many for each."""
 CHANNEL_TUPLES = 16_384
-"""Credits of a channel, in tuples of the job: a few seconds of them."""
+"""Credits of a channel, in tuples of the job: a few seconds of what a worker takes."""
 
 
 def large(workspace: Workspace) -> bool:

@@ -76,7 +76,7 @@ def profile(
     """Measures a profile of each operator, alone, in data-flow order, over `samples` tuples each.
 
     An operator's input is a mixture of its producers' results, in the proportions that their own profiles found.
-    Raises BadInput if an operator gets no input.
+    Raises BadInput if an operator gets no input, costs nothing, or cannot be measured alone.
     """
     query = deployment.query
     found: dict[str, OperatorProfile] = {}
