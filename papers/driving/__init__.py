@@ -1,1 +1,1 @@
-"""What-ifs about optimizers: a learned model with less to learn from, and loads that drift away from the plan."""
+"""Experiments of ours about optimizers: learned models with less to learn from, and loads that drift from the plan."""

@@ -1,4 +1,4 @@
-"""A plan is chosen for today's load, and the load drifts: how far from the best plan is it then, with policies or not?
+"""Latency over the best known when the load drifts away from what a plan was chosen for, with policies and without.
 
 The jobs are those of the suite's family `changing-load`. The best known at any time is the lowest latency of all runs:
 of the same plan with and without policies, and of plans made for each of the loads to come, with one to MOST replicas

@@ -1,4 +1,4 @@
-"""How good are the plans of a model that learned from fewer runs, or on other hardware than it is asked about?
+"""Regret of plans chosen by a model that learned from fewer runs, or on other hardware than it is asked about.
 
 Models are trained on parts of the main corpus, and choose among plans of jobs that none of them saw; all plans are
 simulated. The jobs are the first members of the suite's families with one to three sources; their hosts are drawn from
