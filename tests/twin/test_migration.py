@@ -37,17 +37,24 @@ def test_a_moved_replica_pauses_for_its_state() -> None:
     assert event["paused_s"] == pytest.approx(transfer_s(event["bytes"], deployment.engine), rel=1e-6)
 
 
-@pytest.mark.parametrize("how", ["forward", "global", "broadcast"])
-def test_a_move_changes_no_shares(how: str) -> None:
-    """Of two streams into the moved operator, one is dealt evenly, the other as told."""
-    operators = [source("x"), source("y"), *({"kind": "map", "name": name, "service_time_s": 1e-4} for name in "abm")]
+@pytest.mark.parametrize("ways", [("forward", "rebalance"), ("global", "rebalance"), ("rebalance", "hash")])
+def test_a_move_changes_no_shares(ways: tuple[str, str]) -> None:
+    """Two streams into the moved operator are dealt differently; a key of three values is dealt two to one by hash."""
+    window = {"group_by": "int", "groups": 3, "window": {"policy": "count", "size_tuples": 10}}
+    moved = {"kind": "aggregate", "name": "m", "service_time_s": 1e-4} | window
+    operators = [
+        source("x"),
+        source("y"),
+        *({"kind": "map", "name": name, "service_time_s": 1e-4} for name in "ab"),
+        moved,
+    ]
     streams = [("x", "a"), ("y", "b"), ("a", "m"), ("b", "m"), ("m", "sink")]
     placement = dict.fromkeys("xy", "h0") | {name: ["h0", "h0"] for name in "abm"} | {"sink": "h0"}
     law = {"law": "constant", "rate_per_s": 100}
     made = deployment([*operators, sink()], streams, dict.fromkeys("xy", law), hosts=HOSTS, placement=placement)
-    first, second, third, *others = made.query.streams
-    dealt = (first, second, third.model_copy(update={"partitioning": how}), *others)
-    made = made.model_copy(update={"query": made.query.model_copy(update={"streams": dealt})})
+    streams_by_way = dict(zip(made.query.streams[2:4], ways, strict=True))
+    dealt = (each.model_copy(update={"partitioning": streams_by_way.get(each)}) for each in made.query.streams)
+    made = made.model_copy(update={"query": made.query.model_copy(update={"streams": tuple(dealt)})})
     taken = []
     for events in ((), (Migration(at_s=5, operator="m", replica=1, to="h1"),)):
         found = next(each for each in run(made, *events).operators if each.operator == "m")

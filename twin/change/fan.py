@@ -43,9 +43,10 @@ class Fan:
             stream: list(wiring.world.streams[stream.producer, stream.consumer].inboxes)
             for stream in wiring.query.inputs(operator)
         }
-        first = next((port for stream, _, port in self.ports() if self._reweighed(stream)), None)
+        first = next((port for _, _, port in self.ports()), None)
         known = first.partitioner.weights if first else []
         self.shares: list[float] = list(known if self.keys is None else self.keys.shares())
+        self._built_with: list[float] | None = list(self.shares) if self.keys is None else None
         self._free: list[int] = []
         if self.keys is not None:
             self.keys.tasks = self.slots
@@ -135,22 +136,20 @@ class Fan:
         self.refresh()
 
     def refresh(self) -> None:
-        """Updates the partitioners and sending costs of all producers, after any change. Streams that fix the replicas
-        are dealt as before."""
+        """Updates the partitioners and sending costs of all producers, after any change. Until shares change, each
+        stream is dealt as it was built, since streams into one operator may have different shares."""
         keys = self.keys
         if keys is not None:
             keys.places = len(self.slots)
             keys.refresh()
             self.shares = list(keys.shares())
-        for stream, task, port in self.ports():
-            if self._reweighed(stream):
+        if self.shares != self._built_with:
+            self._built_with = None
+        for _, task, port in self.ports():
+            if self._built_with is None:
                 port.partitioner.reweigh(list(port.partitioner.due(self.shares)))
             port.refresh()
             task.know_ports()
-
-    def _reweighed(self, stream: Stream) -> bool:
-        """Whether the shares of the receivers decide on how a stream is dealt."""
-        return self.keys is not None or not self.wiring.query.partitioning(stream).fixes_replicas
 
 
 @dataclass(frozen=True, slots=True)
