@@ -64,6 +64,12 @@ def of(found: Measures, name: str) -> float:
     return found.get(name, 0.0)
 
 
+def surely_keeps_up(found: Measures) -> bool:
+    """Whether results came, nothing grew to the end, and nothing was full, behind which queues may still be filling."""
+    behind = of(found, "backpressured") or of(found, "queue_growth_per_s")
+    return bool(of(found, "success")) and not behind and not any(name.startswith("full.") for name in found)
+
+
 def names(scenario: Scenario) -> list[str]:
     """Names of all measures that a run of the scenario can have."""
     operators = [operator.name for operator in scenario.query.operators]

@@ -23,8 +23,9 @@ from scenarios.files.overrides import parted
 from scenarios.questions.bench import Bench, Job
 from scenarios.questions.intervals import of_mean
 from scenarios.questions.knobs import Knob, knob, whole
-from scenarios.questions.measures import of
+from scenarios.questions.measures import of, surely_keeps_up
 from scenarios.questions.ranges import bounds
+from scenarios.questions.whatif import LEAST_SHARE
 from twin.errors import BadInput
 from twin.randomness import child_seed
 from twin.scenario import Scenario
@@ -33,6 +34,10 @@ FLAG = "--input"
 MATTERS = 0.1
 """Share of the largest mu* below which an input is screened out."""
 LEVELS = 4
+OVERLOADED = (
+    "at {} of {} points the job does not keep up, or would not in longer runs, as something is full; latencies and "
+    "effects there tell the length of the run, so narrow the intervals"
+)
 ENOUGH = 64
 """Number of samples from which on intervals of Sobol's indices have their nominal coverage: on Ishigami's function,
 95 % intervals cover 90 % with 16, 92 % with 32, 96 % with 64 and 97 % with 128 samples (60 to 150 draws)."""
@@ -72,7 +77,8 @@ class InputEffect:
 @CLOSED
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensitivityAnswer:
-    """The answer of `twin sensitivity`; the inputs that matter most come first."""
+    """The answer of `twin sensitivity`; the inputs that matter most come first. points: number of them that the methods
+    ask for; keeps_up: at how many the job surely keeps up."""
 
     scenario: str
     metric: str
@@ -81,7 +87,10 @@ class SensitivityAnswer:
     samples: int
     replications: int
     given: float
+    points: int
+    keeps_up: int
     inputs: tuple[InputEffect, ...]
+    warnings: tuple[str, ...]
 
 
 class Input(NamedTuple):
@@ -196,8 +205,9 @@ def sensitivity(model: Model, budget: SampleBudget, bench: Bench, audience: Audi
     budget.check()
     screened = _morris(model, budget, bench, audience)
     largest = max(effect["mu_star"] for effect in screened)
-    matter = [index for index, effect in enumerate(screened) if largest and effect["mu_star"] >= MATTERS * largest]
     ends = _ends(model, bench, audience)
+    seen = largest > LEAST_SHARE * abs(ends[0]["given"])
+    matter = [index for index, effect in enumerate(screened) if seen and effect["mu_star"] >= MATTERS * largest]
     few = model._replace(inputs=[model.inputs[index] for index in matter])
     shares = dict(zip(matter, _sobol(few, budget, bench, audience) if len(matter) > 1 else [], strict=False))
     effects = [
@@ -212,14 +222,26 @@ def sensitivity(model: Model, budget: SampleBudget, bench: Bench, audience: Audi
         )
         for index, turned in enumerate(model.inputs)
     ]
+    steps, shared = _trajectories(model, budget), _design(few, budget) if len(matter) > 1 else np.empty((0, 0))
+    kept = [*_keeps_up(model, bench, steps), *_keeps_up(few, bench, shared)]
     return SensitivityAnswer(
         scenario=model.scenario.name,
         metric=model.metric,
         seed=model.seed,
         **budget._asdict(),
         given=ends[0]["given"],
+        points=len(kept),
+        keeps_up=sum(kept),
         inputs=tuple(sorted(effects, key=lambda effect: -effect.mu_star)),
+        warnings=() if all(kept) else (OVERLOADED.format(kept.count(False), len(kept)),),
     )
+
+
+def _keeps_up(model: Model, bench: Bench, points: np.ndarray) -> list[bool]:
+    """Whether the job surely keeps up in all runs of each point, all of which were made."""
+    outcomes = bench.outcomes(model.jobs(points))
+    runs = [surely_keeps_up(outcome.measures) for outcome in outcomes]
+    return [all(runs[at : at + model.replications]) for at in range(0, len(runs), model.replications)]
 
 
 def _problem(model: Model) -> dict[str, Any]:
@@ -232,13 +254,27 @@ def _seed(model: Model) -> int:
     return 1 + model.seed % (2**32 - 1)
 
 
+def _trajectories(model: Model, budget: SampleBudget) -> np.ndarray:
+    """The points of the screening. [N, inputs]"""
+    from SALib.sample import morris as sampling
+
+    found = sampling.sample(_problem(model), budget.trajectories, num_levels=LEVELS, seed=_seed(model))
+    return np.asarray(found)
+
+
+def _design(model: Model, budget: SampleBudget) -> np.ndarray:
+    """The points of Sobol's indices. [N, inputs]"""
+    from SALib.sample import sobol as sampling
+
+    return np.asarray(sampling.sample(_problem(model), budget.samples, calc_second_order=False, seed=_seed(model)))
+
+
 def _morris(model: Model, budget: SampleBudget, bench: Bench, audience: Audience) -> list[Measured]:
     from SALib.analyze import morris as analysis
-    from SALib.sample import morris as sampling
 
     audience.stage("screening after Morris")
     problem, seed = _problem(model), _seed(model)
-    points = sampling.sample(problem, budget.trajectories, num_levels=LEVELS, seed=seed)
+    points = _trajectories(model, budget)
     results = model.results(bench, points, audience)
     analysed = analysis.analyze(problem, points, results, num_levels=LEVELS, seed=seed)
     return _rows(analysed, mu="mu", mu_star="mu_star", mu_star95="mu_star_conf", sigma="sigma")
@@ -246,12 +282,11 @@ def _morris(model: Model, budget: SampleBudget, bench: Bench, audience: Audience
 
 def _sobol(model: Model, budget: SampleBudget, bench: Bench, audience: Audience) -> list[Measured]:
     from SALib.analyze import sobol as analysis
-    from SALib.sample import sobol as sampling
     from scipy.special import ndtr, stdtrit
 
     audience.stage(f"first-order indices after Sobol for the {len(model.inputs)} inputs that matter")
     problem, seed = _problem(model), _seed(model)
-    points = sampling.sample(problem, budget.samples, calc_second_order=False, seed=seed)
+    points = _design(model, budget)
     results = model.results(bench, points, audience)
     # for few samples: a bootstrap's variance is too small by (n - 1) / n, and Student's t is wider than the normal law
     errors = stdtrit(budget.samples - 1, 0.975) * math.sqrt(budget.samples / (budget.samples - 1))

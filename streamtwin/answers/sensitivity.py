@@ -35,6 +35,7 @@ def told(answer: SensitivityAnswer) -> Presentation:
     return Presentation(
         heading=f"{answer.scenario}: sensitivity",
         sentences=[f"{which} for {answer.metric}.", *_careful(answer)],
+        notes=[f"warning: {warning}" for warning in answer.warnings],
         tables=[_inputs(answer)],
         rows=[asdict(effect) for effect in answer.inputs],
         figure=partial(_figure, answer),

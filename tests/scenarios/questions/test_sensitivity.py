@@ -89,6 +89,30 @@ def test_intervals_of_indices_hold_them(monkeypatch, samples, held):
     assert np.mean(shares) >= held - 2 * np.std(shares) / np.sqrt(len(shares))
 
 
+def asked_of(scenario, *texts):
+    model = Model(scenario, inputs(texts, scenario), "e2e_latency_s.mean", 1, 3)
+    with Bench(Processes(1)) as bench:
+        return sensitivity(model, SampleBudget(4, 8, 1), bench, SILENT)
+
+
+def test_effects_that_the_length_of_the_run_makes_are_warned_of(answer):
+    """Of the four levels of the rate, 500 to 1,500 a second, a server that takes a millisecond bears two."""
+    assert (answer.keeps_up, answer.warnings) == (answer.points, ())
+    deep = queue(horizon_s=5, period_s=0.1).with_set("engine.channel_tuples", 100_000)
+    found = asked_of(deep, "workload.arrivals.in.rate_per_s=500..1500", "cluster.hosts.big.latency_ms=1..2")
+    assert 0 < found.keeps_up < found.points
+    (said,) = told(found).notes
+    assert f"at {found.points - found.keeps_up} of {found.points} points the job does not keep up" in said
+
+
+def test_nothing_matters_if_no_effect_can_be_seen():
+    """The work waits for neither: nanoseconds of service, and memory."""
+    names = ("query.operators.out.service_time_s=0..1e-9", "cluster.hosts.big.ram_mb=64000..65000")
+    found = asked_of(queue(rate_per_s=20, horizon_s=5), *names)
+    assert not any(each.matters for each in found.inputs)
+    assert told(found).sentences[0].startswith("no input matters")
+
+
 def test_few_samples_are_warned_of(answer):
     assert not any("careful" in line for line in told(answer).sentences)
     (said,) = (line for line in told(replace(answer, samples=16)).sentences if "careful" in line)
