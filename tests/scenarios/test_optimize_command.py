@@ -157,7 +157,9 @@ def test_what_no_run_tells_is_not_simulated() -> None:
 def test_a_plan_does_not_keep_up_though_the_run_ends_before_its_channels_are_full(tmp_path: Path) -> None:
     """1,100 tuples a second for 1,000 that any plan serves: the run's latency tells nothing but its length."""
     path = tmp_path / "deep.yaml"
-    path.write_text(scenario_file.dump(queue(1100, horizon_s=40).with_set("engine.channel_tuples", 100_000)))
+    path.write_text(
+        scenario_file.dump(queue(1100, horizon_s=40, period_s=10).with_set("engine.channel_tuples", 100_000))
+    )
     for asked in ((), ("--prove", 1), ("--cost-model", "sim"), ("--optimizer", "milp")):
         found = answer("optimize", path, "--budget", 4 if "sim" in asked else 20, *asked)
         assert found["keeps_up"] is False, asked

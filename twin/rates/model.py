@@ -22,7 +22,7 @@ from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer, together
 from twin.rates.arrays import JobArrays
 from twin.rates.backpressure import throttle
-from twin.rates.channels import MeasuredSpan, held_back, stalls
+from twin.rates.channels import MeasuredSpan, stalls
 from twin.rates.checkpoints import commits
 from twin.rates.latency import result_ages_s
 from twin.rates.layout import Layout
@@ -58,12 +58,12 @@ class RateModel:
 
     horizon_s: length of the run that is predicted, from an empty start, > 0; None: that of the scenario, measured after
     its warm-up, and of a deployment the usual one. warmup_s: start of the measured part of a run of `horizon_s`, below
-    it. overload_s: length of the run in which an overload shows as backpressure, > 0; None: that of the run.
+    it. endless: whether backpressure is that of an endless run, in which every overload shows.
     """
 
     horizon_s: float | None = None
     warmup_s: float = 0.0
-    overload_s: float | None = None
+    endless: bool = False
     name: str = "rates"
 
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
@@ -81,11 +81,11 @@ class RateModel:
         return replace(self, horizon_s=LASTING_S, warmup_s=0.0)
 
     def planning(self) -> RateModel:
-        """Model for choosing plans: means are of the run, but whether a job keeps up is of a long one.
+        """Model for choosing plans: means are of the run, but whether a job keeps up is of an endless one.
 
         In a run that ends while channels fill, the latency of an overloaded plan tells only how long the run is.
         """
-        return replace(self, overload_s=LASTING_S)
+        return replace(self, endless=True)
 
     def run_s(self, deployment: Deployment) -> float:
         """Length of the run that is predicted, in seconds."""
@@ -143,12 +143,8 @@ class RateModel:
             found = commits(state, ages, spec).seen(found, measured)
         offered_on, ingested = offered.pressure(job), ages.fills.taken_on[job.sources]
         tolerated = (1.0 + BACKPRESSURE_SHARE) ** SHARPNESS
-        held_s = ages.fills.held_s[job.sources]
-        showing, shown = measured, ingested
-        if self.overload_s is not None:
-            showing = MeasuredSpan(0.0, self.overload_s)
-            shown = 1.0 - (1.0 - share) * held_back(held_s, showing)
-        seen = np.minimum(offered_on.max(axis=0), _seen(share, shown, held_s, showing))
+        taken, held_s = share if self.endless else ingested, ages.fills.held_s[job.sources]
+        seen = np.minimum(offered_on.max(axis=0), _seen(share, taken, held_s, measured))
         backpressured = 1.0 - 1.0 / (1.0 + np.minimum(seen, 100.0) ** SHARPNESS / tolerated)
         costs, chances = _costs(found, crashed, backpressured, reached, measured)
         slow_on = layout.mean(layout.slow_cn)  # work takes so many times as much CPU time
