@@ -110,6 +110,14 @@ def _checkpointed(deployment: Deployment) -> bool:
     return isinstance(deployment, Scenario) and deployment.checkpoints is not None
 
 
+def in_short_periods(scenario: Scenario) -> Scenario:
+    """Scenario with periods short enough to tell whether queues grow; unchanged if a policy decides by its periods."""
+    if scenario.policy is not None:
+        return scenario
+    length_s = scenario.run.horizon_s - scenario.run.warmup_s
+    return scenario.with_run(period_s=min(scenario.run.period_s, length_s / (4 * BATCHES)))
+
+
 def queue_growth_per_s(
     deployment: Deployment,
     operators: Sequence[Mapping[str, Any]],

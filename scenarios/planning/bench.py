@@ -21,6 +21,7 @@ from twin.metrics import Metrics
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
 from twin.scenario import Scenario
+from twin.steadiness import in_short_periods
 
 FAR_BEHIND = 0.5
 """Distance to the best, relative, beyond which a plan is beaten after one run."""
@@ -98,7 +99,7 @@ class PlanBench:
 
     def _scenario(self, key: str, number: int) -> Scenario:
         """Scenario of a run under a plan; run i has the same random numbers under any plan."""
-        seeded = self.scenario.with_run(seed=self.seed)
+        seeded = in_short_periods(self.scenario).with_run(seed=self.seed)
         return seeded.with_plan(self._plans[key]).with_run(seed=child_seed(self.seed, number))
 
     def _beaten(self, key: str) -> bool:

@@ -18,6 +18,7 @@ from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
 from twin.run import Run
 from twin.scenario import Scenario, config_hash
+from twin.steadiness import in_short_periods
 
 
 class HasMetrics(Protocol):
@@ -40,7 +41,8 @@ def replicate(simulate: Simulate, scenario: Scenario, count: int) -> list[Metric
 def runs_under(simulate: Simulate, scenario: Scenario, count: int) -> list[HasMetrics]:
     """Runs of a scenario with `count` child seeds, with all their results. Run i has the same seed under any plan."""
     seeds = [child_seed(scenario.run.seed, index) for index in range(count)]
-    return [simulate(scenario.with_run(seed=seed)) for seed in seeds]
+    judged = in_short_periods(scenario)
+    return [simulate(judged.with_run(seed=seed)) for seed in seeds]
 
 
 @dataclass(frozen=True, slots=True)
