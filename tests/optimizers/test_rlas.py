@@ -236,7 +236,7 @@ def test_one_source_may_be_slowed_and_not_the_other_and_no_bound_is_below_any_pl
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10**6), sources=st.integers(1, 3))
 def test_shares_fill_what_there_is_and_no_more(seed: int, sources: int) -> None:
-    """Each source is let through whole or needs something that is full; of one, its share is the sustained load."""
+    """Each source is let through whole or needs something that is full; a single one's share is the sustained load."""
     scenario = claimed_job(seed, sources=sources, on_sockets=True)
     job, counts = NumaJob(scenario), every_plan(scenario)[:200].astype(float)
     share, uses = source_shares(job, counts), resource_uses(job, counts)

@@ -14,7 +14,7 @@ SLIDE = "query.operators.per-page.window.slide_s=1.0e-6"
 
 
 def with_rate(tmp_path: Path, rate: str) -> Path:
-    """The edge filter of the library, its rate replaced by some text."""
+    """Edge filter of the library with its rate replaced by some text."""
     text = (ROOT / "scenarios" / "library" / "edge-filter.yaml").read_text(encoding="utf-8")
     path = tmp_path / "mine.yaml"
     path.write_text(text.replace("rate_per_s: 800", f"rate_per_s: {rate}"), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The suite, run: what is kept, what is made once, and how answers of other kinds than placements are judged."""
+"""Runs of the suite: what is kept, what is made once, and how answers other than placements are judged."""
 
 from __future__ import annotations
 

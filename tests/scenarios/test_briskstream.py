@@ -1,4 +1,4 @@
-"""BriskStream's applications: what is published of them, through the rate model and the simulator."""
+"""BriskStream's applications: their published numbers, by the rate model and the simulator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twin.simulation import simulate
 
 CORES = 144
 THROUGHPUT = {"wc": 96_390.8e3, "fd": 7172.5e3, "sd": 12_767.6e3, "lr": 8738.3e3}
-"""Published: results a second on Server A, Table 4."""
+"""Published results a second on Server A, Table 4."""
 RESULTS_PER_INPUT = {"wc": 10.0, "fd": 1.0, "sd": 1.0, "lr": 3 * 0.98857}
 
 applications = pytest.mark.parametrize("name", THROUGHPUT)
@@ -27,7 +27,7 @@ def load(name: str) -> Scenario:
 
 
 def thinned(scenario: Scenario) -> Scenario:
-    """Two replicas of each operator, on sockets 0 and 4, and few enough tuples for these."""
+    """Scenario with two replicas of each operator, on sockets 0 and 4, and few enough tuples for these."""
     plan = ExecutionPlan(placement={each.name: ("server", "server/4") for each in scenario.query.operators})
     return set_value(scenario.with_plan(plan), "workload.arrivals.spout.rate_per_s=50000")
 
@@ -46,7 +46,7 @@ def test_the_published_throughput_takes_half_of_the_cores_or_more_and_more_is_of
 @pytest.mark.slow
 @applications
 def test_the_simulator_and_the_rate_model_agree_where_nothing_is_saturated(name: str) -> None:
-    """Operators that emit nothing and operators with several inputs among them."""
+    """Simulator and rate model agree below saturation, also for operators without results or with several inputs."""
     scenario = thinned(load(name))
     predicted = RateModel().predict(scenario, [scenario.plan])
     metrics = simulate(scenario).metrics

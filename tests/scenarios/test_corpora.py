@@ -1,4 +1,4 @@
-"""What a corpus simulates: reproducible, valid, varied within bounds, and picklable for the workers."""
+"""Scenarios of a corpus: reproducible, valid, varied within bounds, and picklable for the workers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def base():
 
 
 def free(scenario):
-    """The same with no operator pinned."""
+    """Scenario with no operator pinned."""
     operators = tuple(each.model_copy(update={"pinned": False}) for each in scenario.query.operators)
     return scenario.model_copy(update={"query": Query(operators=operators, streams=scenario.query.streams)})
 
@@ -148,7 +148,7 @@ def test_replicates_are_the_first_scenarios_once_more():
 
 
 def test_a_corpus_with_replicates_grows_by_these_only(tmp_path):
-    """They are numbered after the runs that they repeat."""
+    """A corpus with replicates grows by these only, as they are numbered after the runs that they repeat."""
     asked = CorpusRecipe(5, seed=0, replicates=2)
     open_corpus(tmp_path, asked.plan()[1], 2)
     for other in (replace(asked, runs=8), replace(asked, runs=4, replicates=0), replace(asked, runs=7, replicates=0)):

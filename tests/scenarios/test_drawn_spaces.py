@@ -1,4 +1,4 @@
-"""What the spaces draw that engines are drawn with: valid, reproducible, and what their documentation says."""
+"""Spaces that draw engines, too: scenarios are valid, reproducible, and as documented."""
 
 from __future__ import annotations
 

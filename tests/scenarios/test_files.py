@@ -51,7 +51,7 @@ def test_yaml_text_reads_back_as_written(data: dict[str, object]) -> None:
 
 
 def test_hosts_that_are_alike_are_written_once() -> None:
-    """What a mapping has itself goes before what it copies, also where that was copied."""
+    """A mapping's own keys precede the ones that it copies, also where those are copies."""
     text = """
         hosts:
         - &small {name: a, cpu_percent: 100, ram_mb: 1000}
@@ -248,7 +248,7 @@ def test_set_values_apply_in_order() -> None:
 
 
 def test_what_stands_between_two_values_need_not_be_valid() -> None:
-    """Other hosts, then a plan for them; in either order. What is wrong in the end is told."""
+    """Assignments need to be valid only together: other hosts and a plan for them, in either order."""
     cluster = "cluster={hosts: [{name: big, cpu_percent: 800, ram_mb: 9000, bandwidth_mbps: 100, latency_ms: 1}]}"
     loaded = scenario_file.load("edge-filter")
     plan = f"plan.placement={{{', '.join(f'{each.name}: big' for each in loaded.query.operators)}}}"

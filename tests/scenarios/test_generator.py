@@ -1,4 +1,4 @@
-"""The Costream spaces: what is drawn follows Table II, the frequencies of Section VI, and hardware that is unseen."""
+"""Costream's spaces: draws follow Table II, the frequencies of Section VI, and unseen hardware."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twin.scenario import RunSettings, Scenario
 
 DRAWS = 2_000
 CONFIDENT = 1e-4
-"""A right generator fails one of these tests in 10,000 seeds, and the seeds are fixed."""
+"""Chance that a right generator fails one of these tests; the seeds are fixed."""
 
 
 class Draw(NamedTuple):
@@ -47,7 +47,7 @@ def operators(drawn: Iterable[Draw], *kinds: str) -> list[Any]:
 
 
 def longest_chain(query: Query) -> int:
-    """How many filters follow one another at most."""
+    """Largest number of filters that follow one another."""
     length = dict.fromkeys((operator.name for operator in query.operators), 0)
     for operator in query.topological:
         if operator.kind == "filter":
@@ -56,7 +56,7 @@ def longest_chain(query: Query) -> int:
 
 
 def fits(values: Iterable[Any], weights: Mapping[Any, float]) -> bool:
-    """Chi-square of the observed values against relative frequencies; nothing else may occur."""
+    """Whether values have the relative frequencies, by chi-square; no other values may occur."""
     seen = Counter(values)
     assert set(seen) <= set(weights)
     total, number = sum(weights.values()), sum(seen.values())

@@ -48,7 +48,7 @@ def test_every_strategy_chooses_different_plans_and_active_both_kinds(spreads, c
 
 
 class Says:
-    """A cost model that says of each plan what it is told."""
+    """Cost model with given answers for each plan."""
 
     name = "says"
 

@@ -111,7 +111,7 @@ def test_the_answer_is_json_and_a_scenario_that_loads(tmp_path):
 
 @pytest.mark.slow
 def test_more_than_all_machines_bear_is_said():
-    """The library's own rate needs more cores than its three machines have."""
+    """Rates that need more cores than all machines have are named as infeasible."""
     found = answer("optimize", "numa-cluster", "--optimizer", "milp-hosts")
     assert found["status"] == "infeasible"
     assert found["message"] == "no plan was found that bears 1.2 times the offered rates"
@@ -147,7 +147,7 @@ def test_what_cannot_be_planned_is_one_line(tmp_path: Path, optimizer: str, old:
 
 
 def test_what_no_run_tells_is_not_simulated() -> None:
-    """A price is no outcome of a run: naming a latency as one would mislead."""
+    """A price, which is no outcome of a run, is not simulated; a latency is."""
     given = scenario_file.load("edge-filter")
     assert planner.simulated(given, given.plan, "price") is None
     found = planner.simulated(given, given.plan, "processing_latency_s")
@@ -155,7 +155,7 @@ def test_what_no_run_tells_is_not_simulated() -> None:
 
 
 def test_a_plan_does_not_keep_up_though_the_run_ends_before_its_channels_are_full(tmp_path: Path) -> None:
-    """1,100 tuples a second for 1,000 that any plan serves: the run's latency tells nothing but its length."""
+    """A plan for 1,000 of 1,100 tuples a second does not keep up, though runs end before its channels are full."""
     path = tmp_path / "deep.yaml"
     path.write_text(
         scenario_file.dump(queue(1100, horizon_s=40, period_s=10).with_set("engine.channel_tuples", 100_000))

@@ -1,4 +1,4 @@
-"""Optimizers of others: in a file, or of a package; and what becomes of those that do not behave."""
+"""Optimizers of users, in a file or a package; and the handling of those that misbehave."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_the_example_of_the_docs_runs_on_the_command_line():
 
 
 def test_members_of_the_suite_are_what_they_were():
-    """A changed member needs a new version: other people's leader boards are of these."""
+    """Members of the suite do not change without a new version, as other people's leader boards refer to them."""
     firsts = {name: family.scenarios(1)[0] for name, family in FAMILIES.items()}
     assert {name: len(each.query.operators) for name, each in firsts.items()} == {
         "edge-linear": 6,

@@ -39,7 +39,7 @@ from twin.spec import parse
 
 FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 EXACT = partial(pytest.approx, rel=1e-9, abs=1e-12, nan_ok=True)
-"""Up to rounding."""
+"""Equality up to rounding."""
 BY_OPERATOR = ("in_per_s", "out_per_s", "pressure", "offered_pressure", "service_s", "busy_cores", "speed", "age_s")
 BY_HOST = ("cpu", "nic", "memory")
 EVENTFUL = ("failover", "rush-hour-scaling", "smart-grid", "numa-cluster", "advertisement")
@@ -47,7 +47,7 @@ EVENTFUL = ("failover", "rush-hour-scaling", "smart-grid", "numa-cluster", "adve
 
 
 def shuffled(job: Deployment, seed: int) -> Deployment:
-    """The same deployment, everything that is looked up by its name in another order."""
+    """Deployment with everything that is looked up by its name in another order."""
     rng = np.random.default_rng(seed)
 
     def mixed(listed: Iterable[Any]) -> tuple[Any, ...]:
@@ -66,7 +66,7 @@ def shuffled(job: Deployment, seed: int) -> Deployment:
 
 
 def renamed(scenario: Scenario, seed: int) -> Scenario:
-    """The same scenario under other names, listed in another order."""
+    """Scenario under other names, listed in another order."""
     document = scenario.model_dump(mode="json")
     query, cluster, workload = document["query"], document["cluster"], document["workload"]
     named = [*query["operators"], *cluster["hosts"]]
@@ -87,7 +87,7 @@ def random_job(seed: int) -> Deployment:
 
 
 def rows_of(run: Run) -> dict[tuple[str, int], dict[str, Any]]:
-    """All statistics, by component and period."""
+    """Rows of a run's statistics, by component and period."""
     listed: Sequence[dict[str, Any]] = [*run.operator_rows, *run.host_rows]
     return {(row.get("operator", row.get("host")), row["period"]): row for row in listed}
 
@@ -95,7 +95,7 @@ def rows_of(run: Run) -> dict[tuple[str, int], dict[str, Any]]:
 @FEW
 @given(seed=st.integers(0, 10**9), order=st.integers(0, 100))
 def test_a_run_does_not_know_the_order(seed: int, order: int) -> None:
-    """To the last bit: statistics and metrics."""
+    """Statistics and metrics of a run do not depend on the order, to the last bit."""
     job, how = random_job(seed), RunSettings(horizon_s=10, period_s=5, seed=seed % 7)
     first, second = (simulate(Scenario.of(each, how)) for each in (job, shuffled(job, order)))
     assert first.metrics == second.metrics
@@ -127,7 +127,7 @@ def test_the_rate_model_does_not_know_the_order(seed: int, order: int) -> None:
 
 
 def by_name(answer: RateAnswer) -> dict[str, list[float]]:
-    """What it says of each operator, of each host, of each source, and of the plan."""
+    """Answer of the rate model by operator, host, source, and for the plan."""
     found = {"plan": [float(answer.costs[name][0]) for name in METRICS]}
     for names, kinds in ((answer.operators, BY_OPERATOR), (answer.hosts, BY_HOST), (answer.sources, ("ingested",))):
         for number, name in enumerate(names):
@@ -166,7 +166,7 @@ def test_features_do_not_know_the_order(seed: int, order: int) -> None:
 
 
 def nodes(graph: JointGraph) -> list[float]:
-    """All that a graph's nodes are told; hosts, which come as the cluster lists them, in an order of their own."""
+    """All features of a graph's nodes; hosts, which come in the cluster's order, are sorted."""
     rounded = sorted([round(value, 9) for value in row] for row in graph.hosts)
     return [value for row in (*graph.operators, *rounded) for value in row]
 

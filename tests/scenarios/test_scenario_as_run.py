@@ -1,4 +1,4 @@
-"""What is judged is the scenario: events and policies are simulated wherever plans are; corpora keep it whole."""
+"""Scenarios are judged whole: events and policies are simulated wherever plans are; corpora keep them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def failing() -> Scenario:
 
 
 def overloaded() -> Scenario:
-    """One replica of m bears half of what comes; ds2 adds others."""
+    """Job in which one replica of m bears half of what comes; ds2 adds others."""
     return Scenario.of(job(service_s=5e-3)).with_run(**SHORT)
 
 
@@ -80,7 +80,7 @@ def test_a_policy_that_cannot_be_is_one_clear_line(assignment: str, message: str
 
 
 def networked(**changes: Any) -> Scenario:
-    """A keyed, skewed job with key groups dealt by hand, on hosts joined by a switch."""
+    """Keyed, skewed job with key groups dealt by hand, on hosts joined by a switch."""
     base = Scenario.of(job(key_groups=8))
     links = tuple(Link(between=(f"h{k}", "switch"), bandwidth_mbps=100, latency_ms=500) for k in range(4))
     cluster = base.cluster.model_copy(update={"links": links, "switches": ("switch",)})
@@ -100,7 +100,7 @@ def test_members_of_a_family_keep_links_switches_skew_and_key_groups() -> None:
 
 
 def test_members_sit_where_links_lead() -> None:
-    """h3 is apart: of the placements that obey the rules, those are drawn whose streams have routes."""
+    """Only placements whose streams have routes are drawn: h3 has no link."""
     base = networked()
     apart = base.cluster.model_copy(update={"links": base.cluster.links[:3]})
     family = ScenarioFamily(networked(cluster=apart), seed=1)

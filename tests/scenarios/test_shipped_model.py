@@ -1,4 +1,4 @@
-"""The model that comes with the package, asked by ordinary jobs that no paper has."""
+"""Model that comes with the package, asked by ordinary jobs that no paper has."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def job(operators, streams, rates, placement):
 
 @cache
 def jobs():
-    """Two inputs; four replicas; a chain with a plan of its owner's; a second source into a union; busy hosts."""
+    """Jobs: two inputs; four replicas; a chain with its owner's plan; a second source into a union; busy hosts."""
     two = (
         [source("l", service_time_s=None), source("r", service_time_s=None), JOIN, sink("out", service_time_s=None)],
         [("l", "match"), ("r", "match"), ("match", "out")],
@@ -159,7 +159,7 @@ def test_of_peaks_unlike_those_that_it_learned_from_rates_say_what_is_near(law):
 
 
 def test_runs_longer_than_any_that_it_learned_from_are_answered_as_the_longest():
-    """What bursts do to plans does not change with the length of the run."""
+    """Runs longer than any learned get the answer of the longest, as bursts have the same effect in them."""
     learned, longest = cost_model("learned"), demanding(10000).with_run(horizon_s=240.0)
     longer = longest.with_run(horizon_s=600.0)
     plans = [longest.plan]

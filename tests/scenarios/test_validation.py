@@ -33,7 +33,7 @@ class FakeRun:
 
 
 def fake(noise: float = 0.1, breaks: float = 0.3):
-    """A simulator without structure: the plan decides the mean cost and whether it runs well, the seed the noise."""
+    """Simulator without structure: the plan decides the mean cost and whether it runs well, the seed the noise."""
 
     def simulate(scenario) -> FakeRun:
         plan = random_stream(0, str(sorted(scenario.plan.placement.items())))
@@ -84,7 +84,7 @@ def test_regret_is_never_negative_and_some_plan_has_none(objective, references, 
 
 
 def test_the_simulator_as_cost_model_finds_the_best_plan_of_a_small_scenario(scenarios):
-    """With the same random numbers in planning and proof, exhaustive search under "sim" cannot have any regret."""
+    """Exhaustive search by "sim" has no regret with the same random numbers in planning and proof."""
     simulate = fake()
     for scenario in scenarios:
         model = SimulatedCostModel(simulate, 5, replications=3)
@@ -144,7 +144,7 @@ def test_common_noise_cancels_in_the_interval_of_theregret_of():
 
 
 def test_a_single_replication_without_results_does_not_decide():
-    """Two of three had results: a success, judged by those two; never better than the best."""
+    """A plan with results in two of three runs is a success, judged by those two; never better than the best."""
     best = PlanOutcome(np.array([1.0, 2.0, 3.0]), False, True)
     regret, ci95 = regret_of(PlanOutcome(np.array([3.0, math.inf, 5.0]), False, True), best)
     assert regret == pytest.approx(4.0 / 2.0 - 1.0)

@@ -1,4 +1,4 @@
-"""A real browser, headless, driven by its own protocol over two pipes; needs nothing but the browser."""
+"""Real browser, headless, driven by its own protocol over two pipes; needs nothing but the browser."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATIENCE_S = 60.0
 
 
 class Browser:
-    """A browser with tabs. It is a context manager."""
+    """Browser with tabs, a context manager."""
 
     def __init__(self, folder: Path) -> None:
         to_read, self._write = os.pipe()
@@ -45,7 +45,7 @@ class Browser:
         self.heard: list[dict[str, Any]] = []
 
     def call(self, method: str, session: str | None = None, **parameters: Any) -> Any:
-        """A command of the protocol."""
+        """Result of a command of the protocol."""
         number = next(self._numbers)
         message = {"id": number, "method": method, "params": parameters} | ({"sessionId": session} if session else {})
         os.write(self._write, json.dumps(message).encode() + b"\0")
@@ -65,7 +65,7 @@ class Browser:
         return dict(json.loads(line))
 
     def tab(self, address: str, width: int = 1400, height: int = 1000, dark: bool = False) -> Tab:
-        """A new tab that has loaded the address."""
+        """New tab that has loaded the address."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         tab = Tab(self, session)
@@ -90,7 +90,7 @@ class Browser:
 
 
 class Tab:
-    """One page."""
+    """Page in a browser."""
 
     def __init__(self, whole: Browser, session: str) -> None:
         self._browser, self._session = whole, session
@@ -99,13 +99,13 @@ class Tab:
         return self._browser.call(method, self._session, **parameters)
 
     def get(self, expression: str) -> Any:
-        """The value of an expression."""
+        """Value of an expression."""
         found = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
     def until(self, expression: str, patience_s: float = PATIENCE_S) -> Any:
-        """Waits until it is true."""
+        """Waits until an expression is true."""
         ends_s = time.monotonic() + patience_s
         while not (found := self.get(f"Boolean({expression})")):
             assert time.monotonic() < ends_s, (
@@ -118,23 +118,23 @@ class Tab:
         return str(self.get(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''"))
 
     def click(self, selector: str) -> None:
-        """As a finger would: the element must be there."""
+        """Clicks on an element, which must be there."""
         self.get(f"document.querySelector({json.dumps(selector)}).click()")
 
     def write(self, selector: str, value: str) -> None:
-        """Into a field, then leaves it."""
+        """Writes into a field, then leaves it."""
         self.get(
             f"(() => {{ const it = document.querySelector({json.dumps(selector)}); it.value = {json.dumps(value)};"
             "for (const each of ['input', 'change']) it.dispatchEvent(new Event(each, {bubbles: true})); })()"
         )
 
     def press(self, key: str, **more: Any) -> None:
-        """A key, as a keyboard sends it."""
+        """Sends a key, as a keyboard does."""
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, **more)
 
     def middle(self, selector: str) -> tuple[float, float]:
-        """Of an element, in the window."""
+        """Middle of an element, in the window."""
         found = f"document.querySelector({json.dumps(selector)})"
         x, y = self.get(
             f"(() => {{ {found}.scrollIntoView({{block: 'nearest'}}); const box = {found}.getBoundingClientRect();"
@@ -143,20 +143,20 @@ class Tab:
         return float(x), float(y)
 
     def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
-        """With the mouse."""
+        """Drags with the mouse."""
         for kind, (x, y) in (("mousePressed", start), ("mouseMoved", end), ("mouseReleased", end)):
             buttons = {} if kind == "mouseMoved" else {"button": "left", "clickCount": 1}
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, buttons=1, **buttons)
 
     def drag_by_touch(self, start: tuple[float, float], end: tuple[float, float]) -> None:
-        """With a finger."""
+        """Drags with a finger."""
         self.call("Emulation.setTouchEmulationEnabled", enabled=True)
         between = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
         for kind, points in (("touchStart", [start]), ("touchMove", [between]), ("touchMove", [end]), ("touchEnd", [])):
             self.call("Input.dispatchTouchEvent", type=kind, touchPoints=[{"x": x, "y": y} for x, y in points])
 
     def picture(self, file: Path, whole: bool = True) -> None:
-        """A screenshot."""
+        """Writes a screenshot."""
         coded = self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"]
         if whole:
             size = self.call("Page.getLayoutMetrics")["cssContentSize"]
@@ -165,7 +165,7 @@ class Tab:
         file.write_bytes(base64.b64decode(coded))
 
     def mistakes(self) -> list[str]:
-        """What the browser complained about: exceptions, refusals by the content security policy, failed loads."""
+        """Complaints of the browser: exceptions, refusals by the content security policy, failed loads."""
         heard = [each for each in self._browser.heard if each.get("sessionId") == self._session]
         found = [
             str(each["params"]["exceptionDetails"]) for each in heard if each["method"] == "Runtime.exceptionThrown"

@@ -1,4 +1,4 @@
-"""Every document that a command gives in these tests is checked against the command's schema."""
+"""Checks every document that a command gives in these tests against the command's schema."""
 
 from tests.schema_checks import documents_are_as_described
 

@@ -1,4 +1,4 @@
-"""What holds of every page: well-formed, whole by itself, readable in a browser at any width."""
+"""Checks of every page: well-formed, self-contained, readable in a browser at any width."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ onload = () => {
 
 
 def whole(html: str) -> ET.Element:
-    """The page, parsed strictly; asserts that nothing in it is fetched from elsewhere."""
+    """Page, parsed strictly; asserts that nothing in it is fetched from elsewhere."""
     root = ET.fromstring(html)
     assert not [each.tag for each in root.iter() if each.tag.rpartition("}")[2] in NEVER]
     for each in root.iter():
@@ -62,13 +62,13 @@ def whole(html: str) -> ET.Element:
 
 
 def words(root: ET.Element) -> str:
-    """All that can be read."""
+    """Text of a page that can be read."""
     return " ".join("".join(each.itertext()) for each in root.iter() if each.tag in ("body",))
 
 
 @functools.cache
 def browser() -> str:
-    """A browser that runs headless. Skips the test, saying so, where there is none."""
+    """Headless browser. Skips the test, saying so, where there is none."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         pytest.skip("no headless browser on this machine (Debian, Ubuntu: apt install chromium)")
@@ -76,7 +76,7 @@ def browser() -> str:
 
 
 def measured(pages: Sequence[tuple[str, int]], folder: Path) -> list[dict]:
-    """Each page as a browser lays it out at a width."""
+    """Sizes of each page as a browser lays it out at a width."""
     frames = (FRAME.format(width=width, page=escape(html)) for html, width in pages)
     harness = folder / "harness.html"
     harness.write_text(f"{''.join(frames)}{MEASURE}", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A server of `twin serve`, as tests and the benchmark of the page ask it."""
+"""Server of `twin serve`, for tests and the benchmark of the page."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Answered = tuple[int, str, dict[str, str]]
 
 
 class Served:
-    """A server of its own process, and what pages would send to it."""
+    """Server in its own process, with the requests that pages would send to it."""
 
     def __init__(self, folder: Path, *arguments: str, heeds: Any = signal.default_int_handler) -> None:
-        """heeds: what it begins with as the handler of Ctrl-C."""
+        """Starts the server. heeds: its initial handler of Ctrl-C."""
         command = [sys.executable, "-m", "streamtwin.cli.app", "serve", *arguments, "--json", "--workers", "1"]
         self.process = subprocess.Popen(
             command, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
@@ -40,7 +40,8 @@ class Served:
         self.host = f"127.0.0.1:{self.port}"
 
     def send(self, path: str, method: str = "GET", body: str | None = None, **headers: str) -> Answered:
-        """Status, body and headers. Without a Cookie of its own it has the token's, and a POST the right Origin."""
+        """Status, body and headers of an answer. Requests have the token's Cookie by default, and a POST the right
+        Origin."""
         sent = {"Host": self.host, "Cookie": f"twin-{self.port}={self.token}"}
         sent |= {"Origin": f"http://{self.host}"} if method == "POST" else {}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -60,7 +61,7 @@ class Served:
         return dict(json.loads(self.send(f"/job/{job}/view")[1]))
 
     def settled(self, job: str = JOB) -> dict[str, Any]:
-        """The view when all runs are done."""
+        """View when all runs are done."""
         ends_s = time.monotonic() + 60
         while True:
             found = self.view(job)
@@ -70,7 +71,7 @@ class Served:
             time.sleep(0.05)
 
     def document(self, name: str, job: str = JOB) -> dict[str, Any]:
-        """When it is there."""
+        """Document of a job, when it is there."""
         ends_s = time.monotonic() + 60
         while (found := self.send(f"/job/{job}/{name}"))[0] == 409:
             assert time.monotonic() < ends_s, found

@@ -22,8 +22,8 @@ FROM_PER_S, BY_PER_S2, LONG_S = 200, 5.0, 130
 
 
 def crossing(**changes: Any) -> Scenario:
-    """Two operators of a millisecond share a core of `small` and can bear 500 tuples a second together; `spare` is
-    idle. The rate grows by 5 tuples a second in a second, so that they are full after a minute."""
+    """Job of two operators of a millisecond that share a core of `small` and can bear 500 tuples a second together;
+    `spare` is idle. The rate grows by 5 tuples a second in a second, so that they are full after a minute."""
     steps = [{"at_s": at_s, "rate_per_s": FROM_PER_S + BY_PER_S2 * at_s} for at_s in range(LONG_S)]
     data: Mapping[str, Any] = {
         "name": "crossing",
@@ -49,12 +49,12 @@ def crossing(**changes: Any) -> Scenario:
 
 
 def steady(rate_per_s: float, **changes: Any) -> Scenario:
-    """The same at one rate."""
+    """Job `crossing` at a constant rate."""
     return crossing(workload={"arrivals": {"in": {"law": "constant", "rate_per_s": rate_per_s}}}, **changes)
 
 
 def write_metrics(scenario: Scenario, folder: Path) -> list[Path]:
-    """The files of a run, in order of time, in which they were written."""
+    """Files of a run's metrics, in the order of time in which they were written."""
     folder.mkdir(exist_ok=True)
     for number, (name, text) in enumerate(files_of(simulate(scenario))):
         (folder / name).write_text(text)
@@ -63,7 +63,7 @@ def write_metrics(scenario: Scenario, folder: Path) -> list[Path]:
 
 
 def series_of(files: Iterable[Path], window_s: float = WINDOW_S) -> list[Series]:
-    """Of all windows but the one that is not over."""
+    """Series of all windows but the one that is not over."""
     samples = [each for file in files for each in parsed(str(file), file.read_bytes())]
     groups: dict[tuple[float, str, str, str], list[WindowSample]] = {}
     for each in sorted(samples):

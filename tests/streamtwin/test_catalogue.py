@@ -1,4 +1,4 @@
-"""`twin list` says what importing would say, read off the files' text; `twin reproduce` finds what it lists."""
+"""`twin list` reads from the files' text what importing would give; `twin reproduce` finds what it lists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.commands import refused, twin
 
 
 def test_everything_that_can_be_named_is_listed_in_its_own_words() -> None:
-    """An experiment is listed if its file says `X = Experiment(name="...", source="...", summary="...", ...)`."""
+    """Everything is listed in its own words, an experiment if its file says `X = Experiment(name="...", ...)`."""
     assert catalogue.experiments() == {name: f"{each.summary} ({each.source})" for name, each in EXPERIMENTS.items()}
     assert set(catalogue.optimizers()) == set(OPTIMIZERS)
     assert set(catalogue.policies()) == set(POLICIES)

@@ -1,4 +1,4 @@
-"""Who does not see checkpoints says so, and they are part of what decides a run."""
+"""Cost models that ignore checkpoints say so, and checkpoints are part of what decides a run."""
 
 from __future__ import annotations
 

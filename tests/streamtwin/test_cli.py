@@ -1,4 +1,4 @@
-"""The command line as a user meets it: exit codes, one-line errors, --json purity, speed of the light commands."""
+"""Command line as a user meets it: exit codes, one-line errors, --json purity, speed of the light commands."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_tables_are_on_stdout_seeds_decide_and_what_is_there_is_left_alone(tmp_p
 
 
 def raising(error: BaseException) -> Callable[..., None]:
-    """Instead of a simulation."""
+    """Function in place of a simulation that raises the error."""
 
     def failing(*_: Any, **__: Any) -> None:
         raise error
@@ -55,7 +55,7 @@ def raising(error: BaseException) -> Callable[..., None]:
 
 def test_interrupt_exits_with_130_and_promises_nothing_where_nothing_is_kept(monkeypatch):
     monkeypatch.setattr("twin.simulation.simulate", raising(KeyboardInterrupt()))
-    monkeypatch.delitem(sys.modules, "jax", raising=False)  # beside which a process ends at once
+    monkeypatch.delitem(sys.modules, "jax", raising=False)  # with JAX loaded, a process ends at once
     done = twin("run", "edge-filter")
     assert done.returncode == 130
     assert "interrupted; nothing half-made is left" in done.stderr
@@ -89,7 +89,7 @@ print(*sys.modules, file=sys.stderr)
 
 
 def cpu_s(code: str) -> float:
-    """Of a process that does so and no more, and finds the bytecode that the one before it left."""
+    """CPU time of a process that runs this code alone, with the bytecode that an earlier one left [s]."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True, capture_output=True)
@@ -122,7 +122,7 @@ cli.main(["run", "word-count", "--quiet"])
     ids=["import", "run", "list"],
 )
 def test_commands_start_at_once(code, usual_s):
-    """usual_s: CPU seconds where importing numpy takes 0.09. Twice as much is noticed, whatever the machine."""
+    """Commands take at most twice their usual CPU time, which is for a machine that imports numpy in 0.09 s."""
     limit_s = 2 * usual_s
     assert cpu_s(code) < limit_s or min(cpu_s(code) for _ in range(3)) < limit_s * max(1.0, numpy_s() / 0.09)
 
@@ -157,7 +157,7 @@ def test_what_show_prints_is_a_scenario_file(tmp_path):
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Every command by its words."""
+    """Commands by their words."""
     from typer.main import get_command
 
     for name, command in get_command(cli.app).commands.items():
@@ -182,7 +182,7 @@ UNSEEDED = {
     "use-profile",
     *(f"import {form}" for form in ("flink", "lstopo", "numactl", "mlc", "metrics")),
 }
-"""They read what was measured, and draw nothing."""
+"""Commands that read measurements, and draw nothing."""
 
 
 ASKED: dict[str, tuple[str, ...]] = {

@@ -1,4 +1,4 @@
-"""The demo: the whole loop, small, in a process of its own; and a folder that only ever loses what the demo wrote."""
+"""Demo: the whole loop, small, in a process of its own; and a folder that only ever loses what the demo wrote."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_learning_gets_the_credit_that_it_deserves(learned, others, says):
 
 
 def test_a_page_is_read_at_the_width_of_a_phone_and_shows_the_query_on_its_hosts():
-    """Where it is narrow, each cell has its heading beside it; no table needs its width."""
+    """On a narrow page each table cell has its heading beside it, so that no table needs its width."""
     scenario = scenario_file.load("smart-grid")
     rows = [row("naive (as in the file)", 40.0, behind=True), row("search, learned model", 1.0)]
     error = {"metric": "e2e_latency_s", "model": "flat-raw", "rows": 10, "q50": 1.2, "q95": 3.0, "accuracy": None}

@@ -1,4 +1,4 @@
-"""`twin export` and `twin run --plot`: what other programs read is what the run was."""
+"""`twin export` and `twin run --plot`: other programs read what the run was."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_the_command_writes_one_new_file_or_nothing(tmp_path, monkeypatch):
 
 
 def test_samples_of_latency_are_means_over_the_records_of_all_sinks() -> None:
-    """Most records go to one sink at once, a few to another after long service: a mean of means would be far off."""
+    """Samples of latency are means over records: most go to one sink at once, a few to another after long service."""
     job = Scenario.of(routing({"main": 0.95, "late": 0.05}, service_time_s=0.05), RunSettings(horizon_s=60, warmup_s=0))
     run = simulate(job)
     samples = [row for _, text in files_of(run) for row in csv.DictReader(text.splitlines())]

@@ -1,4 +1,4 @@
-"""Ctrl-C: 130, one line, and a promise to go on only where something is kept."""
+"""Ctrl-C ends with 130 and one line, which promises to go on only where something is kept."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_while_modules_are_imported_an_interruption_is_one_line_as_well(module: 
 
 @pytest.mark.slow
 def test_an_interrupted_training_ends_with_130_and_one_line_at_once(tmp_path: Path) -> None:
-    """While a step is being computed: an interpreter that shuts down waits for it, or crashes."""
+    """Training ends at once while a step is computed, for which an interpreter that shuts down would wait, or crash."""
     program = subprocess.Popen(
         [sys.executable, "-c", TRAINING, str(tmp_path / "m")],
         env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -89,7 +89,7 @@ def test_an_interrupted_training_ends_with_130_and_one_line_at_once(tmp_path: Pa
 
 
 def test_an_interrupted_search_writes_and_tells_the_best_plan_so_far(tmp_path: Path) -> None:
-    """Every plan is simulated, for minutes; Ctrl-C comes after the first of them."""
+    """A search of minutes that is interrupted after the first plan writes the best so far."""
     out = tmp_path / "best.yaml"
     search = ["optimize", "smart-grid", "--optimizer", "exhaustive", "--cost-model", "sim", "--rules", "costream"]
     program = subprocess.Popen(
@@ -132,7 +132,7 @@ def test_whoever_ends_it_from_outside_interrupts_it() -> None:
 
 
 def test_work_that_is_given_up_ends_at_once() -> None:
-    """Two processes sleep for a minute each; what is done after the first item interrupts."""
+    """Two processes that sleep for a minute end at once when the first item's callback interrupts."""
     working: list[multiprocessing.process.BaseProcess] = []
 
     def given_up(_position: int, _found: object) -> None:

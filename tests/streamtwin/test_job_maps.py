@@ -1,4 +1,4 @@
-"""A job as a picture: every replica in its lane, streams as thick as their tuples, many operators in groups."""
+"""Picture of a job: every replica in its lane, streams as thick as their tuples, many operators in groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from twin.spec import parse
 
 
 def chain(operators: int, hosts: int) -> Scenario:
-    """A source, maps one after the other, a sink; dealt to the hosts in turn."""
+    """Job of a source, maps one after the other, a sink; dealt to the hosts in turn."""
     names = [f"m{index}" for index in range(operators)]
     kinds = ["source", *["map"] * (operators - 2), "sink"]
     data = {
@@ -37,7 +37,7 @@ def chain(operators: int, hosts: int) -> Scenario:
 
 
 def run_of(**loads: tuple[float, float, float]) -> SimpleNamespace:
-    """What the picture asks of a run."""
+    """Fake run with the parts that the picture needs."""
     fields = ("busy", "backpressured", "rate_out_per_s")
     rows = [
         SimpleNamespace(operator=name, subtasks=(), **dict(zip(fields, load, strict=True)))
@@ -158,7 +158,7 @@ def test_many_operators_are_drawn_in_groups_and_that_is_said(operators, hosts):
 
 
 def test_what_waits_is_a_bar_as_long_as_its_share_and_free_hosts_are_places_to_drop() -> None:
-    """Of three operators on three of four hosts, the map has half of the longest queue before it."""
+    """Bars before operators are their shares of the longest queue, here a half; free hosts have lanes, too."""
     job = chain(3, 3)
     hosts = [*(each.model_dump() for each in job.cluster.hosts), host("spare")]
     job = job.with_set("cluster.hosts", hosts)

@@ -1,4 +1,4 @@
-"""What a user gets wrong: one line that names it and where it is, exit code 2, and nothing half-written."""
+"""Mistakes of users: one line that names the mistake and its place, exit code 2, and nothing half-written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The library as a notebook uses it: results as data frames that say what the run says, answers, executed notebooks."""
+"""Library in a notebook: results as data frames that agree with the run, answers, executed notebooks."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_there_are_two_notebooks_with_their_output():
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebooks_run_and_their_text_is_what_they_say(notebook):
-    """Cell by cell in one namespace; the last expression of a cell is what it shows."""
+    """Notebooks run cell by cell in one namespace; the last expression of a cell is what it shows."""
     space: dict[str, Any] = {"__name__": "__main__"}
     for cell in cells(notebook):
         if cell["cell_type"] != "code":

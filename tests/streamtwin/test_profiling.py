@@ -49,7 +49,7 @@ def found() -> dict[str, OperatorProfile]:
 
 
 def test_profiles_recover_what_the_scenario_says(found: dict[str, OperatorProfile]) -> None:
-    """Times within sampling error (service_scv 0.1), sizes exactly, numbers of results within theirs."""
+    """Profiles recover times (service_scv 0.1) and numbers of results within sampling error, sizes exactly."""
     for operator in LR.query.operators:
         each = found[operator.name]
         assert each.samples == SAMPLES
@@ -128,7 +128,7 @@ def test_what_cannot_be_profiled_or_planned_with_is_refused(found: dict[str, Ope
 
 @pytest.mark.parametrize("name", registry.names())
 def test_any_job_is_profiled_or_refused_in_one_line(name: str) -> None:
-    """Engines with network buffers of their own, and operators that name their consumers, included."""
+    """Every job of the library is profiled or refused in one line, also with network buffers or routers."""
     job, why_not = scenario_file.load(name), ""
     try:
         instantiate(job, profile(job.deployment, 300))
@@ -140,7 +140,7 @@ def test_any_job_is_profiled_or_refused_in_one_line(name: str) -> None:
 
 @pytest.mark.parametrize("shares", [(0.7, 0.2), (0.7, 0.6)], ids=["to-one-consumer", "to-several"])
 def test_consumers_of_a_router_are_profiled_at_their_shares(shares: tuple[float, float]) -> None:
-    """Behind it, one source of two tells how much each sends: the mixture of their sizes."""
+    """Consumers of a router get its shares, and the mixture of sizes by how much each of two sources sends."""
     job = scenario_file.parse_scenario(ROUTED.format(*shares), "routed")
     found = profile(job.deployment, SAMPLES)
     assert found["split"].selectivity == pytest.approx(min(1.0, sum(shares)), abs=0.03)
@@ -157,7 +157,7 @@ def test_same_seed_same_profile_and_other_seed_another() -> None:
 
 @pytest.mark.slow
 def test_profile_model_plan_and_simulate_in_one_command(tmp_path: Path) -> None:
-    """The same plan whether a job is profiled at once or from a file, and the true job is what is written."""
+    """A job profiled at once or from a file gets the same plan, and the true job is written."""
     out, plan, figure = tmp_path / "profiles.json", tmp_path / "plan.yaml", tmp_path / "times.png"
     done = twin("profile", "smart-grid", "--out", out, "--figure", figure, "--json", "--percentile", 75)
     assert done.returncode == 0, done.stderr

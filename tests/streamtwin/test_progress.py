@@ -1,4 +1,4 @@
-"""Progress is seen, and not too often."""
+"""Progress is shown, and not too often."""
 
 from __future__ import annotations
 

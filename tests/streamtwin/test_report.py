@@ -1,4 +1,4 @@
-"""`twin report`: one page that says what a run comes to, whole by itself, readable at any width."""
+"""`twin report`: a self-contained page on the results of a run, readable at any width."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_browser_shows_all_of_it_at_any_width_and_fetches_nothing(shop_page, t
 
 
 def test_nothing_is_drawn_to_wait_before_what_makes_it_wait():
-    """Queues are known at the ends of periods: between two of them a line rises from the event on."""
+    """A queue's line rises from an event on, though queues are known only at the ends of periods."""
     job = queue(horizon_s=30, period_s=10, warmup_s=10).with_events(SlowDown(at_s=15, host="big", factor=50))
     waiting = next(panel for panel in panels(simulate(job)) if panel.levels)
     assert list(waiting.at_s) == [10, 20, 30]
@@ -123,7 +123,7 @@ def test_the_bottleneck_of_a_queue_is_the_one_it_must_be(rate_per_s, cores, plac
 
 
 def test_what_is_named_is_what_more_of_would_help():
-    """Brute force: of all operators, only the one that is named lets more through when it gets twice as fast."""
+    """The named bottleneck is the only operator that lets more through when it gets twice as fast, by brute force."""
 
     def unread_per_s(faster: str = "") -> float:
         data = shop(horizon_s=8).model_dump(mode="json")
@@ -144,7 +144,7 @@ def test_what_is_named_is_what_more_of_would_help():
 
 
 def test_a_run_too_short_for_its_queues_to_fill_is_not_called_well():
-    """1,100 tuples a second for 1,000 that can be served, and room for 1,024: they fill in ten seconds."""
+    """A run in which 100 too many tuples a second still find room, of 1,024, is not called well."""
     short = simulate(queue(rate_per_s=1100, horizon_s=5))
     assert not short.metrics.backpressured
     assert "A longer run may show that it does not keep up, as this is full: operator work on big" in verdict(
@@ -154,8 +154,8 @@ def test_a_run_too_short_for_its_queues_to_fill_is_not_called_well():
 
 
 def test_who_is_full_at_the_end_is_warned_and_only_they():
-    """Of 1,000 tuples a second that can be served, by the rate at first and at last: what falls behind later on is
-    warned of, what has caught up is not; nor is what drops, which holds nobody up."""
+    """Of 1,000 tuples a second that can be served: an operator that falls behind at the end is warned of. One that has
+    caught up is not; nor is one whose channel drops, which holds nobody up."""
     for first, last, falls_behind in ((500, 500, 0), (1100, 1100, 1), (500, 1080, 1), (1080, 300, 0), (800, 900, 0)):
         rise = {"kind": "rate-change", "at_s": 6, "source": "in", "rate_per_s": last}
         events = [] if first == last else [rise]
@@ -184,8 +184,8 @@ def test_what_is_dropped_is_told_with_its_share():
 
 
 def test_a_host_of_nothing_but_what_drops_does_not_bind():
-    """One core that gets half more than it can bear, all the time or in the end: it holds up the source where channels
-    block, and nobody where they drop."""
+    """A core with half more than it can bear, all the time or in the end, holds up the source where channels block, and
+    nobody where they drop."""
     always = queue(rate_per_s=1500).with_set("plan.placement.work", ["small"])
     surge = {"kind": "rate-change", "at_s": 7, "source": "in", "rate_per_s": 3000}
     late = always.with_set("workload.arrivals.in.rate_per_s", 500).with_set("events", [surge])
@@ -200,7 +200,7 @@ def test_a_host_of_nothing_but_what_drops_does_not_bind():
 
 
 def test_a_queue_that_grows_to_the_end_is_told_from_a_stable_one():
-    """1,030 tuples a second for 1,000 that can be served, with room for all of them: no broker shows it."""
+    """A queue that grows at 1,030 tuples a second for 1,000 is told from a stable one, though no broker shows it."""
     found = {}
     for rate_per_s in (900, 1030):
         job = queue(rate_per_s=rate_per_s, horizon_s=60).with_set("engine.channel_tuples", 10_000)
@@ -248,7 +248,7 @@ def test_no_results_and_crashes_are_said_first():
 
 
 def test_ten_thousand_operators_are_summed_up_and_that_is_said():
-    """Their rows are made up: simulating them is not what is looked at."""
+    """Ten thousand operators are summed up on the page, which says so; their rows are made up, not simulated."""
     small, count = simulate(chain(20, 2)), 10_000
     totals = small.operators[0]
     many = tuple(dataclasses.replace(totals, operator=f"o{k}", busy=k / count) for k in range(count))

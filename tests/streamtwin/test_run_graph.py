@@ -1,4 +1,4 @@
-"""Run graphs: the dialect, what becomes of each attribute, and one clear line for each that is no run."""
+"""Run graphs: the dialect, the use of each attribute, and one clear line for each file that is no run."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_count_windows_fire_per_slide_and_time_windows_per_key(write):
 
 @pytest.mark.parametrize(("key", "count", "hottest"), [("Integer", 195, 10 / 210), ("Double", 101, 10 / 110)])
 def test_keys_of_the_generator_are_hashed_where_that_is_asked(write, key, count, hottest):
-    """A product of 0 is as frequent as a value of 0, one in 21 or 11; count windows are dealt evenly."""
+    """Keys are hashed on request: a product of 0 is as frequent as a value of 0; count windows are even."""
     body = source(0, 400, 600) + aggregate(1, 1000, 5, "duration", key) + edges((0, 1))
     scenario = read_run_graph(write(body), dealt="hashed").scenario
     skew, groups = scenario.workload.keys["aggregate-1"], key_groups_of(scenario.query.operator("aggregate-1"))

@@ -1,4 +1,4 @@
-"""What commands print with --json is what `twin schema COMMAND` says: no key more, none less, none of another type."""
+"""Output of commands with --json agrees with `twin schema COMMAND`: no key more, none less, none of another type."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_every_command_has_a_schema_and_nothing_else_has():
 
 @pytest.mark.parametrize("words", [("version",), ("show", "smart-grid")])
 def test_commands_print_what_their_schema_says(words):
-    """So do all others, in whatever test they are called."""
+    """Commands print documents of their schemas; other tests check all other commands as they call them."""
     check(DOCUMENTS[words[0]], answer(*words))
 
 

@@ -32,7 +32,7 @@ JOBS = {"evil": EVIL, **{f"job-{number}": f"job-{number}" for number in range(10
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A folder with the job, ten short ones, and one whose texts are markup."""
+    """Server of a folder with the job, ten short ones, and one whose texts are markup."""
     folder, job = tmp_path_factory.mktemp("serve"), load(JOB)
     (folder / f"{JOB}.yaml").write_text(dump(job))
     for file, name in JOBS.items():
@@ -134,7 +134,7 @@ def test_what_cannot_be_is_said_in_a_line_and_changes_nothing(served: Served, as
 
 
 def test_the_numbers_are_those_of_the_commands_and_survive_a_reload(served: Served) -> None:
-    """A rate, replicas, an event, then a move; the commands that the page gives are carried out as a shell would."""
+    """After a rate, replicas, an event and a move, the page's commands, run as in a shell, give its numbers."""
     for asked in (
         {"act": "knob", "control": "rate sensors", "value": "1.2k"},
         {"act": "event", "kind": "slow-down", "host": "edge-1", "at_s": "30", "factor": "2"},
@@ -193,7 +193,7 @@ def test_capacity_is_the_commands_and_can_be_stopped(served: Served) -> None:
 
 
 def test_ten_pages_and_a_hundred_requests_a_second_get_their_own_answers(served: Served) -> None:
-    """Ten jobs, each with a rate of its own; each page asks for its job again and again while all are changed."""
+    """Ten pages that ask for their jobs again and again, while all rates change, get their own answers."""
     before = time.monotonic()
 
     def page(number: int) -> set[int]:
@@ -227,7 +227,7 @@ def test_a_scenario_is_never_markup(served: Served) -> None:
 
 
 def test_what_is_far_too_large_is_said_and_can_be_turned_back(served: Served) -> None:
-    """A run of four months would not fit into memory; the slider that asked for it still works."""
+    """A run too long for memory is refused, and the slider that asked for it can be turned back."""
     assert served.act(act="knob", control="horizon_s", value="10000000")[0] == 200
     assert "does not run" in served.view()["regions"]["answer"] and "undo" in served.view()["regions"]["changes"]
     assert served.act(act="ask", question="capacity")[0] == 422
@@ -240,7 +240,7 @@ def test_what_is_far_too_large_is_said_and_can_be_turned_back(served: Served) ->
 
 @pytest.mark.parametrize("heeds", [signal.default_int_handler, signal.SIG_IGN])
 def test_ctrl_c_ends_all_but_the_changes(tmp_path: Path, heeds: Any) -> None:
-    """A shell that starts it in the background has it ignore Ctrl-C before it comes to hear it."""
+    """Ctrl-C ends a server and keeps its changes, also if a shell in the background made it ignore Ctrl-C at first."""
     served = Served(tmp_path, JOB, "--state", "kept", heeds=heeds)
     assert served.act(act="set", text="run.seed=3")[0] == 200
     assert served.act(act="ask", question="capacity", **{"find-max": "load"})[0] == 200
@@ -261,6 +261,6 @@ def test_ctrl_c_ends_all_but_the_changes(tmp_path: Path, heeds: Any) -> None:
 
 
 def _children(of: int) -> list[str]:
-    """All below a process."""
+    """Process ids of all descendants of a process."""
     listed = [child for file in Path(f"/proc/{of}/task").glob("*/children") for child in file.read_text().split()]
     return [*listed, *(each for child in listed for each in _children(int(child)))]

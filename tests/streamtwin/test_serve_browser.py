@@ -1,4 +1,4 @@
-"""`twin serve` in a real browser, as somebody would use it who has never seen it. Skipped where there is no browser."""
+"""`twin serve` in a real browser, as a newcomer would use it. Skipped where there is no browser."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def changed(tab: Tab, count: int) -> None:
 
 
 def test_the_walk_of_a_newcomer(chrome: Browser, library: Served) -> None:
-    """From the list to a job that falls behind, a slider, undo, and where it falls behind."""
+    """A newcomer goes from the list to a job that falls behind, a slider, undo, and the place where it falls behind."""
     tab = chrome.tab(library.address)
     tab.until("document.querySelector('.jobs a')")
     tab.get("[...document.querySelectorAll('.jobs a')].find(each => each.innerText === 'rush-hour-scaling').click()")
@@ -76,7 +76,7 @@ def test_how_much_a_job_bears_is_told_and_proved(chrome: Browser, library: Serve
 
 
 def test_every_knob_is_answered_and_two_tabs_see_the_same(chrome: Browser, library: Served) -> None:
-    """Each control of a small job by its field; another tab, and a reload, show what this one did, as it does it."""
+    """Each control of a small job is answered; another tab, and a reload, show the same changes at once."""
     tab = opened(chrome, library, "edge-filter")
     names = tab.get("[...document.querySelectorAll('.knob input[type=text]')].map(each => each.dataset.control)")
     assert len(names) > 8
@@ -138,7 +138,7 @@ def test_a_plan_is_found_compared_and_taken(chrome: Browser, library: Served) ->
 
 @pytest.mark.slow  # a server is started twice
 def test_what_fails_and_what_is_lost_is_said(chrome: Browser, tmp_path: Path) -> None:
-    """A wrong value, then a server that goes away and comes back with what was changed."""
+    """A wrong value is named, and a server that goes away comes back with its changes."""
     served = Served(tmp_path, "edge-filter", "--state", "kept")
     tab = opened(chrome, served, "edge-filter")
     tab.write("#any", "run.horizon=60")

@@ -1,4 +1,4 @@
-"""What the page of `twin serve` is made of: changes, controls, what is kept, and workers."""
+"""Parts of the page of `twin serve`: changes, controls, what is kept, and workers."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def test_what_is_written_reads_back(value: object) -> None:
 
 
 def after(asked: Inquiry, control: str, value: str, stroke: str = "") -> Inquiry:
-    """When somebody has turned a control."""
+    """Inquiry when somebody has turned a control."""
     for change in turned(load(asked.name), asked, control, value, stroke):
         asked = asked.changed(change)
     return asked
 
 
 def test_keys_of_an_operator_without_key_groups_can_be_skewed() -> None:
-    """It gets Flink's number of key groups first, which is a change of its own."""
+    """An operator without key groups gets Flink's number of them before its keys are skewed, as a change of its own."""
     once = after(Inquiry("failover"), "skew per-page", "1", "stroke")
     twice = after(once, "skew per-page", "1.5", "stroke")
     assert [each.text for each in twice.changes] == [
@@ -102,7 +102,7 @@ def test_an_event_can_be_taken_back_whatever_was_added_after_it() -> None:
 
 
 def test_a_film_shows_state_on_its_way_from_subtask_to_subtask() -> None:
-    """Shares are of all there is, and each place is one that the plan has then; nothing else moves."""
+    """A film shows moving state in shares of all there is, at places that the plan has then; nothing else moves."""
     job = set_values(load("failover").with_run(horizon_s=40), ["workload.arrivals.clicks.rate_per_s=200"])
     event = {"kind": "scale", "operator": "per-page", "at_s": 20, "placement": {"worker-1": 2, "worker-3": 2}}
     job = with_all_events(job.model_copy(update={"events": ()}), [flow(event)[1:-1]])
@@ -126,7 +126,7 @@ def test_a_workspace_that_does_not_hold_changes_is_said_so(tmp_path: Path) -> No
 
 
 async def played(first: RunTask, *then: RunTask) -> list[Made | None]:
-    """What becomes of a task that is begun, and of others that are wanted instead a little later."""
+    """Results of a task that is begun, and of others that are wanted instead a little later."""
     told = asyncio.Event()
     workers = Workers(1, told.set)
     try:
@@ -142,7 +142,7 @@ async def played(first: RunTask, *then: RunTask) -> list[Made | None]:
 
 
 def test_workers_drop_what_nobody_wants_and_go_on() -> None:
-    """A minute of sleep is begun, then something else is wanted; a crash is said, and a new process goes on."""
+    """Workers drop a begun task that is no longer wanted; a crash is reported, and a new process goes on."""
     slow, crash = RunTask("slow", "outcome", 1, time.sleep, (60,)), RunTask("crash", "outcome", 1, os._exit, (1,))
     dropped, crashed, made = asyncio.run(played(slow, crash, RunTask("quick", "outcome", 2, abs, (-3,))))
     assert dropped is None and made is not None and made.result == 3
@@ -150,7 +150,7 @@ def test_workers_drop_what_nobody_wants_and_go_on() -> None:
 
 
 def test_a_first_answer_does_not_wait_for_a_comparison() -> None:
-    """A minute of sleep is wanted all the time."""
+    """A first answer does not wait for a comparison that takes a minute."""
     slow, first = (RunTask("slow", "outcome", 1, time.sleep, (60,)), RunTask("first", "run", 0, abs, (-3,)))
     waits, made = asyncio.run(played(slow, first))
     assert waits is None and made is not None and made.result == 3

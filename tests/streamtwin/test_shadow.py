@@ -1,4 +1,4 @@
-"""What a shadow believes, forecasts and advises, held against the job that its metrics are of."""
+"""A shadow's beliefs, forecasts and advice, against the job that its metrics are of."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FULL_AT_S = (1 / (2 * SERVICE_S) - FROM_PER_S) / BY_PER_S2
 
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory):
-    """The first 50 s of a job that is full after 60 s."""
+    """Shadow's folder and series for the first 50 s of a job that is full after 60 s."""
     folder = tmp_path_factory.mktemp("shadow")
     series = series_of(write_metrics(crossing(), folder / "metrics"))
     Shadow(crossing(), folder / "out", WINDOW_S, 60.0, 10).told(series)
@@ -91,7 +91,7 @@ def test_a_call_that_keeps_its_subtask_busy_is_no_cpu():
 
 
 def test_a_move_that_no_more_than_delays_it_is_advised(followed, tmp_path):
-    """After an hour nothing bears the rates, and after a minute another host does."""
+    """A move that only delays is advised: nothing bears the rates of an hour, but a host those of a minute."""
     Shadow(crossing(), tmp_path / "out", WINDOW_S, 3600.0, 10).told(followed[1])
     for alert in tables.read(tmp_path / "out", tables.ALERTS, AlertRow):
         assert alert.moves and not alert.avoids
@@ -111,7 +111,7 @@ def test_costs_are_those_of_the_job_and_not_of_its_description(tmp_path):
 
 @pytest.mark.parametrize("core", [0.5, 2.0])
 def test_costs_of_neighbours_are_found_whatever_their_core_is_worth(tmp_path, core):
-    """Between the speed that the given costs would leave them and a core of their own, by the CPU of the host."""
+    """Costs of operators on one core are found by the host's CPU, whatever the core is worth."""
     small = {**host("small", 1), "cpu_percent": 100 * core, "core_percent": 100 * core}
     given = steady(130 * core, cluster={"hosts": [host("door", 4), small, host("spare", 2)]})
     real = given.model_dump(mode="json")

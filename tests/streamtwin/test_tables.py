@@ -28,7 +28,7 @@ from twin.simulation import simulate
 
 
 def shown(table: Wide, width: int = 120) -> list[str]:
-    """The lines of a table in a terminal of that width."""
+    """Lines of a table in a terminal of that width."""
     console = Console(file=io.StringIO(), width=width)
     console.print(table)
     return [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
@@ -148,7 +148,7 @@ def test_no_quantity_is_said_to_be_less_than_nothing(name, mean, half, differenc
 
 @given(st.floats(1e-9, 1e12), st.floats(1e-6, 1.0))
 def test_rounding_moves_a_value_by_less_than_its_error(value: float, share: float) -> None:
-    """... and leaves two digits, or no more than one beyond those that the error leaves."""
+    """Rounding moves a value by less than its error, and leaves two digits, or one beyond the error's."""
     error = value * share
     text = rounding.number(value, error)
     shown, beside = (float(each.replace(",", "")) for each in text.split(" ± "))
@@ -212,7 +212,7 @@ def solution(**more: object) -> Solution:
 
 
 def told(found: Solution) -> dict[str, list[str]]:
-    """The other cells of each row, by its first."""
+    """Other cells of each row, by its first."""
     table = chosen_plan.estimates(GIVEN, found, "rlas", "rates", "throughput_per_s")
     rows = ([cell.strip() for cell in line.split("  ") if cell.strip()] for line in shown(table))
     return {row[0]: row[1:] for row in rows if len(row) > 1}

@@ -23,7 +23,7 @@ SETTINGS = RunSettings(horizon_s=60, warmup_s=20, period_s=10)
 
 
 def by_rates(scenario: Scenario, scale: float = 1.0) -> SimpleNamespace:
-    """What is asked of a run, whose operators have the nominal rates."""
+    """Fake run whose operators have the nominal rates, times `scale`."""
     rates = nominal_rates(scenario.query, scenario.workload.arrivals)
     return SimpleNamespace(
         operators=[
@@ -41,7 +41,7 @@ def graph(path: Path, body: str) -> Path:
 
 
 def chained(results_per_s: float = 5) -> str:
-    """A run without reading errors: 1000/s, a quarter passes, one result a slide of 50."""
+    """Run graph without reading errors: 1000/s, a quarter passes, one result a slide of 50."""
     return source(0, 400, 600) + filter_node(1, 500, 125) + aggregate(2, 250, results_per_s) + edges((0, 1), (1, 2))
 
 
@@ -62,7 +62,7 @@ def test_a_perfect_twin_of_a_perfect_run_has_no_error(folder):
 
 
 def test_conservation_and_the_windows_law_stand_beside_the_twin(folder):
-    """A twin that is twice off: without it, by conservation and from the windows' own input, everything is right."""
+    """Conservation and the windows' own inputs give the right rates beside a twin that is off by a factor of two."""
     beside = validate(folder, SETTINGS, lambda scenario: by_rates(scenario, 2.0)).beside
     assert beside["simulated"].median == pytest.approx(1.0)
     for name in ("by conservation alone", "count windows, from their own input"):
@@ -145,7 +145,7 @@ def test_a_shorter_horizon_is_left_alone(tmp_path):
 
 
 def test_the_simulator_agrees_with_a_run_without_reading_errors(folder):
-    """All rates are far below saturation, so simulated and measured differ by the draws of the filter only."""
+    """Below saturation the simulator agrees with a run without reading errors, but for the draws of the filter."""
     assert validate(folder, SETTINGS, simulate).median_relative_error < 0.05
 
 

@@ -1,4 +1,4 @@
-"""The rules of the Trace Event Format (Google, 2016) that viewers hold a JSON file to, as far as we use it."""
+"""Rules of the Trace Event Format (Google, 2016) that viewers hold a JSON file to, as far as we use it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCOPES = {"g", "p", "t"}
 
 
 def broken(document: Mapping[str, Any]) -> list[str]:
-    """What is against the rules; empty if nothing is."""
+    """Violations of the rules."""
     found = [] if document.get("displayTimeUnit", "ms") in ("ms", "ns") else ["displayTimeUnit is ms or ns"]
     events = document["traceEvents"]
     for event in events:
@@ -45,7 +45,7 @@ def _number(value: Any, least: float) -> bool:
 
 
 def _overlaps(slices: list[Mapping[str, Any]]) -> Iterator[str]:
-    """Slices of a track either lie one in the other or apart; a nanosecond is rounding."""
+    """Violations of the rule that slices of a track lie one in the other or apart; a nanosecond is rounding."""
     tracks: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
     for each in slices:
         tracks.setdefault((each["pid"], each["tid"]), []).append(each)

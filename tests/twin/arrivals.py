@@ -1,4 +1,4 @@
-"""For the tests of arrivals: laws, what a clock of one hands over, a source that only collects."""
+"""Helpers for tests of arrivals: laws, records from a law's clock, a source that only collects."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def clock_of(law: ArrivalLaw, seed: int = 1, replica: int = 0, replicas: int = 1
 
 
 def times(clock: ArrivalClock, until_s: float) -> Iterator[float]:
-    """When records arrive, up to a time."""
+    """Times at which records arrive, up to a time."""
     while True:
         for at_s in clock.block().tolist():
             if at_s > until_s:
@@ -52,12 +52,12 @@ def times(clock: ArrivalClock, until_s: float) -> Iterator[float]:
 
 
 def counts(clock: ArrivalClock, edges: np.ndarray) -> np.ndarray:
-    """Records between neighbouring edges."""
+    """Numbers of records between neighbouring edges."""
     return np.histogram(list(times(clock, edges[-1] + 0.5)), edges)[0]
 
 
 class Collector:
-    """Stands in for a source that takes nothing, and has nothing to read again."""
+    """Source that takes nothing, and has nothing to read again."""
 
     queued = 0
 

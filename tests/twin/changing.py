@@ -1,4 +1,4 @@
-"""A job on four equal hosts that tests change while it runs, and the runs of it."""
+"""Job on four equal hosts that tests change while it runs, and its runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def job(
     first: dict[str, Any] | None = None,
     **aggregate: Any,
 ) -> Deployment:
-    """source -> m (a map unless told) -> a (a grouped window, two replicas) -> sink, on h0, h0, h1 and h2."""
+    """Job source -> m (a map by default) -> a (a grouped window, two replicas) -> sink, on h0, h0, h1 and h2."""
     return chain(
         [
             {"kind": "map", "name": "m", "service_time_s": service_s} | (first or {}),
@@ -46,19 +46,19 @@ def job(
 
 
 def passing(rate_per_s: float = 400.0, **more: Any) -> Deployment:
-    """A job with 8 MB of state in which every record reaches the sink once: 1,000 a second at most."""
+    """Job with 8 MB of state in which every record reaches the sink once: 1,000 a second at most."""
     law = {"law": "constant", "rate_per_s": rate_per_s}
     return job(law, 1e-3, window={"policy": "count", "size_tuples": 1}, **STATE | more)
 
 
 def run(deployment: Deployment, *events: AnyEvent, policy: Policy | None = None, **settings: Any) -> Run:
-    """20 s by default."""
+    """Run of a deployment with events, 20 s by default."""
     defaults = {"horizon_s": 20.0, "period_s": 1.0}
     return simulated(deployment, *events, policy=policy, **defaults | settings)
 
 
 def column(result: Run, operator: str, key: str) -> list[Any]:
-    """One value a period."""
+    """Values of an operator by period."""
     return [row[key] for row in result.operator_rows if row["operator"] == operator]
 
 

@@ -1,4 +1,4 @@
-"""Jobs that take checkpoints, and the rows of these."""
+"""Jobs that take checkpoints, and the rows of their checkpoints."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from twin.spec import parse
 
 
 def hosts(*names: str, **more: Any) -> list[dict[str, Any]]:
-    """Alike, with fast cards and no latency unless told."""
+    """Equal hosts, by default with fast cards and no latency."""
     usual = {"cpu_percent": 400, "ram_mb": 64_000, "bandwidth_mbps": 10_000, "latency_ms": 0}
     return [{"name": name} | usual | more for name in names]
 
 
 def steady(rate_per_s: float) -> dict[str, Any]:
-    """At equal distances."""
+    """Arrival law with equal distances."""
     return {"law": "constant", "rate_per_s": rate_per_s}
 
 
 def lines(replicas: int = 2, rate_per_s: float = 200.0, service_s: float = 1e-3) -> Deployment:
-    """source -> m -> sink, each replica on a host of its own and connected with its own alone."""
+    """Job source -> m -> sink, each replica on a host of its own and connected with its own alone."""
     names = [f"h{k}" for k in range(replicas)]
     return chain(
         [{"kind": "map", "name": "m", "service_time_s": service_s, "service_scv": 0}],
@@ -38,7 +38,7 @@ def lines(replicas: int = 2, rate_per_s: float = 200.0, service_s: float = 1e-3)
 
 
 def meeting(late_ms: float = 500.0, fast: float = 400.0, slow: float = 100.0, room: int = 1024) -> Deployment:
-    """Two sources meet in a map, behind channels of that room; what the slow one sends takes `late_ms`."""
+    """Job of two sources that meet in a map, behind channels of that room; what the slow one sends takes `late_ms`."""
     far = hosts("far", latency_ms=late_ms)
     return joined(
         {"kind": "map", "name": "m", "service_time_s": 0},
@@ -50,7 +50,7 @@ def meeting(late_ms: float = 500.0, fast: float = 400.0, slow: float = 100.0, ro
 
 
 def run(what: Deployment, *events: AnyEvent, checkpoints: Any = None, **settings: Any) -> Run:
-    """20 s, with a checkpoint every 5 s, by default."""
+    """Run of 20 s, with a checkpoint every 5 s, by default."""
     usual = {"horizon_s": 20.0, "period_s": 1.0}
     scenario = Scenario.of(what, RunSettings(**(usual | settings)), events)
     given = {"interval_s": 5.0} | (checkpoints or {})
@@ -58,11 +58,11 @@ def run(what: Deployment, *events: AnyEvent, checkpoints: Any = None, **settings
 
 
 def taken(result: Run, status: str = "completed") -> list[dict[str, Any]]:
-    """Checkpoints of that status: their rows and details as one."""
+    """Rows of checkpoints of that status, with their details."""
     rows = [row | row["detail"] for row in result.event_rows if row["kind"] == "checkpoint"]
     return [row for row in rows if row["status"] == status]
 
 
 def failures(result: Run) -> list[dict[str, Any]]:
-    """Likewise."""
+    """Rows of failures, with their details."""
     return [row | row["detail"] for row in result.event_rows if row["kind"] == "failure"]

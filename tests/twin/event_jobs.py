@@ -50,7 +50,7 @@ def job(
     engine: Any = "storm",
     **run: Any,
 ) -> Scenario:
-    """source -> compute -> merge -> sink, or other operators in a row, or with streams of their own."""
+    """Job source -> compute -> merge -> sink, or other operators in a row, or with streams of their own."""
     chain = operators or [source(), compute(), consolidate(), sink()]
     names = [each["name"] for each in chain]
     replicas = {each["name"]: ["h0", "h1", "h2"] if "key_groups" in each else "ends" for each in chain}
@@ -72,7 +72,7 @@ def job(
 
 
 def ended(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> tuple[Run, World]:
-    """A run, checked as ever, and the world that it left."""
+    """Run, checked as always, and the world that it left."""
     worlds: list[World] = []
 
     def check(job: Job, world: World) -> None:

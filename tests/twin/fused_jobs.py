@@ -1,4 +1,4 @@
-"""Jobs with operators that run as one, and what is read off their runs."""
+"""Jobs with operators that run as one, and figures of their runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def totals(result: Run) -> dict[str, tuple[int, int]]:
 
 
 def results(result: Run) -> list[dict[str, Any]]:
-    """What arrived, without the operators' names, and times to the nanosecond."""
+    """Results that arrived, without the operators' names, and times to the nanosecond."""
     names = ("latencyCount", "e2eLatencySum_s", "processingLatencySum_s")
     return [
         {key: round(row[key], 9) for key in names}

@@ -1,4 +1,4 @@
-"""Random jobs with windows over event time, and what happens to them: migrations, scalings, splits, failures."""
+"""Random jobs with windows over event time, and their changes: migrations, scalings, splits, failures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Change = dict[str, Any]
 
 
 def event_time_scenario(random: Random, rate_per_s: float | None = None) -> Scenario:
-    """source -> pass (a map) -> compute -> merge -> sink, or a compute that emits its own windows."""
+    """Scenario source -> pass (a map) -> compute -> merge -> sink, or a compute that emits its own windows."""
     together = random.random() < 0.25  # at first
     own = not together and random.random() < 0.2
     late = random.choice([{}, {"disorder_s": 0.4, "slack_s": 0.4}, {"disorder_s": 1.5}])
@@ -44,7 +44,7 @@ def event_time_scenario(random: Random, rate_per_s: float | None = None) -> Scen
 
 
 def _engine(random: Random) -> Change:
-    """Records wait in batches, or behind full channels, and punctuations with them."""
+    """Engine in which records wait in batches, or behind full channels, and punctuations with them."""
     batches = {"batch_tuples": 20, "flush_s": 0.2} if random.random() < 0.3 else {}
     more = {"name": "other", "channel_tuples": random.choice([1, 4, 1024])}
     return STORM.model_dump(mode="json") | more | batches
@@ -55,7 +55,7 @@ def _at_s(random: Random) -> float:
 
 
 def _moved(random: Random, operator: str, strategies: list[str]) -> Change:
-    """Some key groups to one replica, or all of them anew."""
+    """Migration of some key groups to one replica, or a new assignment of all."""
     change = {"operator": operator, "at_s": _at_s(random), "strategy": random.choice(strategies)}
     if random.random() < 0.7:
         groups = sorted(random.sample(GROUPS, random.randint(1, 4)))
@@ -64,7 +64,7 @@ def _moved(random: Random, operator: str, strategies: list[str]) -> Change:
 
 
 def _apart(random: Random) -> list[Change]:
-    """Two components, whose replicas come and go as well."""
+    """Changes of two components, whose replicas come and go as well."""
     changes = [_moved(random, random.choice(["compute", "merge"]), ANY) for _ in range(random.randint(1, 6))]
     for operator in ("pass", "compute", "merge"):
         if random.random() < 0.3:
@@ -74,7 +74,7 @@ def _apart(random: Random) -> list[Change]:
 
 
 def _course(random: Random, together: bool) -> list[Change]:
-    """One component that is split and combined in turn, and moved as each form admits."""
+    """Changes of one component that is split and combined in turn, and moved as each form admits."""
     changes: list[Change] = []
     for at_s in sorted(_at_s(random) for _ in range(random.randint(2, 6))):
         if random.random() < 0.5:
@@ -88,7 +88,7 @@ def _course(random: Random, together: bool) -> list[Change]:
 
 
 def _failures(random: Random, changes: list[Change]) -> list[Change]:
-    """At or soon after the moment of a change."""
+    """Failures at or soon after the moment of a change."""
     return [
         {
             "kind": "failure",

@@ -1,4 +1,4 @@
-"""Keys that stay together along a stream: who sends to whom, what that saves, and that nothing gets lost on the way."""
+"""Keys that stay together along a stream: traffic between replicas, savings, and no losses on the way."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def job(
     middle: dict[str, Any] | None = None,
     **stream: Any,
 ) -> Deployment:
-    """source -> m -> n -> sink; m and n have key groups, two a worker; source and sink are elsewhere."""
+    """Job source -> m -> n -> sink; m and n have key groups, two a worker; source and sink are elsewhere."""
     hosts = [{"name": "in", "cpu_percent": 400, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1}]
     hosts += [hosts[0] | {"name": name, "cpu_percent": 200} for name in WORKERS]
     keyed = {"kind": "map", "service_time_s": 2e-4, "service_scv": 0, "tuple_bytes": BYTES}
@@ -60,7 +60,7 @@ def world(deployment: Deployment) -> World:
 
 
 def rows(built: World) -> np.ndarray:
-    """What each replica of m sends to each of n."""
+    """Weights of what each replica of m sends to each of n."""
     return np.array([list(task.ports[0].partitioner.weights) for task in built.tasks["m"]])
 
 
@@ -87,7 +87,7 @@ def run(deployment: Deployment, *events: Any, policy: Any = None, **more: Any) -
     ids=["one-to-one", "partial merge", "partial partitioning", "full"],
 )
 def test_each_pattern_produces_its_matrix(alignment, groups, expected):
-    """Between key groups, as a policy is told; and between replicas, as tuples are dealt."""
+    """Each pattern has its matrix of traffic between key groups, as a policy sees it, and between replicas."""
     watching = Watching()
     run(job(alignment, groups=groups), policy=watching, horizon_s=4.0)
     traffic = watching.seen[0].traffic["m", "n"]
@@ -101,7 +101,7 @@ def test_each_pattern_produces_its_matrix(alignment, groups, expected):
 
 
 def test_tuples_are_dealt_by_the_rows():
-    """Of 10,000 tuples whose keys nobody noted, each replica gets its share of each producer's."""
+    """Of 10,000 tuples without a noted key, each replica gets its share of each producer's."""
     built = world(job({"pattern": "one-to-one", "share": 0.6}, owners={"n": [0, 1, 2, 3] * 2}))
     for task, row in zip(built.tasks["m"], rows(built), strict=True):
         got = np.zeros(4)
@@ -114,7 +114,7 @@ def test_tuples_are_dealt_by_the_rows():
 
 @pytest.mark.parametrize("share", [1.0, 0.6])
 def test_the_key_of_a_tuple_says_where_it_goes(share: float) -> None:
-    """To its own key group at the consumer, or, beside the pattern, to any, by their own weights."""
+    """A tuple goes to its own key group at the consumer or, beside the pattern, to any, by their own weights."""
     pattern = {"pattern": "partial-partitioning", "degree": 2, "share": share}
     built = world(job(pattern, keys={"m": {"zipf": 1.0}, **({"n": {"zipf": 0.5}} if share < 1.0 else {})}))
     keys, partitioner, n = built.key_groups["n"], built.tasks["m"][0].ports[0].partitioner, 20_000
@@ -132,7 +132,7 @@ def test_the_key_of_a_tuple_says_where_it_goes(share: float) -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_what_the_replicas_send_sums_to_what_the_others_get(data):
-    """Whatever the pattern, the skew and the owners."""
+    """Sent and received weights have the same sums, whatever the pattern, the skew and the owners."""
     count = data.draw(st.integers(4, 12))
     heard = data.draw(st.integers(4, count))
     pattern = data.draw(st.sampled_from(["partial-merge", "partial-partitioning"]))
@@ -180,7 +180,7 @@ def test_a_count_by_key_sends_a_tuple_a_value_whatever_the_skew():
 
 
 def test_what_stays_on_its_host_costs_neither_serialising_nor_the_network():
-    """Together, a worker sends to the sink alone; apart, each tuple is serialised twice and its bytes sent twice."""
+    """Together, a worker sends only to the sink; apart, each tuple is serialised and sent twice."""
     apart = [1, 1, 2, 2, 3, 3, 0, 0]
     found = [run(job(owners={"n": owners}), horizon_s=10.0) for owners in ([0, 0, 1, 1, 2, 2, 3, 3], apart)]
     per_byte_s = 60e-9
@@ -193,7 +193,7 @@ def test_what_stays_on_its_host_costs_neither_serialising_nor_the_network():
 
 
 def two_inputs(shares: tuple[float, float] = (1.0, 1.0), kind: str = "map") -> Deployment:
-    """Two sources, 600 and 200 a second, each by an operator of its own with skewed keys, into n."""
+    """Job of two sources, 600 and 200 a second, each by an operator of its own with skewed keys, into n."""
     keyed = {"kind": "map", "key_groups": 8, "service_time_s": 1e-4, "service_scv": 0}
     joins = {"window": {"policy": "time", "size_s": 1.0}, "selectivity": 1e-4} if kind == "join" else {}
     end = {"kind": kind, "name": "n", "key_groups": 8, **joins}
@@ -222,7 +222,7 @@ def test_several_aligned_inputs_count_by_their_tuples() -> None:
 
 @pytest.mark.parametrize("kind", ["map", "join"])
 def test_each_of_several_aligned_inputs_stays_where_its_keys_are(kind: str) -> None:
-    """Owners are the same ranges for all three: nothing goes from a worker to another but by the sources."""
+    """With the same ranges of owners for all three operators, only sources send from worker to worker."""
     result = run(two_inputs(kind=kind), horizon_s=6.0)
     assert result.metrics.success
     built = world(two_inputs(kind=kind))
@@ -246,7 +246,7 @@ def test_a_move_of_the_consumer_turns_both_inputs() -> None:
 
 
 def test_a_key_group_that_moves_takes_its_traffic_along():
-    """Replica 0 of m gives a group of two to replica 3, and then that one's partner follows; nothing gets lost."""
+    """A key group that moves to replica 3 takes its traffic along, then its partner follows; nothing is lost."""
     events = [
         Migration(at_s=4.0, operator="m", key_groups=(1,), to_replica=3),
         Migration(at_s=8.0, operator="n", key_groups=(1,), to="w3"),

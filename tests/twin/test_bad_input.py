@@ -25,7 +25,7 @@ HOST = {"cpu_percent": 400, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms"
 
 
 def scenario(changes: dict[str, Any] | None = None) -> Scenario:
-    """A chain s -> f -> m -> a -> k on two hosts; `changes`: values by dotted path. Raises BadInput as a file does."""
+    """Chain s -> f -> m -> a -> k on two hosts; `changes`: values by dotted path. Raises BadInput as a file does."""
     names = ("s", "f", "m", "a", "k")
     data: dict[str, Any] = {
         "query": {

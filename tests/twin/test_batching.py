@@ -1,4 +1,4 @@
-"""Jumbo tuples: what a batch and a flush cost in latency, and that they cost nothing else."""
+"""Jumbo tuples: a batch and a flush cost latency, and nothing else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def engine(batch: int, flush_s: float | None, **more: Any) -> dict[str, Any]:
 
 
 def job(batch: int, flush_s: float, rate: float, load: float, replicas: int = 1, stages: int = 1) -> Deployment:
-    """A chain of operators of that load each."""
+    """Chain of operators of that load each."""
     names = [f"work{k}" for k in range(stages)]
     middle = [{"kind": "map", "name": name, "service_time_s": load * replicas / rate} for name in names]
     return chain(middle, rate, engine=engine(batch, flush_s), placement={name: {"h": replicas} for name in names})
@@ -29,7 +29,7 @@ def ran(deployment: Deployment, **more: Any) -> Any:
 
 
 def test_an_idle_operator_waits_for_half_a_batch() -> None:
-    """Evenly spaced tuples and no work: (b - 1) / (2 rate) at the source's port; the next one is filled at once."""
+    """An idle source's evenly spaced tuples wait (b - 1) / (2 rate) at its port; the next port is filled at once."""
     idle = chain([], {"law": "constant", "rate_per_s": 500}, engine=engine(20, 1e4))
     metrics = ran(idle, horizon_s=20, warmup_s=2)
     assert metrics.processing_latency_s.mean == pytest.approx(19 / 2 / 500, rel=0.03)

@@ -1,4 +1,4 @@
-"""The broker: backlogs in order, rate changes at once, the same arrivals over replicas."""
+"""Broker: backlogs in order, rate changes at once, the same arrivals over replicas."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_backlog_waits_in_order(law: str) -> None:
 
 
 def test_a_rate_change_takes_effect_at_once() -> None:
-    """10 tuples a second; at 10.05 s half a gap is over, the rest and all that follow are three times as short."""
+    """A rate change takes effect at once: the second half of a gap and all that follow are three times as short."""
     env, broker = broker_of({"law": "constant", "rate_per_s": 10})
     env.run(until=10.05)
     broker.scale(3.0)

@@ -1,4 +1,4 @@
-"""Network buffers as Flink has them: what a real Flink measured, jobs by arithmetic, and what is always so."""
+"""Network buffers as in Flink: measurements of a real Flink, jobs by arithmetic, and laws."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def job(
     keys: dict[str, Any] | None = None,
     **changes: object,
 ) -> Deployment:
-    """source -> each of the middle operators -> sink, on two hosts of 16 cores."""
+    """Job source -> each of the middle operators -> sink, on two hosts of 16 cores."""
     names = ["source", *(each["name"] for each in middle), "sink"]
     both = {"cpu_percent": 1600, "ram_mb": 64_000, "bandwidth_mbps": 10_000, "latency_ms": 0}
     return chain(
@@ -60,7 +60,7 @@ def job(
 
 
 def work(name: str = "work", per_s: float = 100.0, **more: object) -> dict[str, Any]:
-    """Takes so many tuples a second."""
+    """Operator that takes so many tuples a second."""
     return {"kind": "map", "name": name, "service_time_s": 1 / per_s, **more}
 
 
@@ -70,14 +70,14 @@ def ran(what: Deployment, horizon_s: float = 30.0, warmup_s: float = 10.0, **mor
 
 
 def age_s(run: Run, operator: str = "work") -> float:
-    """Of markers where the operator takes them up."""
+    """Age of markers where the operator takes them up."""
     (found,) = [each.age_s for each in run.markers if each.operator == operator]
     assert found is not None
     return found
 
 
 def predicted_s(what: Deployment, operator: str = "work") -> float:
-    """The same by the rate model, once all channels are full."""
+    """Age of markers at the operator by the rate model, once all channels are full."""
     found = RateModel(horizon_s=1e5).answer(what, [what.plan])
     return float(found.channel_s[0, found.operators.index(operator)])
 
@@ -101,8 +101,8 @@ CELLS = [
     (1, 2, "b", 2200),
     (2, 1, "b", 2780),
 ]
-"""Replicas of a saturated source on host a and of its consumer, whose host, and tuples between them: in buffers of 4
-KiB, by latency markers. How many tuples were in a buffer was not measured; the first cell says it for the others."""
+"""Measurements: replicas of a saturated source on host a and of its consumer, whose host, and tuples between them in
+buffers of 4 KiB, by latency markers. The number of tuples in a buffer is taken from the first cell."""
 IN_A_BUFFER = round(CELLS[0][3] / 8.5)
 
 
@@ -126,8 +126,8 @@ def test_channels_hold_what_those_of_a_real_flink_did(
 
 
 def test_a_saturated_line_waits_in_every_full_channel() -> None:
-    """Little: what two channels hold at 100 tuples a second. The first operator reads by whole buffers, as it writes by
-    these, so its channel holds up to half a buffer more."""
+    """Markers wait in every full channel, by Little's law at 100 tuples a second. The first operator reads by whole
+    buffers, as it writes by these, so its channel holds up to half a buffer more."""
     what = job(work("first", 1000), work("second", 100), rate_per_s=400)
     run = ran(what)
     assert 0.99 * TEN / 100 < age_s(run, "first") < (TEN + 5) / 100
@@ -137,7 +137,7 @@ def test_a_saturated_line_waits_in_every_full_channel() -> None:
 
 
 def test_the_source_stands_still_once_its_pool_is_used_up() -> None:
-    """After 2.75 s the source has sent 1,100 of 400 tuples/s, and the work has taken 275 of 100 tuples/s. So two of
+    """The source stands still after 2.75 s, with 1,100 of 400 tuples/s sent, and 275 of 100 tuples/s taken: two of
     eleven buffers of 100 tuples are back, and the next tuple takes the tenth. Until 6 s six are back."""
     what = job(work(), rate_per_s=400, buffer_bytes=100 * BUFFER / 10)
     shares = held_back(ran(what, 6, 0, period_s=0.25))
@@ -147,9 +147,8 @@ def test_the_source_stands_still_once_its_pool_is_used_up() -> None:
 
 
 def test_a_source_that_catches_up_is_free_once_the_rest_fits_into_its_pool() -> None:
-    """The host is half as fast from 20 to 40 s, so 80 - 50 tuples/s are left over: 600. They fill a pool and a gate
-    within 7 s. They are worked off at 20 a second, and the source stands still until no more are left than these hold.
-    """
+    """A source that catches up stands still until the rest fits into a pool and a gate, which fill within 7 s. The host
+    is half as fast from 20 to 40 s, so 80 - 50 tuples/s are left over: 600, worked off at 20 a second."""
     slow = {"kind": "slow-down", "host": "b", "at_s": 20, "duration_s": 20, "factor": 2}
     what = job(work(), rate_per_s=80, placement={"work": "b", "sink": "b"})
     shares = held_back(ran(what, 80, 0, events=[slow]))
@@ -162,7 +161,7 @@ def test_a_source_that_catches_up_is_free_once_the_rest_fits_into_its_pool() -> 
 
 @pytest.mark.parametrize(("mode", "seconds"), [("aligned", 2 * TEN / 100), ("unaligned", 0.0)])
 def test_aligned_barriers_wait_in_full_channels_and_unaligned_ones_overtake(mode: str, seconds: float) -> None:
-    """What an unaligned one overtakes is part of the checkpoint, all of which is read again after a failure."""
+    """Aligned barriers wait in full channels; what an unaligned one overtakes is read again after a failure."""
     what = job(work("first", 1000), work("second", 100), rate_per_s=400, rescaling="live")
     fails = {"kind": "failure", "host": "a", "at_s": 18, "recover_after_s": 1}
     run = ran(what, 30, 0, checkpoints={"interval_s": 5, "mode": mode}, events=[fails])
@@ -172,8 +171,8 @@ def test_aligned_barriers_wait_in_full_channels_and_unaligned_ones_overtake(mode
 
 
 def test_a_keyed_producer_stops_when_one_channel_is_full() -> None:
-    """Seven of ten tuples are of one replica: with ten of the pool's sixteen buffers in its channel all stand still. It
-    takes 100 tuples/s, so all take 100 / 0.7; the others' tuples wait for the next flush at most."""
+    """A keyed producer stops when one channel has ten of the pool's sixteen buffers: seven of ten tuples are of one
+    replica. It takes 100 tuples/s, so all take 100 / 0.7; the others' tuples wait for the next flush at most."""
     shares = {"work": {"shares": [0.7, 0.1, 0.1, 0.1]}}
     what = job(work(key_groups=4), rate_per_s=400, placement={"work": ["a"] * 4}, keys=shares)
     run = ran(what, 40)
@@ -193,7 +192,7 @@ def test_the_rate_model_knows_what_channels_hold(producers: int, consumers: int,
 
 @pytest.mark.parametrize(("spans", "pool", "gate"), [(9.77, 1, 1), (2.5, 4, 4), (1.2, 8, 8), (50, 1, 1)])
 def test_records_that_span_buffers_take_up_the_bytes_that_there_are(spans: float, pool: int, gate: int) -> None:
-    """Ten buffers at the producer and ten at the gate, but for those left over that hold no whole record."""
+    """Ten buffers at the producer and ten at the gate hold whole records; the rest of the buffers is left over."""
     what = job(work(), rate_per_s=400, buffer_bytes=90 / spans, placement={"work": "b", "sink": "b"})
     size = what.engine.output_bytes(what.query, "source")
     spans = what.engine.spans_of(size)
@@ -212,7 +211,7 @@ def test_the_equation_of_a_pool() -> None:
 
 
 def test_the_rate_model_counts_the_channels_of_each_plan() -> None:
-    """More replicas of the source fill more pools, each plan of one call by itself."""
+    """The rate model counts channels plan by plan: more replicas of the source fill more pools."""
     what = job(work(), rate_per_s=400)
     alike = {"work": ("a",), "sink": ("a",)}
     plans = [what.plan.with_placement({"source": ("a",) * count, **alike}) for count in (1, 2, 4)]

@@ -1,4 +1,4 @@
-"""The busiest subtask: it is full before the others, by arithmetic, by the rate model, and in runs of too much load."""
+"""Busiest subtask: it is full before the others, by arithmetic, by the rate model, and in overloaded runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MS = 1e-3
 RATE_PER_S = 100.0
 RUN = RunSettings(horizon_s=60.0, warmup_s=15.0, period_s=5.0)
 LONG = RUN.model_copy(update={"horizon_s": 200.0})
-"""So long that what a channel holds is less than the overload of a run."""
+"""Settings of a run so long that what a channel holds is less than its overload."""
 
 
 def work(name: str, ms: float, **more: Any) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def work(name: str, ms: float, **more: Any) -> dict[str, Any]:
 
 
 def job(operators: list[dict[str, Any]], *, hows: tuple[str | None, ...], **subtasks: int) -> Deployment:
-    """A chain at RATE_PER_S; hows: partitioning of its streams."""
+    """Chain at RATE_PER_S; hows: partitioning of its streams."""
     names = [each["name"] for each in operators]
     return deployment(
         operators,
@@ -48,7 +48,7 @@ def window(groups: int) -> dict[str, Any]:
 
 
 def keyed(shares: list[float]) -> Deployment:
-    """Four key groups on two subtasks, and a map behind each of them."""
+    """Job of four key groups on two subtasks, and a map behind each of them."""
     made = job(
         [source(), work("keyed", 1, key_groups=4), work("after", 6), sink()],
         hows=("hash", "forward", None),
@@ -93,7 +93,7 @@ def at(made: Deployment, factor: float, run: RunSettings = RUN) -> Scenario:
 
 @pytest.mark.parametrize("name", JOBS)
 def test_a_job_bears_what_its_busiest_subtask_bears(name: str) -> None:
-    """By arithmetic; and of runs those keep up that are offered a little less, and those with a little more do not."""
+    """A job bears what its busiest subtask does: runs at a little less keep up, and at a little more do not."""
     made, factor, operator = JOBS[name]
     offered = RateModel().answer(made, [made.plan])
     assert offered.operators[offered.offered_pressure[0].argmax()] == operator
@@ -109,7 +109,7 @@ def test_a_job_bears_what_its_busiest_subtask_bears(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["partitions", "behind partitions", "behind hot keys"])
 def test_waits_are_those_of_busy_and_of_idle_subtasks(name: str) -> None:
-    """Of a mean over twelve runs at 80 % of what the busiest bears."""
+    """Waits are a mean of busy and idle subtasks, beside twelve runs at 80 % of what the busiest bears."""
     made, factor, _ = JOBS[name]
     now = at(made, 0.8 * factor)
     runs = [simulate(now.with_run(seed=seed)).metrics.value("e2e_latency_s") for seed in range(12)]
@@ -128,7 +128,7 @@ def test_loads_that_grow_faster_than_the_rates_are_followed() -> None:
 
 
 def test_keys_of_few_values_feed_as_many_subtasks():
-    """Of eight subtasks, those of three values are the first three, here on a host of 1.2 cores that needs 1.8."""
+    """Three key values feed the first three of eight subtasks, here on a host of 1.2 cores that needs 1.8."""
     count = window(3) | {"service_time_s": 18 * MS}
     places = {"count": ["slow"] * 3 + ["h"] * 5}
     hosts = [
@@ -146,7 +146,7 @@ UNLIKE = [
 
 
 def on_unlike_hosts(places: list[str], keys: dict[str, Any]) -> Deployment:
-    """160 records a second of 5 ms each, by their key to subtasks on hosts of half a core and of two."""
+    """Job of 160 records a second of 5 ms each, by key to subtasks on hosts of half a core and of two."""
     operators = [source(), work("keyed", 5, key_groups=len(keys.get("shares", range(32)))), sink()]
     return deployment(
         operators,
@@ -168,7 +168,7 @@ def on_unlike_hosts(places: list[str], keys: dict[str, Any]) -> Deployment:
     ],
 )
 def test_a_host_gets_what_its_own_subtasks_do(places: list[str], shares: list[float], pressure: float) -> None:
-    """By arithmetic; runs agree on whether the job keeps up, and on how long it takes where it does."""
+    """A host's load is that of its own subtasks; runs agree on whether the job keeps up, and on its latency."""
     made = on_unlike_hosts(places, {"shares": shares})
     assert RateModel().answer(made, [made.plan]).offered_pressure.max() == pytest.approx(pressure, rel=0.01)
     runs = [simulate(Scenario.of(made, LONG.model_copy(update={"seed": seed}))).metrics for seed in range(4)]
@@ -181,7 +181,7 @@ def test_a_host_gets_what_its_own_subtasks_do(places: list[str], shares: list[fl
 
 
 def test_subtasks_counted_by_socket_are_in_the_order_of_sockets() -> None:
-    """So that plans as counts, of which no object is made, get the answer of the plan that is made of them."""
+    """Plans as counts by socket get the answer of the plan that is made of them."""
     made = on_unlike_hosts(["weak", "strong", "strong"], {"shares": [5, 2, 1]})
     counts = np.array([[[1, 0, 0], [0, 1, 2], [1, 0, 0]]])
     by_plan, by_count = RateModel().answer(made, [made.plan]), RateModel().answer_counts(made, counts)
@@ -190,8 +190,8 @@ def test_subtasks_counted_by_socket_are_in_the_order_of_sockets() -> None:
 
 
 def test_a_busiest_subtask_that_nobody_knows_is_anywhere_with_a_chance() -> None:
-    """So the sums over all are those of even subtasks, the order of places makes no difference, and the worst host
-    decides what the job bears."""
+    """An unknown busiest subtask may be anywhere: sums over all are those of even subtasks, the order of places makes
+    no difference, and the worst host decides what the job bears."""
     several = [on_unlike_hosts(places, {"zipf": 1.0}) for places in (["weak", "strong"], ["strong", "weak"])]
     one, other = (RateModel().answer(each, [each.plan]) for each in several)
     even = on_unlike_hosts(["weak", "strong"], {})
@@ -202,7 +202,7 @@ def test_a_busiest_subtask_that_nobody_knows_is_anywhere_with_a_chance() -> None
 
 
 def test_subtasks_that_get_nothing_are_no_trouble() -> None:
-    """On sockets with a clock, where demands are taken apart by what comes to each."""
+    """Subtasks may get nothing, on sockets with a clock, where demands are divided by each one's input."""
     sockets = [{"cores": 1, "clock_ghz": 2.0}] * 2
     host = {"name": "h", "cpu_percent": 200, "ram_mb": 64_000, "bandwidth_mbps": 10_000, "latency_ms": 0.01}
     made = deployment(
@@ -219,7 +219,7 @@ def test_subtasks_that_get_nothing_are_no_trouble() -> None:
 
 
 def test_state_of_key_groups_is_where_the_groups_are() -> None:
-    """Also where one host gets nine records of ten: two of four groups are on each."""
+    """State is where key groups are: two of four on each host, though one gets nine records of ten."""
     made = on_unlike_hosts(["weak", "strong"], {"shares": [9, 9, 1, 1]})
     keyed = made.query.operator("keyed").model_copy(update={"state_bytes_per_group": 1e9})
     operators = tuple(keyed if each.name == "keyed" else each for each in made.query.operators)
@@ -229,7 +229,7 @@ def test_state_of_key_groups_is_where_the_groups_are() -> None:
 
 
 def test_a_socket_with_the_busiest_on_it_may_be_full_that_is_not_on_average() -> None:
-    """Two subtasks on each of two hosts of a core; runs say that wherever the busiest is, 390 a second are too many."""
+    """A core with the busiest subtask is full at 390 a second, as in runs, though it is not on average."""
     hosts = [each | {"cpu_percent": 100} for each in UNLIKE]
     made = deployment(
         [source(), work("keyed", 5, key_groups=32), sink()],
@@ -246,7 +246,7 @@ def test_a_socket_with_the_busiest_on_it_may_be_full_that_is_not_on_average() ->
 
 
 def test_a_full_channel_holds_up_what_goes_through_it() -> None:
-    """The busiest of two subtasks gets three records of four and is full; those of the other do not wait."""
+    """Only records of a full subtask, which gets three of four, wait in its channel; those of the other do not."""
     made = on_unlike_hosts(["strong", "strong"], {"shares": [3, 1]})
     now = at(made, 4.0, RunSettings(horizon_s=200.0, warmup_s=100.0))
     runs = [simulate(now.with_run(seed=seed)).metrics.value("processing_latency_s") for seed in range(2)]
@@ -271,7 +271,7 @@ def test_a_local_stream_behind_keys_that_nobody_knows_is_the_same_in_any_order()
 
 
 def test_the_subtask_that_works_most_is_the_one_that_is_far() -> None:
-    """It fetches what the other has beside it; both keep up, so what they work is what they are offered."""
+    """The far subtask works most, as it fetches; both keep up, so that they work as much as they are offered."""
     numa = {"latency_ns": [[0, 500_000], [500_000, 0]]}
     made = deployment(
         [source(), work("both", 5), sink()],

@@ -1,4 +1,4 @@
-"""What of a period tasks and hosts were busy, where services are longer than periods: by hand."""
+"""Utilisation of tasks and hosts by period where services are longer than periods, by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twin.run import Run
 def run(
     work: dict[str, Any], gap_s: float, cores: int, replicas: int = 1, events: Sequence[AnyEvent] = (), **more: Any
 ) -> Run:
-    """A tuple every `gap_s`, in periods of a second."""
+    """Run with a tuple every `gap_s`, in periods of a second."""
     arrivals = {"law": "constant", "rate_per_s": 1.0 / gap_s}
     host = HOST | {"cpu_percent": 100 * cores, "latency_ms": 0}
     what = chain([{"name": "work"} | work], arrivals, hosts=[host], placement={"work": ["h"] * replicas}, **more)
@@ -26,12 +26,12 @@ def run(
 
 
 def used(result: Run) -> np.ndarray:
-    """Cores, in each period."""
+    """Utilisation of the host in each period."""
     return np.array([row["cpuUtilisation"] for row in result.host_rows])
 
 
 def overlaps(starts_s: np.ndarray, each_s: float, periods: int = 40) -> np.ndarray:
-    """How much of each period lies within any of the spans."""
+    """Part of each period that lies within any of the spans."""
     edges = np.arange(periods)[:, None]
     return np.clip(np.minimum(starts_s + each_s, edges + 1) - np.maximum(starts_s, edges), 0.0, None).sum(axis=1)
 
@@ -50,7 +50,7 @@ def test_a_host_is_used_when_services_are_done_not_when_they_begin(cores: int) -
 
 
 def test_tasks_that_share_a_host_use_all_of_it_and_no_more() -> None:
-    """Three that have work all the time, on two cores."""
+    """Three tasks that have work all the time use two cores fully, and no more."""
     result = run(slow(3.25), gap_s=0.25, cores=2, replicas=3)
     assert used(result)[2:] == pytest.approx(1.0)
     assert used(result).max() <= 1.0 + 1e-9
@@ -58,7 +58,7 @@ def test_tasks_that_share_a_host_use_all_of_it_and_no_more() -> None:
 
 @CORES
 def test_a_host_is_used_when_windows_are_evaluated(cores: int) -> None:
-    """Each 10 s, for 2.5 s."""
+    """A host is used while windows are evaluated: each 10 s, for 2.5 s."""
     window = {"kind": "aggregate", "window": {"policy": "time", "size_s": 10.0}}
     engine = STORM.model_copy(update={"result_us": 2.5e6}).model_dump(mode="json")
     result = run(window, gap_s=2.0, cores=cores, engine=engine)
@@ -66,7 +66,7 @@ def test_a_host_is_used_when_windows_are_evaluated(cores: int) -> None:
 
 
 def busy(result: Run) -> np.ndarray:
-    """Share of each period that the replicas of the operator were."""
+    """Busy share of the operator's replicas in each period."""
     return np.array(column(result, "work", "busyTimeMsPerSecond")) / 1000.0
 
 
@@ -78,6 +78,6 @@ def test_a_task_is_busy_in_the_periods_in_which_it_works(cores: int) -> None:
 
 @CORES
 def test_a_task_that_fails_was_busy_until_then(cores: int) -> None:
-    """Half a second after a service has begun; there is no other afterwards."""
+    """A task was busy until its failure, half a second after a service began; there is no other afterwards."""
     result = run(slow(2.25), gap_s=5.0, cores=cores, events=[Failure(host="h", at_s=5.5)])
     assert busy(result) == pytest.approx([0.0] * 5 + [0.5] + [0.0] * 34)

@@ -1,4 +1,4 @@
-"""Calls to systems outside: Little's law, M/G/infinity in order, M/G/c, M/D/1, and that nothing is lost on the way."""
+"""Calls to outside systems: Little's law, M/G/infinity in order, M/G/c, M/D/1, and that nothing is lost."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ LATENCY_S = 0.05
 
 
 def asking(arriving_per_s: float, replicas: int = 1, **more: Any) -> Deployment:
-    """source -> ask -> sink; only the answers take time unless told."""
+    """Job source -> ask -> sink; only the answers take time by default."""
     ask = {"kind": "async", "name": "ask", "service_time_s": 0, "latency_s": LATENCY_S} | more
     return chain([ask], arriving_per_s, placement={"ask": {"h": replicas}})
 
 
 def writing(arriving_per_s: float, replicas: int = 1, **more: Any) -> Deployment:
-    """source -> a sink outside."""
+    """Job source -> an external sink."""
     sink = {"kind": "external-sink", "name": "sink", "service_time_s": 0} | more
     return deployment(
         [source(), sink], [("source", "sink")], {"source": arriving_per_s}, placement={"sink": {"h": replicas}}
@@ -58,7 +58,7 @@ def in_order_s(rate_per_s: float) -> float:
 
 @pytest.mark.parametrize("scv", [0.0, 1.0, 4.0])
 def test_without_a_bound_a_tuple_is_away_for_one_latency(scv: float) -> None:
-    """M/G/infinity: the mean is that of the latency, whatever its law."""
+    """Without a capacity a call takes the mean latency, whatever its law (M/G/infinity)."""
     mean_s, error_s = sojourns_s(asking(200, latency_scv=scv, capacity=10_000))
     assert abs(mean_s - LATENCY_S) < 4 * error_s + 1e-9
 
@@ -71,14 +71,14 @@ def test_in_order_a_tuple_waits_for_those_before_it() -> None:
 
 @pytest.mark.parametrize(("places", "expected"), [(1, 1.0), (2, 3 / 2), (3, 27 / 14)])
 def test_answers_in_order_free_their_places_late(places: int, expected: float) -> None:
-    """Exponential answers, always tuples waiting: the Markov chain of which of the places are answered."""
+    """Ordered exponential answers free places late, as in the Markov chain of which of the places are answered."""
     assert Calls(1.0, 1.0, places, ordered=True).replica_per_s == pytest.approx(expected, rel=0.01)
     assert Calls(1.0, 1.0, places).replica_per_s == places
 
 
 @pytest.mark.parametrize("ordered", [False, True])
 def test_places_over_the_time_they_are_kept_bound_the_rate(ordered: bool) -> None:
-    """Little's law, and the source feels it."""
+    """Capacity over latency bounds the rate, by Little's law, and backpressures the source."""
     job = asking(250, replicas=2, capacity=3, ordered=ordered, latency_scv=0.5)
     bound_per_s = 2 * Calls(LATENCY_S, 0.5, 3, ordered).replica_per_s
     assert bound_per_s < 130
@@ -93,14 +93,14 @@ def test_a_place_is_waited_for_as_in_m_m_c() -> None:
 
 
 def test_waiting_takes_no_cpu() -> None:
-    """Twenty tuples are away all the time, and the task works for as long as its service says."""
+    """Waiting for twenty answers takes no CPU: the task works for its service times alone."""
     found = ran(asking(400, capacity=100, service_time_s=1e-4), 10.0)
     assert next(each.busy for each in found.operators if each.operator == "ask") == pytest.approx(0.04, rel=0.15)
 
 
 @pytest.mark.parametrize("replicas", [1, 3])
 def test_all_replicas_share_the_rate_of_a_system_outside(replicas: int) -> None:
-    """M/D/1 below it."""
+    """All replicas share the outside system's rate: M/D/1 below it."""
     job = writing(40, replicas, rate_per_s=50)
     mean_s, error_s = sojourns_s(job, 20.0)
     assert abs(mean_s - 0.8 / 0.2 / 2 / 50) < 4 * error_s
@@ -109,13 +109,13 @@ def test_all_replicas_share_the_rate_of_a_system_outside(replicas: int) -> None:
 
 
 def looking_up(arriving_per_s: float, replicas: int = 1, **more: Any) -> Deployment:
-    """source -> lookup -> sink."""
+    """Job source -> lookup -> sink."""
     lookup = {"kind": "lookup-join", "name": "lookup", "service_time_s": 0, "latency_s": LATENCY_S} | more
     return chain([lookup], arriving_per_s, placement={"lookup": {"h": replicas}})
 
 
 def test_a_cache_multiplies_what_a_lookup_bears() -> None:
-    """Three of four tuples in no time, and the others in 50 ms: four places bear 4 / 12.5 ms."""
+    """Three of four tuples hit the cache and the others take 50 ms, so four places bear 4 / 12.5 ms."""
     latency = ran(looking_up(80, hit_ratio=0.75, capacity=50), 30.0).metrics.processing_latency_s
     error_s = LATENCY_S * math.sqrt((2 / 4 - 1 / 16) / (80 * 24))
     assert abs(latency.mean - LATENCY_S / 4) < 4 * error_s
@@ -158,7 +158,7 @@ CHANGES: list[tuple[AnyEvent, ...]] = [
 
 @pytest.mark.parametrize("events", CHANGES)
 def test_what_is_away_is_asked_again_and_nothing_is_lost(events: tuple[AnyEvent, ...]) -> None:
-    """The guards look at the end of each run; here hardly anything comes in its last third, and all has arrived."""
+    """Calls are made again after changes, and nothing is lost: at the end of each run all has arrived."""
     operators = [
         source(),
         {"kind": "async", "name": "ask", "service_time_s": 1e-4, "latency_s": 0.2, "capacity": 30, "ordered": True},

@@ -25,7 +25,7 @@ JITTER = {"noise": {"jitter_scv": 0.5}}
 
 
 def changed(deployment: Deployment, links: list[dict[str, Any]] | None = None, **engine: Any) -> Deployment:
-    """The same job on two racks behind two switches, or on other links, with another engine."""
+    """Job on two racks behind two switches, or on other links, with another engine."""
     document = deployment.model_dump(mode="json")
     if links is not None:
         nodes = {end for link in links for end in link["between"]}
@@ -36,7 +36,7 @@ def changed(deployment: Deployment, links: list[dict[str, Any]] | None = None, *
 
 
 def test_what_is_on_its_way_over_several_links_is_lost_and_restored() -> None:
-    """A pass-through job: every tuple reaches the sink once, but for the duplicates."""
+    """Tuples lost on several links are restored: every tuple reaches the sink once, but for the duplicates."""
     slow = [link | {"latency_ms": 400} for link in LINKS]
     deployment = job(rate={"law": "constant", "rate_per_s": 400}, window={"policy": "count", "size_tuples": 1})
     result = run(
@@ -55,7 +55,7 @@ def test_a_run_may_end_while_lost_tuples_are_on_the_network() -> None:
 
 
 def test_a_degraded_link_delays_both_directions_until_it_is_mended() -> None:
-    """h1 to h2 crosses the switches one way; events name the link either way round."""
+    """A degraded link delays both directions; events name the link either way round."""
     for ends in (("switch-1", "switch-2"), ("switch-2", "switch-1")):
         event = LinkDegradation(at_s=8, link=ends, latency_factor=50, duration_s=4)
         result = run(changed(job(), LINKS), event)
@@ -81,7 +81,7 @@ def test_links_that_a_moved_replica_uses_have_rows_from_then_on() -> None:
     "move", [Migration(at_s=10, operator="m", replica=0, to="h3"), Scale(at_s=10, operator="m", placement=("h3",))]
 )
 def test_a_replica_takes_part_in_the_pauses_of_its_new_host(move: AnyEvent) -> None:
-    """Half of the time is paused: a replica that is busy 70 % of it keeps up neither before nor after."""
+    """A moved replica pauses with its new host half of the time: at 70 % it keeps up neither before nor after."""
     engine = {"noise": {"gc_interval_s": 0.2, "gc_pause_s": 0.2}}
     deployment = changed(chain_on_four(rate=700, service_s=1e-3), **engine)
     result = run(deployment, move, horizon_s=60)
@@ -91,7 +91,7 @@ def test_a_replica_takes_part_in_the_pauses_of_its_new_host(move: AnyEvent) -> N
 
 
 def test_clock_and_slow_down_multiply_on_a_processor_that_is_opened_later() -> None:
-    """Cores of h1 are worth a half: 1 ms of reference work takes 2 ms there, and 6 ms while the host is slow."""
+    """Clock and slow-down multiply: 1 ms of reference work takes 2 ms on h1, and 6 ms while it is slow."""
     document = chain_on_four(rate=2000, service_s=1e-3).model_dump(mode="json")
     document["cluster"]["hosts"][1] |= {"cpu_percent": 200, "sockets": [{"cores": 4, "clock_ghz": 2}]}
     deployment = parse(Deployment, document)
@@ -103,7 +103,7 @@ def test_clock_and_slow_down_multiply_on_a_processor_that_is_opened_later() -> N
 
 
 def chain_on_four(rate: float, service_s: float) -> Deployment:
-    """source and sink on h2, a map on h0."""
+    """Job with source and sink on h2, a map on h0."""
     hosts = job().model_dump(mode="json")["cluster"]["hosts"]
     middle = [{"kind": "map", "name": "m", "service_time_s": service_s}]
     return chain(middle, rate, hosts=hosts, placement={"source": "h2", "m": "h0", "sink": "h2"})

@@ -1,4 +1,4 @@
-"""Checkpoints cost what arithmetic says: barriers, alignment, upload, and results that wait for them."""
+"""Costs of checkpoints by arithmetic: barriers, alignment, upload, and results that wait for them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def test_who_has_one_input_waits_for_nobody(mode: str) -> None:
 
 @pytest.mark.parametrize("late_ms", [500.0])
 def test_who_has_two_waits_for_the_later_barrier(late_ms: float) -> None:
-    """Meanwhile what the other one sends is put aside, or, unaligned, what is late becomes part of the checkpoint."""
+    """With two inputs a task puts one's records aside until the later barrier; unaligned, late ones are in the
+    checkpoint."""
     job, late_s = meeting(late_ms), late_ms / 1e3
     aligned = taken(run(job))
     assert [row["alignment_s"] for row in aligned] == pytest.approx([late_s] * 3, abs=0.001)
@@ -44,7 +45,7 @@ def test_who_has_two_waits_for_the_later_barrier(late_ms: float) -> None:
 
 
 def test_while_it_waits_a_sender_stands_still_once_the_channel_has_its_share() -> None:
-    """Of 100 tuples that fit, none of a second source's late ones is kept out: the job goes on."""
+    """While barriers are aligned, a sender stands still once the channel holds 100 tuples, and the job goes on."""
     result = run(meeting(room=100, late_ms=1000))
     rows = taken(result)
     assert len(rows) == 3
@@ -56,7 +57,7 @@ def test_while_it_waits_a_sender_stands_still_once_the_channel_has_its_share() -
 
 @pytest.mark.slow
 def test_alignment_makes_the_fast_input_older() -> None:
-    """Put aside for half a second every five: a mean wait of a quarter second for a tenth of 4 tuples in 5."""
+    """Alignment for half a second every five delays a tenth of the fast input's tuples by a quarter second."""
     late = run(meeting()).metrics.processing_latency_s
     overtaken = run(meeting(), checkpoints={"mode": "unaligned"}).metrics.processing_latency_s
     assert late is not None and overtaken is not None
@@ -69,7 +70,7 @@ def test_alignment_makes_the_fast_input_older() -> None:
 
 @pytest.mark.parametrize("storage", [{"storage": "h3"}, {"storage_mbps": 50.0}])
 def test_a_checkpoint_takes_as_long_as_its_bytes(storage: dict[str, Any]) -> None:
-    """8 MB over a card, or into a store: never less, and little more."""
+    """A checkpoint takes as long as its 8 MB over a card, or into a store: never less, and little more."""
     bytes_per_s = storage.get("storage_mbps", 100.0) * 1e6 / 8
     for row in taken(run(job(**STATE), checkpoints=storage | {"sync_ms": 2.0})):
         least_s = row["bytes"] / bytes_per_s
@@ -80,7 +81,7 @@ def test_a_checkpoint_takes_as_long_as_its_bytes(storage: dict[str, Any]) -> Non
 
 @pytest.mark.slow
 def test_uploads_and_tuples_share_the_network() -> None:
-    """Results that leave while state does are older by what is before them on the card."""
+    """Results that leave during an upload of state are older by what is before them on the card."""
     free, loaded = (
         run(job(**STATE), checkpoints=given, horizon_s=10) for given in ({}, {"storage": "h3", "interval_s": 1.0})
     )
@@ -88,7 +89,8 @@ def test_uploads_and_tuples_share_the_network() -> None:
 
 
 def uploading(narrow: bool) -> Deployment:
-    """Results and 20 MB of state, every 10 s, leave over 50 Mbit/s: those of a card, or of a link behind a fast one."""
+    """Job whose results and 20 MB of state, every 10 s, leave over 50 Mbit/s: of a card, or of a link behind a fast
+    one."""
     job = chain(
         [{"kind": "map", "name": "m", "service_time_s": 1e-4, "key_groups": 4, "state_bytes_per_group": 5e6}],
         300.0,
@@ -104,7 +106,7 @@ def uploading(narrow: bool) -> Deployment:
 
 
 def uploaded(narrow: bool) -> tuple[float, float]:
-    """Mean end-to-end latency, and how long an upload takes, in seconds."""
+    """Mean end-to-end latency, and duration of an upload, in seconds."""
     result = run(uploading(narrow), checkpoints={"interval_s": 10.0, "storage": "store"}, horizon_s=40.0)
     took_s = [row["end_s"] - row["at_s"] for row in taken(result)]
     assert len(took_s) == 3
@@ -112,7 +114,7 @@ def uploaded(narrow: bool) -> tuple[float, float]:
 
 
 def test_a_slow_link_shares_as_a_slow_card_does() -> None:
-    """Tuples wait for a piece of state and not for all of it, which gets what they leave over."""
+    """On a slow link or card tuples wait for a piece of state, not for all of it, which gets what they leave over."""
     (card_s, card_took_s), (link_s, link_took_s) = map(uploaded, (True, False))
     assert link_s == pytest.approx(card_s, rel=0.1)
     assert [card_took_s, link_took_s] == pytest.approx([3.2 / (1 - 300 * 0.16e-3)] * 2, rel=0.02)
@@ -120,7 +122,7 @@ def test_a_slow_link_shares_as_a_slow_card_does() -> None:
 
 @pytest.mark.parametrize("narrow", [True, False])
 def test_smaller_pieces_of_state_would_change_little(narrow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While state leaves, a third of the time, a tuple waits for half a piece in the mean."""
+    """A tuple waits for half a piece of state in the mean while state leaves, a third of the time."""
     found, usual = {}, storage.PIECE_S
     for piece_s in (2.5e-3, usual, 0.1):
         monkeypatch.setattr(storage, "PIECE_S", piece_s)
@@ -132,7 +134,7 @@ def test_smaller_pieces_of_state_would_change_little(narrow: bool, monkeypatch: 
 
 
 def test_an_increment_is_what_came_since() -> None:
-    """Of 400 tuples in the window of each replica, 200 a second; never more than all."""
+    """An increment is what came since the last checkpoint, of 400 tuples in each window; never more than all."""
     window = {"policy": "count", "size_tuples": 400, "slide_tuples": 40}
     counting = job(rate=steady(400), window=window)
     whole, increments = (
@@ -147,7 +149,7 @@ def test_an_increment_is_what_came_since() -> None:
 
 @given(st.integers(1, 40), st.integers(0, 60))
 def test_keys_that_tuples_touch(keys: int, tuples: int) -> None:
-    """By the chain of how many are touched, tuple after tuple."""
+    """Number of touched keys is that of the Markov chain over tuples."""
     expected = 0.0
     for _ in range(tuples):
         expected += (keys - expected) / keys
@@ -155,7 +157,7 @@ def test_keys_that_tuples_touch(keys: int, tuples: int) -> None:
 
 
 def test_state_by_key_group_changes_with_its_keys() -> None:
-    """Two tuples between two checkpoints, of 20 keys: two keys change, or one if both tuples are of it."""
+    """With two tuples between checkpoints, of 20 keys, two keys change, or one if both tuples have the same."""
     slow = job(rate=steady(4), **STATE)
     rows = taken(run(slow, checkpoints={"interval_s": 0.5, "state": "incremental"}, horizon_s=40))
     assert rows[0]["bytes"] > 8e6
@@ -179,7 +181,7 @@ def test_the_next_one_waits_for_the_one_before_and_for_a_pause() -> None:
 
 @pytest.mark.slow
 def test_one_that_takes_too_long_is_given_up() -> None:
-    """What was put aside goes on, and an exactly-once sink shows nothing."""
+    """When a checkpoint times out, records put aside go on, and an exactly-once sink shows nothing."""
     given = {"timeout_s": 0.3}
     result = run(meeting(late_ms=500), checkpoints=given)
     failed = taken(result, "failed")
@@ -193,7 +195,7 @@ def test_one_that_takes_too_long_is_given_up() -> None:
 
 @pytest.mark.parametrize("interval_s", [2.0, 5.0])
 def test_results_that_wait_for_a_commit_are_half_an_interval_older(interval_s: float) -> None:
-    """And by the checkpoint that has them; all of those before it are seen, once."""
+    """Results that wait for a commit are older by half an interval and the checkpoint; all are seen, once."""
     given = {"interval_s": interval_s, "storage_mbps": 100.0}
     plain, exactly = (
         run(job(**STATE), checkpoints=given | {"sinks": sinks}, horizon_s=4 * interval_s + 2)
@@ -209,7 +211,7 @@ def test_results_that_wait_for_a_commit_are_half_an_interval_older(interval_s: f
 
 
 def test_checkpoints_that_cost_nothing_change_nothing() -> None:
-    """One input each, no CPU, no upload: the same results as without any, to the last bit."""
+    """Checkpoints without costs (one input each, no CPU, no upload) change no result, to the last bit."""
     assert (
         run(lines(), checkpoints={"sync_ms": 0.0}).metrics == simulated(lines(), horizon_s=20.0, period_s=1.0).metrics
     )

@@ -22,7 +22,7 @@ PLANS = 30
 
 
 def spread_counts(job: Deployment, rng: np.random.Generator, replicas_o: np.ndarray) -> np.ndarray:
-    """Random plans [N, O, L] with so many replicas, each anywhere."""
+    """Random plans with given numbers of replicas, each anywhere. [N, O, L]"""
     sockets = sum(host.socket_count for host in job.cluster.hosts)
     counts = [[np.bincount(rng.integers(sockets, size=r), minlength=sockets) for r in replicas_o] for _ in range(PLANS)]
     return np.array(counts)
@@ -58,8 +58,8 @@ def test_loads_are_those_of_the_rate_model(seed, most, factor):
 
 
 def test_the_highest_utilisation_tells_overloaded_plans():
-    """Without bursts and with calm memory, it is above 1 exactly where the rate model's pressure is. That may be higher
-    only where several cores idle while few tasks are busy, which is not linear."""
+    """Without bursts and with little memory, the highest utilisation is above 1 where the rate model's pressure is.
+    That may be higher only where several cores idle while few tasks are busy, which is not linear."""
     compared = linear = 0
     for seed in range(40):
         job = random_scenario(COSTREAM, seed, RunSettings()).deployment
@@ -80,7 +80,7 @@ def test_the_highest_utilisation_tells_overloaded_plans():
 
 
 def test_sockets_of_a_large_machine():
-    """Distances between sockets are not in the coefficients; where all is on one socket, they agree."""
+    """Coefficients, which have no distances between sockets, agree with the rate model where all is on one socket."""
     scenario = load("numa-cluster")
     law = scenario.workload.arrivals["spout"].scaled(1e-3)
     workload = scenario.workload.model_copy(update={"arrivals": {"spout": law}})

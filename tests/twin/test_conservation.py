@@ -1,4 +1,4 @@
-"""The guard barks: worlds that are broken by hand, one law each, and restarts that lose what a checkpoint held."""
+"""The guard finds worlds that are broken by hand, one law each, and restarts that lose what a checkpoint held."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def logic_of(world: World, kind: type) -> Any:
 
 
 def deliver_twice(world: World, tuples: int) -> None:
-    """More arrives from a card than was put on it; as many as the network is said to lose elsewhere."""
+    """Lets more arrive from a card than was put on it; as many tuples are lost by the network elsewhere."""
     add(world.nics["h0"], "tuples_out", tuples)
     add(world.ledger, "transfers", -tuples)
 

@@ -1,4 +1,4 @@
-"""The controller: what a policy is told, and that the loop closes."""
+"""Controller: what a policy sees, and that the loop closes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SOON = {"stabilization_interval_periods": 1, "metrics_window_periods": 2}
 
 @dataclass
 class Scripted:
-    """Says what it was told to, period by period, and keeps what it saw."""
+    """Policy that takes given decisions, period by period, and keeps what it saw."""
 
     script: dict[int, Reconfiguration] = field(default_factory=dict)
     seen: list[PeriodStatistics] = field(default_factory=list)
@@ -102,7 +102,7 @@ def test_an_impossible_order_is_an_error_that_names_the_policy(order: Reconfigur
 
 
 def pinned(deployment: Deployment, *names: str) -> Deployment:
-    """The same job with these operators pinned."""
+    """Job with these operators pinned."""
     query = deployment.query
     operators = (each.model_copy(update={"pinned": each.name in names}) for each in query.operators)
     return deployment.model_copy(update={"query": query.model_copy(update={"operators": tuple(operators)})})
@@ -110,7 +110,7 @@ def pinned(deployment: Deployment, *names: str) -> Deployment:
 
 @pytest.mark.parametrize("spec", [Ds2Spec(), FlinkAutoscalerSpec(**SOON), MonitoringSpec(), RelieveSpec()])
 def test_no_policy_moves_or_scales_a_pinned_operator(spec: PolicySpec) -> None:
-    """m and a are both too slow, on a full host; without the pin, each of these policies changes m."""
+    """No policy changes m if it is pinned, though m and a are too slow, on a full host; without the pin each does."""
     slow = placed(
         job(rate=600, service_s=4e-3, service_time_s=4e-3),
         source=("h3",), m=("h0", "h0"), a=("h0", "h0"), sink=("h3",),
@@ -143,7 +143,7 @@ def test_no_operator_that_runs_as_one_with_a_pinned_one_moves() -> None:
 
 
 def test_ds2_scales_until_backpressure_ends() -> None:
-    """A rate step to 1.7 times what one replica can do: alone it is backpressured, with the policy it is not."""
+    """After a step to 1.7 times what one replica can do, a job is backpressured alone, and with DS2 it is not."""
     deployment = job(rate=300, service_s=2e-3)
     step = RateChange(at_s=8, source="source", factor=2.8)
     alone = run(deployment, step, horizon_s=40)
@@ -156,7 +156,7 @@ def test_ds2_scales_until_backpressure_ends() -> None:
 
 
 def test_ds2_asks_for_what_the_true_rates_say() -> None:
-    """Offered 300/s at 2 ms each is 0.6 of a core: one replica at 80 %; 840/s is 1.68: three."""
+    """DS2 asks for replicas at 80 %: 840 a second at 2 ms are 1.68 cores, which need three."""
     deployment = job(rate={"law": "constant", "rate_per_s": 840}, service_s=2e-3)
     policy = Scripted()
     run(

@@ -1,4 +1,4 @@
-"""What a run is said to cost beforehand, against what it does: services are counted, not timed."""
+"""Expected cost of a run against its actual one: services are counted, not timed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SHORT = RunSettings(horizon_s=8, warmup_s=2, period_s=2)
 
 
 def maps(count: int, rate_per_s: float, cores: float, load: float) -> Deployment:
-    """A chain on one host, whose maps together ask for `load` cores."""
+    """Chain on one host, whose maps together ask for `load` cores."""
     middle = [
         {"kind": "map", "name": f"m{number}", "service_time_s": load / count / rate_per_s} for number in range(count)
     ]
@@ -67,7 +67,7 @@ def test_services_are_those_that_there_will_be(job: Deployment) -> None:
 
 
 def test_no_more_is_served_than_can_be() -> None:
-    """The map can serve 1,000 tuples a second of the 100,000 that are offered."""
+    """Expected services are bounded by capacity: a map serves 1,000 tuples a second of the 100,000 that are offered."""
     job = Scenario.of(chain([{"kind": "map", "name": "m", "service_time_s": 1e-3}], 1e5), SHORT)
     served = [load.services for load in estimate(job).loads if "takes in" in load.cause]
     assert served == pytest.approx([1000 * SHORT.horizon_s] * 3, rel=0.2)
@@ -86,7 +86,7 @@ def test_checkpoints_cost_a_barrier_at_each_replica_and_leave_the_rest_to_the_ke
 
 @pytest.mark.parametrize(("state", "least", "most"), [("full", 20, 200), ("incremental", 3, 20)])
 def test_state_on_its_way_keeps_the_kernel_from_working(state: str, least: float, most: float) -> None:
-    """8 s of each 10 s at 1 Gbit/s for 1 GB a replica, in which the engine works; the few records touch few keys."""
+    """The engine works while state is uploaded: 8 s of each 10 s for 1 GB a replica, little for increments."""
     window = {"policy": "count", "size_tuples": 10}
     keyed = {"group_by": "string", "groups": 8_000_000, "key_groups": 8, "state_bytes_per_group": 2.5e8}
     aggregate = {"kind": "aggregate", "name": "a", "window": window, "service_time_s": 1e-5} | keyed
@@ -134,7 +134,7 @@ def test_what_would_take_hours_is_refused_unless_it_may_end_sooner() -> None:
 
 
 def test_windows_over_event_time_cost_their_panes() -> None:
-    """Of 1,000 panes every 10 ms: work that grows with the panes, where nearly no tuple comes."""
+    """Event-time windows cost work for their 1,000 panes, every 10 ms, also where nearly no tuple comes."""
     windows, rare = [{"length_s": 10, "every_s": 0.01}], {"rate_per_s": 10.0, "horizon_s": 20.0}
     merged = event_job([source(), compute(partial_s=0.01), consolidate(windows=windows), sink()], **rare)
     whole = event_job([source(), compute(windows=windows), sink()], **rare)
@@ -146,7 +146,7 @@ def test_windows_over_event_time_cost_their_panes() -> None:
 
 @pytest.mark.parametrize("keys", [10, 10**7])
 def test_sessions_that_are_open_at_the_end_are_handed_over(keys: int) -> None:
-    """Gaps of a minute close no session within 8 s: as many are open as there are keys, or tuples."""
+    """Sessions open at the end count: with gaps of a minute in 8 s, as many as there are keys, or tuples."""
     sessions = {"kind": "session", "name": "a", "gap_s": 60.0, "keys": keys, "service_time_s": 0}
     scenario = Scenario.of(chain([sessions], 500.0), SHORT)
     load = next(load for load in estimate(scenario).loads if "open sessions" in load.cause)

@@ -1,4 +1,4 @@
-"""Hosts fail, key groups and replicas come and go while windows over event time are made: each is whole, and once."""
+"""Event-time windows are whole, and once, while hosts fail, and key groups and replicas come and go."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAILURE = {"kind": "failure", "host": "h1", "at_s": 4.7, "recover_after_s": 1.0}
 
 
 def test_windows_since_the_checkpoint_come_twice_and_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Back to 4 s from 4.7 s: windows that ended in between, and no others, come again; so many are duplicates."""
+    """After a failure at 4.7 s back to 4 s, windows that ended in between, and no others, are duplicates."""
     windows = [{"length_s": 1, "every_s": 0.25}]
     scenario = job(
         [source(disorder_s=0.3, slack_s=0.3), compute(partial_s=0.25), consolidate(windows=windows), sink()],
@@ -41,7 +41,7 @@ def test_windows_since_the_checkpoint_come_twice_and_alike(monkeypatch: pytest.M
 
 
 def test_the_books_of_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is read again is what had come since the checkpoint, and is of the same keys at the same event times."""
+    """Replayed records are those that came since the checkpoint, with the same keys and event times."""
     run, world = ended(job(events=[FAILURE], checkpoint_interval_s=2.0), monkeypatch)
     came, again = (set(each.came) for each in (world.undone[0].audits["compute"], world.audits["compute"]))
     assert came <= again
@@ -65,7 +65,7 @@ MOVE = {"kind": "migration", "operator": "merge", "at_s": 3.2, "key_groups": [0,
 
 
 def shaken(strategy: str, at_s: float, **state: Any) -> Scenario:
-    """A consolidate's key groups move while a failure comes."""
+    """Scenario in which a consolidate's key groups move while a failure comes."""
     chain = [source(), compute(**state), consolidate(**state), sink()]
     events = [{**MOVE, "strategy": strategy}, {**FAILURE, "at_s": at_s}]
     return job(chain, events=events, checkpoint_interval_s=0.5, rate_per_s=120.0)
@@ -73,7 +73,7 @@ def shaken(strategy: str, at_s: float, **state: Any) -> Scenario:
 
 @pytest.mark.parametrize("what", ["contents", "what was under way", "state on its way", "what was sent again"])
 def test_what_a_checkpoint_must_hold(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each left out in turn, windows are no longer what they should be, and the run says so."""
+    """With each part of a checkpoint left out in turn, windows are wrong, and the run says so."""
     scenario = shaken("disruptive", 4.2, state_bytes_per_key=3e5)
     if what == "what was sent again":
         scenario = shaken("instant", 3.3)
@@ -100,7 +100,7 @@ def _without_sent_off(make: Any) -> Any:
 
 
 def _after_a_checkpoint(send: Any) -> Any:
-    """As if none were taken behind it."""
+    """Function that sends as if no checkpoint were taken behind it."""
 
     def sent(member: Any, *rest: Any) -> None:
         send(member, *rest)
@@ -139,7 +139,7 @@ IN = {"kind": "scale", "operator": "compute", "at_s": 4.2, "placement": ["h1"]}
 def test_a_replica_comes_with_key_groups_and_goes_when_its_panes_are_in_no_window(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its last tuples come up to 4.2 s; windows of 3 s have them until 7.5 s."""
+    """A replica goes when its panes are in no window: tuples up to 4.2 s are in windows until 7.5 s."""
     run, world = ended(scaled([{**OUT, "placement": ["h0", "h1", "h2", "ends"]}, IN]), monkeypatch)
     out, back = (each["detail"] | {"end_s": each["end_s"]} for each in run.event_rows)
     assert (out["before"], out["after"], back["before"], back["after"]) == (3, 4, 4, 1)
@@ -160,7 +160,7 @@ def test_without_joining_windows_would_be_closed_too_early(monkeypatch: pytest.M
 
 
 def _without_consumers(join: Any) -> Any:
-    """Nobody behind it hears of the new replica, whose control items come from nowhere then."""
+    """Function that adds a replica of which consumers do not hear, so that its control items come from nowhere."""
 
     def joined(running: Any, operator: str, task: Any) -> None:
         outputs = running.wiring.query.outputs(operator)

@@ -1,4 +1,4 @@
-"""Interval joins over event time: every match by brute force, late records, watermarks, and what is stored."""
+"""Interval joins over event time: every match by brute force, late records, watermarks, and stored records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FAILS = {"kind": "failure", "host": "h1", "at_s": 5.7, "recover_after_s": 1.0}
 def job(
     lower_s: float, upper_s: float, *, behind: Any = (), sources: Any = None, join: Any = None, **run: Any
 ) -> Scenario:
-    """orders joined with shipments on three hosts, and what is behind it."""
+    """Job of orders joined with shipments on three hosts, and operators behind the join."""
     given = {"kind": "interval-join", "name": "join", "left": "orders", "right": "shipments", "time": "event"}
     given |= {"lower_s": lower_s, "upper_s": upper_s, "service_time_s": 0, "keys": 12, "key_groups": 6} | (join or {})
     sides = [event_jobs.source(name, **(sources or {})) for name in ("orders", "shipments")]
@@ -45,7 +45,7 @@ def job(
 
 
 class Noted:
-    """What all subtasks of joins took, dropped and sent. The test's own view: nothing of what they store."""
+    """Records that all subtasks of joins took, dropped and sent, noted by the test, without what they store."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.taken: list[tuple[int, int, int, float]] = []
@@ -75,7 +75,7 @@ class Noted:
         monkeypatch.setattr(TimedIntervalLogic, "send", sends)
 
     def pairs(self, lower_s: float, upper_s: float) -> Counter[tuple[int, int]]:
-        """By brute force: keys and times of all results of what was taken."""
+        """Keys and times of all results of the taken records, by brute force."""
         orders, shipments = ([each for each in self.taken if each[0] == side] for side in (0, 1))
         return Counter(
             (key, max(at, other))
@@ -90,7 +90,7 @@ class Noted:
 def test_matches_are_those_of_brute_force(
     bounds: tuple[float, float], sources: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All pairs of records that are not late, once each. Slack that covers the disorder leaves none late."""
+    """All pairs of records that are not late match, once each. Slack that covers the disorder leaves none late."""
     noted = Noted(monkeypatch)
     result = simulate(job(*bounds, sources=sources))
     assert noted.sent == noted.pairs(*bounds)
@@ -100,7 +100,7 @@ def test_matches_are_those_of_brute_force(
 
 
 def test_event_times_match_whatever_the_delay_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Orders that come half a second later meet the same shipments, while processing time would shift the bounds."""
+    """Orders that come half a second later meet the same shipments; processing time would shift the bounds."""
     counts = []
     for far in ("ends", "far"):
         with monkeypatch.context() as patch:
@@ -119,7 +119,7 @@ def test_event_times_match_whatever_the_delay_on_the_way(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("events", [[MOVE], [OUT], [FAILS], [MOVE, FAILS], [OUT, FAILS]])
 @pytest.mark.parametrize("how", ["live", "restart"])
 def test_changes_and_failures_lose_no_match(events: Any, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is late, so the pairs of all records that came are sent; more often only where a failure reads again."""
+    """Pairs of all records are sent once if nothing is late, and more often only where a failure reads again."""
     noted = Noted(monkeypatch)
     rescaling = {"engine": {**event_jobs.job().engine.model_dump(mode="json"), "rescaling": how}}
     result = simulate(job(-0.5, 1.0, sources={"disorder_s": 0.3, "slack_s": 0.3}, events=events, **rescaling))
@@ -149,22 +149,22 @@ def test_a_warning_counts_what_was_dropped(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_watermarks_pass_on() -> None:
-    """A window of a second behind the join counts its results: each run checks that it is whole, and none is late."""
+    """Watermarks pass through the join: a window of a second behind it is whole, and nothing is late."""
     windows = event_jobs.compute("count", windows=[{"length_s": 1}], keys=4, key_groups=4)
     result = simulate(job(-0.5, 1.0, behind=[windows], sources={"disorder_s": 0.2, "slack_s": 0.2}))
     assert sum(row["numRecordsOut"] for row in result.operator_rows if row["operator"] == "count") >= 4 * 6
 
 
 def held(scenario: Scenario) -> float:
-    """Stored records on average, from the time on at which all that is stored can have come."""
+    """Mean number of stored records, from the time on at which all that is stored can have come."""
     rows = [row for row in simulate(scenario).operator_rows if row["operator"] == "join" and row["start_s"] >= 5.0]
     return float(np.mean([row["stateBytes"] for row in rows])) / scenario.engine.input_bytes(scenario.query, "join")
 
 
 @pytest.mark.parametrize("bounds", [(-0.5, 2.0), (0.25, 1.0)])
 def test_what_is_stored_waits_for_the_watermark(bounds: tuple[float, float]) -> None:
-    """Little's law: a record waits for its bound and the slack, for the end of the next 0.2 s, 0.1 s on average, and
-    until both sources have read a record behind that: 1/60 + 1/40 - 1/100 s."""
+    """Records are stored by Little's law for their bound and the slack, until the end of the next 0.2 s, 0.1 s on
+    average, and until both sources have read a record behind that: 1/60 + 1/40 - 1/100 s."""
     waits_s = 0.7 + 0.1 + 1 / ORDERS + 1 / SHIPMENTS - 1 / (ORDERS + SHIPMENTS)
     made = [job(*bounds, sources={"slack_s": 0.7}, join={"tuple_bytes": 1}, horizon_s=30.0, seed=k) for k in range(5)]
     law = ORDERS * (max(bounds[1], 0) + waits_s) + SHIPMENTS * (max(-bounds[0], 0) + waits_s)
@@ -177,7 +177,7 @@ def rate(result: Run) -> float:
 
 @pytest.mark.parametrize(("lower_s", "upper_s", "disorder_s"), [(-0.5, 2.0, 0.0), (0.0, 0.3, 1.0)])
 def test_rates_and_ages_are_those_of_poisson_streams(lower_s: float, upper_s: float, disorder_s: float) -> None:
-    """rate_a rate_b (upper - lower) / keys, and E|D + d (U - V)|: D between the bounds, and two delays up to d."""
+    """Matches: rate_a rate_b (upper - lower) / keys, as old as E|D + d (U - V)|, D in bounds, two delays up to d."""
     sources = {"disorder_s": disorder_s, "slack_s": disorder_s}
     made = [job(lower_s, upper_s, sources=sources, horizon_s=40.0, warmup_s=6.0, seed=seed) for seed in range(8)]
     runs = [simulate(each) for each in made]

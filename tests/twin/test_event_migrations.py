@@ -1,4 +1,4 @@
-"""Key groups over event time change hands while a job runs: no window is lost, doubled or other than it should be."""
+"""Key groups over event time change hands while a job runs: no window is lost, doubled or wrong."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twin.simulation import simulate
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_whatever_happens_no_window_is_lost_doubled_or_other_than_it_should_be(seed: int) -> None:
-    """Each run compares its windows with brute force, also those that a failure undid."""
+    """Windows of random changes, also those that a failure undid, are those of brute force."""
     simulate(event_time_scenario(Random(seed)))
 
 
@@ -41,8 +41,8 @@ def test_at_thousands_of_tuples_a_second(seed: int) -> None:
 
 @pytest.mark.parametrize("to_replica", [1, 2])
 def test_who_had_a_key_group_before_both_owners_sends_what_it_has(to_replica: int) -> None:
-    """Of windows that it had begun, with a state each, before it gave the key group away and the two became one
-    component: replica 1, also where it is the new owner."""
+    """A former owner sends its part of windows that it had begun, with a state each, before it gave the key group away
+    and the two became one component: replica 1, also where it is the new owner."""
     moved = {"kind": "migration", "operator": "compute", "key_groups": [2]}
     events = [
         {**moved, "strategy": "instant", "at_s": 1.341, "to_replica": 0},
@@ -54,7 +54,7 @@ def test_who_had_a_key_group_before_both_owners_sends_what_it_has(to_replica: in
 
 
 def test_what_comes_too_late_for_one_of_two_owners_is_no_loss() -> None:
-    """Sent to both around a smooth migration's cut, a tuple may be late at one and in the windows of the other."""
+    """A tuple sent to both owners around a smooth migration's cut may be late at one and in windows of the other."""
     chain = [source(disorder_s=1.5), compute(), consolidate(combined=True), sink()]
     move = {"kind": "migration", "operator": "compute", "key_groups": GROUPS, "strategy": "smooth"}
     simulate(
@@ -63,7 +63,7 @@ def test_what_comes_too_late_for_one_of_two_owners_is_no_loss() -> None:
 
 
 def test_without_holding_back_windows_would_be_closed_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The guard of disruptive migration: the new owner must not say how far it is while tuples wait for their state."""
+    """A new owner that tells its progress while tuples wait for their state closes windows too early."""
 
     def proceed(self: TimedLogic) -> None:
         held, self.held_us = self.held_us, []
@@ -85,7 +85,7 @@ def test_without_holding_back_windows_would_be_closed_too_early(monkeypatch: pyt
 
 
 def moved(strategy: str, at_s: float = 4.2, **more: Any) -> tuple[dict[str, Any], int]:
-    """The record of a move of half of the keys, and the partial results of the run. Panes last 2 s."""
+    """Record of a move of half of the keys, and the partial results of the run. Panes last 2 s."""
     event = {"kind": "migration", "operator": "compute", "at_s": at_s, "key_groups": [0, 1], "to_replica": 2}
     windows = [{"length_s": 4, "every_s": 2}]
     chain = [source(), compute(partial_s=2, keys=400, **more), consolidate(keys=400, windows=windows), sink()]
@@ -106,7 +106,7 @@ def test_a_disruptive_pause_grows_with_the_state_and_an_instant_one_is_none() ->
 
 
 def test_an_instant_migration_leaves_keys_at_two_places_for_a_pane() -> None:
-    """Key expansion: in the pane of the move, keys that came before and after it are sent by two replicas."""
+    """After an instant migration, keys that came before and after it in a pane are sent by two replicas."""
     (_, none), (record, expanded), (_, disruptive) = (
         moved("disruptive", 4.0),
         moved("instant", 5.0),
@@ -122,7 +122,7 @@ def test_an_instant_migration_leaves_keys_at_two_places_for_a_pane() -> None:
 def test_smooth_migration_of_a_combined_component_sends_tuples_twice_while_windows_overlap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Windows of 4 s every second: for 3 s after the cut tuples are in windows of both owners."""
+    """For 3 s after the cut, tuples are in windows (4 s every second) of both owners."""
     event = {"kind": "migration", "operator": "compute", "at_s": 3.5, "key_groups": GROUPS, "to_replica": 2}
     chain = [source(), compute(), consolidate(combined=True, windows=[{"length_s": 4, "every_s": 1}]), sink()]
     owners = [0, 1, 0, 1]
@@ -250,7 +250,7 @@ def test_negative_slack_and_other_replicas_of_a_combined_component_are_refused()
 
 
 def test_a_skew_gives_key_groups_so_many_times_their_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of four key groups gets three times its part: 3 of 6, in steps until 2 s have passed. 4 standard errors."""
+    """A skew gives one of four key groups three times its part, 3 of 6, in steps over 2 s; within 4 standard errors."""
     events = [{"kind": "skew", "operator": "compute", "key_groups": [1], "factor": 3.0, "at_s": 1.0, "over_s": 2.0}]
     _, world = ended(job(events=events, rate_per_s=400.0), monkeypatch)
     keys = [key for at_us, key, _ in world.audits["compute"].came if at_us > 3_000_000]

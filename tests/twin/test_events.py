@@ -106,7 +106,7 @@ def test_events_are_in_the_trace_and_the_document(tmp_path: Any) -> None:
 
 
 def test_an_event_for_later_changes_nothing_before() -> None:
-    """Same draws: a run with an event in the last period equals the run without it up to there."""
+    """A run with an event in the last period has the same draws, and equals the run without it up to there."""
     plain = simulated(job(), horizon_s=10, period_s=5)
     changed = run(job(), SlowDown(at_s=9, host="h0", factor=2), horizon_s=10, period_s=5)
     assert changed.operator_rows[:4] == plain.operator_rows[:4]

@@ -1,4 +1,4 @@
-"""A failure stops what is connected with it, which goes back to the last checkpoint; and hosts that stay away."""
+"""A failure stops the connected region, which goes back to the last checkpoint; and hosts that stay away."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DOWN = Failure(at_s=8, host="h1", recover_after_s=4)
 
 
 def arrived(result: Run) -> int:
-    """At the brokers, and left there."""
+    """Records that arrived at the brokers and were read."""
     names = ("source", "fast", "slow")
     return sum(
         sum([*column(result, name, "arrived"), *(-n for n in column(result, name, "backlog")[-1:])]) for name in names
@@ -35,7 +35,7 @@ def arrived(result: Run) -> int:
 
 
 def test_of_lines_apart_the_others_go_on() -> None:
-    """Four of which one stops: three quarters of the results come meanwhile; of the whole job, none."""
+    """Three of four separate lines go on when one stops, as regions; when the whole job stops, none does."""
     region, full = (run(lines(4), DOWN, checkpoints={"failover": which}, horizon_s=30) for which in ("region", "full"))
     assert [(row["restarted"], row["of"], row["paused_s"]) for row in failures(region)] == [(3, 12, 4)]
     assert [(row["restarted"], row["of"], row["paused_s"]) for row in failures(full)] == [(12, 12, 4)]
@@ -48,7 +48,7 @@ def test_of_lines_apart_the_others_go_on() -> None:
 
 
 def test_streams_between_all_replicas_are_one_region() -> None:
-    """On h0, h1 and h2: whoever dies takes all along."""
+    """Streams between all replicas are one region: a failure of any host restarts all."""
     result = run(job(), Failure(at_s=8, host="h2", recover_after_s=1))
     assert [(row["restarted"], row["of"]) for row in failures(result)] == [(5, 5)]
 
@@ -56,7 +56,7 @@ def test_streams_between_all_replicas_are_one_region() -> None:
 @pytest.mark.parametrize("mode", ["aligned", "unaligned"])
 @pytest.mark.slow
 def test_exactly_once_is_once(mode: str) -> None:
-    """All that was read until the last checkpoint, and nothing else, was seen; what overtook barriers is restored."""
+    """An exactly-once sink shows just what was read until the last checkpoint; overtaken records are restored."""
     down = Failure(at_s=12.3, host="near", recover_after_s=2)
     given = {"mode": mode, "sinks": "exactly-once", "sync_ms": 0.0}
     result = run(meeting(late_ms=300), down, checkpoints=given, horizon_s=25)
@@ -79,7 +79,7 @@ def test_what_comes_twice_is_what_was_counted(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["aligned", "unaligned"])
 def test_calls_under_way_are_part_of_a_checkpoint(mode: str) -> None:
-    """20 answers are awaited, for a fifth of a second each, when the barrier comes: they are asked for again."""
+    """Calls under way at a barrier (20 answers, of a fifth of a second) are in the checkpoint, and made again."""
     ask = {"kind": "async", "name": "ask", "service_time_s": 0, "latency_s": 0.2, "latency_scv": 0}
     down = Failure(at_s=12.3, host="h", recover_after_s=1)
     result = run(chain([ask], steady(100)), down, checkpoints={"mode": mode, "sync_ms": 0})
@@ -100,14 +100,14 @@ def test_calls_under_way_are_part_of_a_checkpoint(mode: str) -> None:
     ids=lambda middle: middle["kind"],
 )
 def test_work_for_a_checkpoint_is_no_tuple_in_service(middle: dict[str, Any]) -> None:
-    """A failure, and the end, come in the middle of it: conservation would see a tuple too many."""
+    """Work for a checkpoint under way at a failure, and at the end, does not count as a tuple in service."""
     down = Failure(at_s=5.1, host="h", recover_after_s=1)
     result = run(chain([middle], steady(100)), down, checkpoints={"sync_ms": 300}, horizon_s=12.2)
     assert [row["why"] for row in taken(result, "failed")] == ["h failed"]
 
 
 def test_work_is_lost_back_to_the_last_complete_checkpoint() -> None:
-    """Wherever in the interval a failure comes: half of it on average, and as long as a checkpoint takes."""
+    """A failure loses work back to the last complete checkpoint: on average half an interval and its duration."""
     given = {"storage_mbps": 64.0, "failover": "full"}  # 8 MB take a second
     lost_s = []
     for at_s in 10.25 + np.arange(10) * 0.5:
@@ -149,7 +149,7 @@ def test_two_regions_fail_apart_and_one_twice() -> None:
 
 
 def test_what_comes_a_third_time_is_counted_twice() -> None:
-    """Both failures go back to the checkpoint at 5 s."""
+    """A record that comes a third time, after two failures back to 5 s, is two duplicates."""
     events = [Failure(at_s=at_s, host="h0", recover_after_s=0.5) for at_s in (8, 9)]
     result = run(lines(2), *events, checkpoints={"failover": "full"}, horizon_s=30)
     first, second = failures(result)
@@ -174,7 +174,7 @@ def test_a_host_without_operators_changes_nothing() -> None:
 @pytest.mark.parametrize("sinks", ["at-least-once", "exactly-once"])
 @pytest.mark.slow
 def test_a_change_of_the_plan_is_followed_by_a_checkpoint(sinks: str) -> None:
-    """It ends the one that is under way; a failure after it goes back to the new plan."""
+    """A change of the plan ends the checkpoint under way, and a failure after it goes back to the new plan."""
     big = {"key_groups": 4, "state_bytes_per_group": 5e6}
     events = [
         Migration(at_s=5.5, operator="a", key_groups=(0,), to_replica=1),
@@ -202,7 +202,7 @@ def test_a_change_of_the_plan_is_followed_by_a_checkpoint(sinks: str) -> None:
     timeout_s=st.floats(0.1, 3),
 )
 def test_nothing_is_lost_or_doubled(**drawn: Any) -> None:
-    """Whatever comes between: the laws of conservation hold, and each tuple is seen once but for the duplicates."""
+    """Conservation holds under any failure, and each tuple is seen once but for the duplicates."""
     down = Failure(at_s=drawn["at_s"], host=drawn["host"], recover_after_s=0.5)
     given = {name: drawn[name] for name in ("mode", "interval_s", "timeout_s")}
     what = meeting(late_ms=drawn["late_ms"], fast=80, slow=40, room=drawn["room"])
@@ -214,8 +214,8 @@ def test_nothing_is_lost_or_doubled(**drawn: Any) -> None:
 
 
 def test_windows_reach_as_far_past_a_checkpoint_as_their_content() -> None:
-    """Tuples are on their way for 3 s, so a task is as the checkpoint has it 3 s after that began. Its last tuples are
-    in windows for 2 s more, three of which end when it starts again; what was sent later comes 3 s after that."""
+    """Windows hold the checkpoint's tuples: these are on their way for 3 s, so a task is as the checkpoint has it 3 s
+    after that began. They are in windows for 2 s more; what was sent later comes 3 s after the restart."""
     window = {
         "kind": "aggregate",
         "name": "w",
@@ -241,7 +241,7 @@ def gone(host: str, at_s: float = 8.5, recover_after_s: float = 4.0) -> Failure:
 
 
 def test_the_emptiest_hosts_take_its_subtasks_after_the_restart() -> None:
-    """h0 has two, h2 one, h3 none: the first slot goes to h3, the second to h2, which is the first of two with one."""
+    """Subtasks of a lost host go to the emptiest: h0 has two, h2 one and h3 none, so to h3 and then h2."""
     result = run_changing(passing(), gone("h1"), horizon_s=30, checkpoint_interval_s=3)
     (row,) = failures(result)
     assert row["moved"] == {"a#0": "h3", "a#1": "h2"}
@@ -253,7 +253,7 @@ def test_the_emptiest_hosts_take_its_subtasks_after_the_restart() -> None:
 
 
 def test_subtasks_of_one_number_share_a_slot() -> None:
-    """source and m of h0 belong together; h2 with a sink and h3 with nothing are emptier than h1."""
+    """Subtasks of one number, source and m of h0, move together, to the emptiest host h3."""
     result = run_changing(passing(), gone("h0"), horizon_s=30, checkpoint_interval_s=3)
     (row,) = failures(result)
     assert row["moved"] == {"source#0": "h3", "m#0": "h3"}
@@ -261,7 +261,7 @@ def test_subtasks_of_one_number_share_a_slot() -> None:
 
 
 def test_another_slot_sharing_group_has_slots_of_its_own() -> None:
-    """source goes to h3, which is empty; then h2 and h3 have one each, and m goes to the first."""
+    """A slot sharing group of its own has its own slot: source goes to empty h3, and m then to h2."""
     data = passing().model_dump(mode="json")
     data["query"]["operators"][1]["slot_sharing_group"] = "own"
     (row,) = failures(run_changing(parse(Deployment, data), gone("h0"), horizon_s=30, checkpoint_interval_s=3))
@@ -269,7 +269,7 @@ def test_another_slot_sharing_group_has_slots_of_its_own() -> None:
 
 
 def test_fewer_cores_serve_what_more_served() -> None:
-    """Two hosts of one core each: one alone bears a record in 2 ms, so half of 1,000/s wait from then on."""
+    """With one of two one-core hosts lost, the other serves a record in 2 ms, and the rest of the records waits."""
     work = {"kind": "map", "name": "work", "service_time_s": 2e-3, "service_scv": 0}
     hosts = [
         {"name": name, "cpu_percent": cpu, "ram_mb": 64_000, "bandwidth_mbps": 1e4, "latency_ms": 0}
@@ -286,7 +286,7 @@ def test_fewer_cores_serve_what_more_served() -> None:
 
 @pytest.mark.parametrize("failover", ["region", "full"])
 def test_a_region_moves_as_a_whole_and_the_others_go_on(failover: str) -> None:
-    """Three lines apart on three hosts: one line moves as it is, and only its region restarts."""
+    """Of three separate lines, the one of a lost host moves as it is, and only its region restarts."""
     checkpoints = {"failover": failover, "storage": "store"}
     result = run_checkpointed(lines(3), gone("h1", 8.0), checkpoints=checkpoints, horizon_s=30)
     (row,) = failures(result)
@@ -297,7 +297,7 @@ def test_a_region_moves_as_a_whole_and_the_others_go_on(failover: str) -> None:
 
 
 def test_state_is_fetched_to_where_it_is_needed() -> None:
-    """8 MB at 1 MB/s of the store."""
+    """A restart elsewhere fetches its state: 8 MB at 1 MB/s of the store."""
     checkpoints = {"interval_s": 3, "storage_mbps": 8.0}
     result = run_checkpointed(passing(), gone("h1", 14.0, 1.0), checkpoints=checkpoints, horizon_s=40)
     (row,) = failures(result)
@@ -313,7 +313,7 @@ def test_two_hosts_are_lost_one_after_the_other_and_at_once() -> None:
 
 
 def test_windows_over_event_time_are_whole_on_other_hosts() -> None:
-    """Each run compares its windows with brute force."""
+    """Event-time windows are whole by brute force after a restart on other hosts."""
     events = [{"kind": "failure", "host": "h1", "at_s": 3.7, "recover_after_s": 0.5, "lost": True}]
     (row,) = simulate(event_jobs.job(events=events, checkpoint_interval_s=1)).event_rows
     assert set(row["detail"]["moved"]) == {"compute#1", "merge#1"}

@@ -11,7 +11,7 @@ DOWN = Failure(at_s=8.5, host="h1", recover_after_s=4)
 
 
 def test_a_checkpoint_used_twice_counts_each_copy_once() -> None:
-    """The second failure comes before the replay has got as far as the first: both go back to the same checkpoint."""
+    """Two failures back to one checkpoint count each copy once, the second before the replay is as far as the first."""
     deployment = job(
         rate={"law": "constant", "rate_per_s": 400}, window={"policy": "count", "size_tuples": 1}, groups=20
     )
@@ -57,7 +57,7 @@ def test_a_move_waits_for_the_restart_and_one_that_is_interrupted_is_made_again(
 
 
 def test_a_replica_that_came_since_the_checkpoint_goes_back_to_nothing() -> None:
-    """What it held is replayed to it: kept, too, it would count twice. The books of windows see it."""
+    """A replica that came since the checkpoint loses what it held, which is replayed and else would count twice."""
     deployment = job(rate=200, key_groups=6, state_bytes_per_group=1e6)
     scale = Scale(at_s=8.6, operator="a", placement=("h0",))
     fails = Failure(at_s=9.1, host="h0", recover_after_s=0.5)

@@ -1,4 +1,4 @@
-"""Keys where Flink puts them: published hashes, what Flink 2.3 itself says, conservation, and runs of hot keys."""
+"""Keys where Flink puts them: published hashes, outputs of Flink 2.3, conservation, and runs of hot keys."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ WORDS = ("to", "be", "or", "not", "that", "is", "the", "question")
 
 
 def keyed(skew: dict[str, Any], rate: float = 1000, replicas: int = 3, **operator: Any) -> Deployment:
-    """source -> keyed map -> sink."""
+    """Job source -> keyed map -> sink."""
     middle = {"kind": "map", "name": "m", "key_groups": 128, "service_time_s": 1e-3} | operator
     return chain([middle], rate, placement={"m": {"h": replicas}}, keys={"m": skew})
 
 
 def test_the_mixing_is_murmurhash3_without_its_sign() -> None:
-    """Published hashes of four bytes with seed 0; Flink takes their absolute value."""
+    """The mixing is MurmurHash3 as published, of four bytes with seed 0; Flink takes the absolute value."""
     published = {0x00000000: 0x2362F9DE, 0xFFFFFFFF: 0x76293B50, 0x87654321: 0xF55B516B, 0x74736574: 0xBA6BD213}
     found = murmur(np.array(list(published), dtype=np.uint32)).tolist()
     assert found == [value if value < 2**31 else 2**32 - value for value in published.values()]
@@ -49,7 +49,7 @@ def test_the_mixing_is_murmurhash3_without_its_sign() -> None:
 def test_keys_fall_where_flink_puts_them(
     keys: tuple[Any, ...], hashes: tuple[int, ...], by_128: tuple[int, ...], by_720: tuple[int, ...]
 ) -> None:
-    """As `KeyGroupRangeAssignment.assignToKeyGroup` of Flink 2.3 and `hashCode` of Java 17 said."""
+    """Keys are in the key groups of Flink 2.3 (`KeyGroupRangeAssignment.assignToKeyGroup`) and Java 17 (`hashCode`)."""
     java = java_class(keys)
     assert java_hashes(keys, java).view(np.int32).tolist() == list(hashes)
     assert key_groups_of_keys(keys, java, 128).tolist() == list(by_128)
@@ -57,7 +57,7 @@ def test_keys_fall_where_flink_puts_them(
 
 
 def test_a_thousand_integers_on_five_replicas_as_flink_deals_them() -> None:
-    """Counted with `KeyGroupRangeAssignment.assignKeyToParallelOperator` of Flink 2.3."""
+    """A thousand integers are dealt as Flink 2.3's `KeyGroupRangeAssignment.assignKeyToParallelOperator` does."""
     skew, owners = KeySkew(keys=1000), contiguous(128, 5)
     found = np.bincount(owners, skew.keys_by_group(128)).tolist()
     assert found == [213, 211, 178, 198, 200]
@@ -88,7 +88,7 @@ def test_an_integer_and_the_same_long_fall_together(keys: list[int]) -> None:
     st.floats(0, 3),
 )
 def test_nothing_is_lost_between_keys_and_key_groups(words: list[str], groups: int, zipf: float) -> None:
-    """Shares and keys of a group are those of its keys, one by one."""
+    """Shares and keys of a key group are those of its keys, one by one."""
     skew = KeySkew(keys=tuple(words), zipf=zipf)
     shares, counts = np.zeros(groups), np.zeros(groups)
     weights = [(rank + 1.0) ** -zipf for rank in range(len(words))]
@@ -101,7 +101,7 @@ def test_nothing_is_lost_between_keys_and_key_groups(words: list[str], groups: i
 
 
 def test_replicas_get_what_their_keys_bring() -> None:
-    """A replica without keys gets nothing, the others their keys' shares; by the rate model the hottest limits all."""
+    """Replicas get their keys' shares, one without keys nothing; by the rate model the hottest limits all."""
     skew = KeySkew(keys=WORDS, shares=(5, 4, 3, 3, 2, 1, 1, 1))
     share = np.bincount(contiguous(128, 6), skew.by_group(128), minlength=6)
     assert 0.0 in share.tolist()
@@ -117,7 +117,7 @@ def test_replicas_get_what_their_keys_bring() -> None:
 
 
 def test_windows_have_results_of_the_keys_that_there_are() -> None:
-    """Eight words in 128 key groups: eight results a window, whoever has them."""
+    """Eight words in 128 key groups give eight results a window, whoever has them."""
     window = {"policy": "time", "size_s": 1}
     aggregate = {"kind": "aggregate", "window": window, "group_by": "string", "groups": 8, "service_time_s": 1e-5}
     job = keyed({"keys": WORDS}, replicas=4, **aggregate)

@@ -1,4 +1,4 @@
-"""Operators that run as one: against one operator that does it all, against theory, and while a plan changes."""
+"""Fused operators: against one operator that does it all, against theory, and while a plan changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from twin.scenario import RunSettings, Scenario
 
 @pytest.mark.parametrize(("window", "most"), [(None, 1000), (COUNT, 30), (TIME, 30)], ids=["map", "count", "time"])
 def test_what_is_fused_with_a_map_before_it_is_one_that_takes_as_long(window: dict[str, Any] | None, most: int) -> None:
-    """Services do not vary: the same tuples come at the same times."""
+    """An operator fused with a map equals one with the sum of service times: the same tuples at the same times."""
 
     def last(name: str, service_s: float) -> dict[str, Any]:
         return map_(name, service_s) if window is None else counting(name, service_s, window)
@@ -35,7 +35,7 @@ def test_what_is_fused_with_a_map_before_it_is_one_that_takes_as_long(window: di
 
 
 def test_a_sink_that_is_fused_counts_what_it_has_served() -> None:
-    """5 ms each, at a constant rate: that is the latency."""
+    """A fused sink has the latency of both services, 5 ms each at a constant rate."""
     job = deployment([source(), map_("a", 3e-3), sink(service_time_s=2e-3)], [("source", "a"), ("a", "sink")],
                      {"source": CONSTANT})  # fmt: skip
     result = run(fuse(job, ("a", "sink")), noise=False)
@@ -44,7 +44,7 @@ def test_a_sink_that_is_fused_counts_what_it_has_served() -> None:
 
 
 def test_a_source_that_is_fused_takes_a_tuple_as_it_begins_with_it() -> None:
-    """The processing latency is the service alone, however long a tuple waits in the broker."""
+    """A fused source's processing latency is the service alone, however long a tuple waits in the broker."""
     job = fuse(chain([map_("a", 6e-3)], {"law": "poisson", "rate_per_s": 100}), ("source", "a", "sink"))
     result = run(job, 60.0, noise=False)
     assert result.metrics.processing_latency_s.mean == pytest.approx(6e-3, rel=1e-6)
@@ -55,7 +55,7 @@ def test_a_source_that_is_fused_takes_a_tuple_as_it_begins_with_it() -> None:
 
 
 def test_a_fused_tandem_is_one_queue() -> None:
-    """M/D/1 of both services: S + rho S / (2 (1 - rho)). Apart, the second never waits: the first's M/D/1 and S2."""
+    """A fused tandem is an M/D/1 of both services, S + rho S / (2 (1 - rho)); apart, only the first's tuples wait."""
     first_s, second_s, rate = 4e-3, 2e-3, 120
     job = chain([map_("a", first_s), map_("b", second_s)], rate)
     whole_s = first_s + second_s
@@ -67,7 +67,7 @@ def test_a_fused_tandem_is_one_queue() -> None:
 
 
 def test_a_fused_queue_with_a_filter_is_an_m_g_1() -> None:
-    """Pollaczek-Khinchine: every second tuple takes b's service, too."""
+    """A filter fused with b, which every second tuple takes, is an M/G/1 (Pollaczek-Khinchine)."""
     rate, first_s, second_s = 150, 2e-3, 6e-3
     job = chain([filter_("f", first_s, 0.5), map_("b", second_s)], rate)
     result = run(fuse(job, ("f", "b")), 300.0, noise=False)
@@ -83,7 +83,7 @@ def test_a_fused_queue_with_a_filter_is_an_m_g_1() -> None:
     seed=st.integers(0, 99),
 )
 def test_fused_is_never_slower_on_the_same_core(services_ms: list[float], load: float, seed: int) -> None:
-    """One core for all: apart, its tasks share it, and none of a tuple's services is done sooner for that."""
+    """On one core fused operators are never slower: apart, tasks share it, and no service is done sooner."""
     middle = [map_(f"m{k}", each * 1e-3) for k, each in enumerate(services_ms)]
     rate = load / (sum(services_ms) * 1e-3)
     job = chain(middle, rate, hosts=[{**HOST, "cpu_percent": 100}])
@@ -112,7 +112,7 @@ def test_what_one_hands_over_the_next_has_taken(window: dict[str, Any]) -> None:
 
 
 def test_two_windows_over_time_in_a_row() -> None:
-    """The second holds what the first has emitted, one result each half second: 4 of them in 2 s."""
+    """A second window holds the results of the first, one each half second: 4 of them in 2 s."""
     job = chain([counting("a", 1e-4, TIME), counting("b", 0.0, {"policy": "time", "size_s": 2, "slide_s": 2})], 200)
     apart, as_one = (totals(run(each)) for each in (job, fuse(job, ("a", "b"))))
     assert as_one["a"][1] == as_one["b"][0] == pytest.approx(apart["b"][0], abs=1) and as_one["b"][0] >= 31
@@ -120,7 +120,7 @@ def test_two_windows_over_time_in_a_row() -> None:
 
 
 def test_fused_replicas_overloaded_are_one_core_each() -> None:
-    """2 ms and 3 ms of work a tuple: 200 a second each, where apart the slower alone would be the limit."""
+    """Overloaded fused replicas use one core each: 2 ms and 3 ms a tuple are 200 a second."""
     job = chain([map_("a", 2e-3), map_("b", 3e-3)], 1000, placement={"a": ["h", "h"], "b": ["h", "h"]})
     job = fuse(job, ("a", "b"))
     result = run(job, 30.0, noise=False)
@@ -129,7 +129,7 @@ def test_fused_replicas_overloaded_are_one_core_each() -> None:
 
 
 def test_an_overloaded_window_works_on_one_core_at_most() -> None:
-    """Matches that take 2 ms each in what follows: evaluations alone would take more than the time between them."""
+    """An overloaded fused window uses one core, though its matches take more than the time between evaluations."""
     join = {"kind": "join", "name": "j", "window": TIME, "selectivity": 0.02, "service_time_s": 1e-3}
     operators = [source("s"), source("t"), join, map_("n", 1e-3), filter_("o", 1e-3, 0.5), sink()]
     streams = [("s", "j"), ("t", "j"), ("j", "n"), ("n", "o"), ("o", "sink")]
@@ -144,7 +144,7 @@ DOWN = Failure(at_s=8.5, host="h1", recover_after_s=3)
 
 
 def changing(group: tuple[str, ...], window: dict[str, Any], replicas: int = 1) -> Deployment:
-    """Fused operators are on h1, all others on h0."""
+    """Job with fused operators on h1, all others on h0."""
     middle = [map_("m", 2e-4), counting("a", 1e-4, window, 20), map_("g", 1e-4)]
     names = ["source", "m", "a", "g", "sink"]
     placement = {name: ["h1"] * replicas if name in group else ["h0"] for name in names}
@@ -157,7 +157,7 @@ def changing(group: tuple[str, ...], window: dict[str, Any], replicas: int = 1) 
 @pytest.mark.parametrize("window", [COUNT, TIME], ids=["count", "time"])
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_failure_loses_and_repeats_as_much_as_apart(group: tuple[str, ...], window: Any) -> None:
-    """That nothing is lost or made is checked in each run; here, that results are those of the job that runs apart."""
+    """After a failure fused operators have the results of the job that runs apart (each run checks conservation)."""
     job = changing(group, window)
     as_one, apart = (
         run_changing(each, DOWN, horizon_s=16, checkpoint_interval_s=3)

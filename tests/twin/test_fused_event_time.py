@@ -1,4 +1,4 @@
-"""Filters, maps and sinks run as one with a source whose event times windows need, or with what makes those windows."""
+"""Filters, maps and sinks fused with sources of event times, or with makers of event-time windows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORMAT = {"kind": "map", "name": "format", "service_time_s": EACH_S["format"]}
 
 
 def chained(fused: list[list[str]], events: Any = (), **run: Any) -> Scenario:
-    """source, parse and keep on one host; windows, format and sink on three."""
+    """Job with source, parse and keep on one host; windows, format and sink on three."""
     late = {"disorder_s": 0.4, "slack_s": 0.4}
     chain = [source(**late), PARSE, KEEP, compute(), consolidate(), FORMAT, sink()]
     places = {"parse": "ends", "keep": "ends", "format": WORKERS, "sink": WORKERS}
@@ -36,12 +36,12 @@ def chained(fused: list[list[str]], events: Any = (), **run: Any) -> Scenario:
 
 
 def counted(run: Run) -> dict[str, tuple[int, int]]:
-    """In and out, by operator."""
+    """Tuples in and out, by operator."""
     return {each.operator: (each.tuples_in, each.tuples_out) for each in run.operators}
 
 
 def test_windows_are_whole_and_nothing_is_sent_within_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every window is checked in the run. Work is that of all, on one thread; tuples go through every operator."""
+    """Windows are whole, work of fused operators is on one thread, and tuples pass through every operator."""
     run, world = ended(chained(FUSED), monkeypatch)
     assert set(world.tasks) == {"source", "compute", "merge"}
     assert set(world.streams) == {("keep", "compute"), ("compute", "merge")}
@@ -55,8 +55,8 @@ def test_windows_are_whole_and_nothing_is_sent_within_a_task(monkeypatch: pytest
 
 
 def test_the_sum_of_what_waits_on_one_thread_is_what_the_rate_model_says() -> None:
-    """At 77 % load of one thread; and results are as many, and as old, as they are apart. The first windows, of which
-    a part is before the run, are not counted."""
+    """The rate model has the waits on one thread at 77 % load; results are as many, and as old, as apart. The first
+    windows, of which a part is before the run, are not counted."""
     run_s: dict[str, Any] = {"horizon_s": 30.0, "warmup_s": 10.0, "period_s": 5.0}
     fused, apart = (chained(each, rate_per_s=500.0, **run_s) for each in (FUSED, []))
     runs, said = (
@@ -70,7 +70,7 @@ def test_the_sum_of_what_waits_on_one_thread_is_what_the_rate_model_says() -> No
 
 
 def test_migrations_failures_and_scalings_of_what_is_fused() -> None:
-    """The runs check every window."""
+    """Windows are whole over migrations, failures and scalings of fused operators."""
     move = {"kind": "migration", "key_groups": [0, 1, 2]}
     events = [
         {**move, "operator": "compute", "at_s": 2.2, "to_replica": 2},

@@ -1,4 +1,4 @@
-"""Operators that run as one: what is allowed, and plans, engines and models that know of it."""
+"""Fused operators: what is allowed, and plans, engines and models that know of it."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_plans_without_fusion_are_written_as_ever() -> None:
 
 @pytest.mark.parametrize("placement", [{}, {"a": ["h", "h", "k"]}], ids=["one", "replicas"])
 def test_the_rate_model_sees_one_operator_that_takes_as_long(placement: dict[str, list[str]]) -> None:
-    """Services vary independently, so do their sums."""
+    """The rate model sees fused operators as one with the sum of their independent services."""
     hosts = [{**HOST, "cpu_percent": 150}, {**HOST, "name": "k", "cpu_percent": 400}]
     both = {**placement, **({"b": placement["a"]} if placement else {})}
     rate = 120 * len(placement.get("a", "h"))
@@ -197,7 +197,7 @@ def test_the_rate_model_agrees_with_exact_runs(middle: list[dict[str, Any]], gro
 
 @pytest.mark.parametrize("producers", [1, 4])
 def test_replicas_that_get_tuples_in_turn_wait_less(producers: int) -> None:
-    """Four of them, fused, at 85 % load: gaps are sums of four. As if they came at random, it would be 21 ms."""
+    """Four fused replicas at 85 % load wait less than for random arrivals (21 ms), as gaps are sums of four."""
     places = {"source": ["h"] * producers, "a": ["h"] * 4, "b": ["h"] * 4}
     job = fuse(chain([map_("a", 2e-3), map_("b", 3e-3)], 680, placement=places), ("a", "b"))
     exact = run(job, 20.0, warmup_s=4.0).metrics.e2e_latency_s.mean
@@ -206,7 +206,7 @@ def test_replicas_that_get_tuples_in_turn_wait_less(producers: int) -> None:
 
 
 def test_plans_are_estimated_together_however_they_fuse() -> None:
-    """As plans, and as counts of replicas, of which those stay fused that sit alike."""
+    """Plans are estimated together, also as counts of replicas, where equally placed operators stay fused."""
     hosts = [{**HOST, "name": name, "cpu_percent": 200} for name in ("h", "k")]
     job = fuse(chain([map_("a", 2e-3), map_("b", 2e-3)], 150, hosts=hosts), ("a", "b"))
     places = [dict(zip(("source", "a", "b", "sink"), each, strict=True)) for each in product("hk", repeat=4)]

@@ -27,7 +27,7 @@ BOUNDS = [(-1.0, 1.0), (0.0, 1.5), (0.25, 1.0), (-2.0, -0.5), (-0.5, 2.0)]
 def job(
     lower_s: float, upper_s: float, laws: Any = None, replicas: int = 1, hosts: Any = None, end: Any = None, **more: Any
 ) -> Deployment:
-    """orders joined with shipments; what is served takes no time unless told."""
+    """Job of orders joined with shipments; service takes no time by default."""
     join = {"kind": "interval-join", "name": "join", "left": "orders", "right": "shipments", "keys": 1}
     join |= {"lower_s": lower_s, "upper_s": upper_s, "service_time_s": 0} | more
     laws = laws or {"orders": ORDERS, "shipments": SHIPMENTS}
@@ -44,7 +44,7 @@ def ran(what: Deployment, horizon_s: float = 40.0, seed: int = 1, events: tuple[
 @pytest.mark.parametrize("bounds", BOUNDS)
 @pytest.mark.parametrize("late_s", [0.0, 0.3])
 def test_matches_are_those_of_brute_force(bounds: tuple[float, float], late_s: float, tmp_path: Path) -> None:
-    """Of recorded arrivals of one key: every pair within the bounds, and how old each is when it is found.
+    """Matches of recorded arrivals of one key are all pairs within the bounds, with their ages.
 
     Orders that are late on their way meet what was taken after them: the older of both counts, whichever comes last.
     """
@@ -72,7 +72,7 @@ def test_matches_are_those_of_brute_force(bounds: tuple[float, float], late_s: f
     ("replicas", "more"), [(1, {"keys": 40}), (2, {"keys": 40}), (2, {"keys": 40, "key_groups": 8}), (1, {"keys": 7})]
 )
 def test_rates_and_ages_are_those_of_poisson_streams(replicas: int, more: dict[str, Any]) -> None:
-    """rate_a rate_b (upper - lower) / keys; with D anything between the bounds, a match is E|D| old."""
+    """Matches come at rate_a rate_b (upper - lower) / keys, and are E|D| old, with D anything between the bounds."""
     lower_s, upper_s = -0.5, 2.0
     made = job(lower_s, upper_s, replicas=replicas, **more)
     runs = [ran(made, seed=seed).metrics for seed in range(8)]
@@ -88,7 +88,7 @@ def test_rates_and_ages_are_those_of_poisson_streams(replicas: int, more: dict[s
 
 
 def test_each_side_is_held_for_as_long_as_it_can_meet_the_other() -> None:
-    """By Little's law: orders for the upper bound, shipments for what the lower one reaches back."""
+    """By Little's law, orders are held for the upper bound, and shipments for the reach of the lower one."""
     made = job(-0.5, 2.0, keys=40, tuple_bytes=1)
     held = [row["stateBytes"] for row in ran(made).operator_rows if row["operator"] == "join"][3:]
     size = made.engine.input_bytes(made.query, "join")
@@ -97,7 +97,7 @@ def test_each_side_is_held_for_as_long_as_it_can_meet_the_other() -> None:
 
 
 def test_what_it_bears_grows_with_the_root_of_what_comes_after() -> None:
-    """50 matches a second keep a sink of 5 ms busy for a quarter of its time: at twice the rates it is full."""
+    """A job with a sink that 50 matches a second, of 5 ms, use by a quarter is full at twice the rates."""
     for factor in (1.0, 2.0):
         laws = {"orders": factor * ORDERS, "shipments": factor * SHIPMENTS}
         made = job(0.0, 1.0, laws, end=sink(service_time_s=5e-3), keys=48)
@@ -114,7 +114,7 @@ def test_what_it_bears_grows_with_the_root_of_what_comes_after() -> None:
     ],
 )
 def test_what_is_held_outlives_failures_scaling_and_moves(event: AnyEvent) -> None:
-    """After it matches come as before."""
+    """After failures, scaling and moves, matches come as before."""
     made = job(-0.5, 1.0, keys=40, key_groups=8, hosts=HOSTS)
     with_it = ran(made, 48.0, events=(event,))
     late = [row for row in with_it.operator_rows if row["operator"] == "join" and row["start_s"] >= 30.0]
@@ -139,7 +139,7 @@ BOUGHT, PRICES, SERVICE_S = 200.0, 50.0, 2e-3
 
 
 def with_prices(how: str | None = None, replicas: int = 1, hosts: Any = None, **more: Any) -> Deployment:
-    """orders, joined with prices, which change."""
+    """Job of orders, joined with prices, which change."""
     join = {"kind": "temporal-join", "name": "priced", "side": "prices", "service_time_s": SERVICE_S} | more
     places: dict[str, Any] = {"priced": {"h": replicas}}
     if hosts is not None:
@@ -167,7 +167,7 @@ def test_what_changes_the_table_takes_time_and_leaves_nothing(selectivity: float
 
 @pytest.mark.parametrize("how", [None, "broadcast"])
 def test_the_rate_model_tells_what_runs_show(how: str | None) -> None:
-    """Two replicas; with a broadcast side each gets all changes."""
+    """The rate model agrees with runs of two replicas; with a broadcast side each gets all changes."""
     given = with_prices(how, replicas=2)
     says, found = RateModel().predict(Scenario.of(given, RunSettings()), [given.plan]), ran_prices(given)
     assert says["throughput_per_s"][0] == pytest.approx(found.metrics.throughput_per_s, rel=0.05)
@@ -175,7 +175,7 @@ def test_the_rate_model_tells_what_runs_show(how: str | None) -> None:
 
 
 def test_results_are_as_old_as_the_tuples_that_found_a_row() -> None:
-    """Changes come over a link of 300 ms, orders do not."""
+    """Results are as old as orders, not as the changes, which come over a link of 300 ms."""
     far = {"name": "far", "cpu_percent": 400, "ram_mb": 4096, "bandwidth_mbps": 1000, "latency_ms": 300}
     near = far | {"name": "h", "latency_ms": 0}
     join = {"kind": "temporal-join", "name": "priced", "side": "prices", "service_time_s": 1e-4}
@@ -188,7 +188,7 @@ def test_results_are_as_old_as_the_tuples_that_found_a_row() -> None:
 
 
 def test_its_table_moves_and_nothing_is_lost() -> None:
-    """Key groups hold the table; the laws of conservation are checked at the end of each run."""
+    """The table moves with key groups, and nothing is lost, as conservation checks at the end of each run."""
     given = with_prices(hosts=HOSTS, key_groups=16, state_bytes_per_group=1e6)
     for event in (
         Scale(at_s=4, operator="priced", placement=["h1", "h2", "h3"]),

@@ -24,14 +24,14 @@ WINDOWS: dict[str, dict[str, Any]] = {
 
 
 def star(rates: dict[str, float], window: dict[str, Any], **more: Any) -> Deployment:
-    """All sources into one join into a sink."""
+    """Job of all sources into one join into a sink."""
     join = {"kind": "join", "name": "j", "window": window, "service_time_s": 1e-6} | more
     return joined(join, rates)
 
 
 @pytest.mark.parametrize("policy", ["time", "count"])
 def test_three_way_matches_are_the_product_of_the_sides(policy: str) -> None:
-    """Independent Poisson sides of a time window: selectivity x the product of the mean contents at each evaluation."""
+    """Matches of independent Poisson sides are selectivity x the product of the mean contents at evaluations."""
     job = star({"a": 10, "b": 20, "c": 30}, WINDOWS[policy], selectivity=0.004)
     expected = nominal_rates(job.query, job.workload.arrivals)["j"].out_per_s
     shares = np.array([10, 20, 30]) / 60
@@ -45,7 +45,7 @@ def test_three_way_matches_are_the_product_of_the_sides(policy: str) -> None:
 
 
 def test_a_match_is_as_old_as_its_oldest_tuple() -> None:
-    """Of k tuples spread evenly over a window of a second, the oldest is k / (k + 1) s old on average."""
+    """A match of k tuples spread evenly over a second is k / (k + 1) s old on average."""
     for sides in (2, 3, 4):
         job = star(dict.fromkeys("abcd"[:sides], 40.0), {"policy": "time", "size_s": 1.0}, amplification=1)
         run = simulated(job, horizon_s=60, warmup_s=10)
@@ -56,7 +56,7 @@ def test_a_match_is_as_old_as_its_oldest_tuple() -> None:
 
 @pytest.mark.parametrize("per_s", [3.0, 8.0])
 def test_matches_of_a_few_single_tuples_are_no_younger(per_s: float) -> None:
-    """Of each pair of tuples, which come anywhere in the window, the older is 2/3 of it old; so they were counted out.
+    """Of each pair of tuples, anywhere in the window, the older is 2/3 of it old, as counted out.
 
     What lies between the first and the last tuple of a side is narrower than the window, by 2 of so many gaps.
     """
@@ -77,7 +77,7 @@ RATES = {"narrow": 70, "wide": 20}
 
 
 def two_sided(middle: dict[str, Any], order: Sequence[str], **more: Any) -> Deployment:
-    """A narrow and a wide source into one operator, whose streams are listed in that order."""
+    """Job of a narrow and a wide source into one operator, whose streams are listed in that order."""
     sides = {"narrow": source("narrow", columns=NARROW), "wide": source("wide", columns=WIDE)}
     operators = [*(sides[name] for name in order), {"name": "both"} | middle, sink()]
     streams = [*((name, "both") for name in order), ("both", "sink")]
@@ -101,7 +101,7 @@ ORDERS = [("narrow", "wide"), ("wide", "narrow")]
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("middle", [join(policy="count", size_tuples=10), {"kind": "map", "service_scv": 0}])
 def test_busy_time_is_the_sum_over_the_streams(middle: dict[str, Any], order: Sequence[str]) -> None:
-    """Nothing else costs: results and scans are free, all sits on one host."""
+    """Busy time is the sum over both streams, with free results and scans, all on one host."""
     free = STORM.model_copy(update={"result_us": 0.0, "scan_us": 0.0}).model_dump(mode="json")
     job = two_sided(middle, order, engine=free)
     settings = RunSettings(horizon_s=20.5, warmup_s=0, period_s=20.5, noise=False)
@@ -129,7 +129,7 @@ def test_a_window_holds_each_side_at_its_own_size(order: Sequence[str]) -> None:
 @pytest.mark.parametrize("groups", [{}, {"key_groups": 8}])
 @pytest.mark.parametrize("policy", WINDOWS)
 def test_where_nothing_matches_nothing_comes_out(policy: str, groups: dict[str, int]) -> None:
-    """A selectivity of 0 is the limit of small ones, which no number of keys gives."""
+    """A selectivity of 0 gives no results: it is the limit of small ones, which no number of keys gives."""
     for selectivity, results in ((0, 0), (0.1, 1)):
         job = star({"a": 10, "b": 20}, WINDOWS[policy], selectivity=selectivity, **groups)
         made = simulated(job, horizon_s=30, warmup_s=0, period_s=30)

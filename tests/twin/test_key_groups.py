@@ -1,4 +1,4 @@
-"""Key groups: weights, owners, skew, drift, state, and what a hot replica does to a run."""
+"""Key groups: weights, owners, skew, drift, state, and effects of a hot replica on a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def keyed(
     owners: tuple[int, ...] | None = None,
     **operator: Any,
 ) -> Deployment:
-    """source -> keyed map -> sink."""
+    """Job source -> keyed map -> sink."""
     middle = {"kind": "map", "name": "m", "key_groups": 32, "service_time_s": 1e-3, "service_scv": 1} | operator
     places = {"m": {"h": replicas}, "sink": {"h": replicas}}
     keys = None if skew is None else {"m": skew}
@@ -102,7 +102,7 @@ def test_a_hot_replica_limits_throughput() -> None:
 
 
 def test_distinct_groups_live_with_their_key_groups() -> None:
-    """A replica emits the groups of the key groups that it owns: 100 in all, a quarter of the key groups a quarter."""
+    """A replica emits the groups of its key groups: with a quarter of these, a quarter of 100."""
     window = {"policy": "time", "size_s": 5.0}
     operator = {"kind": "aggregate", "name": "m", "window": window, "group_by": "int", "groups": 100, "key_groups": 40}
     owners = (0,) * 10 + (1,) * 30
@@ -187,7 +187,7 @@ def _operator(data: Any) -> Any:
 
 
 def test_the_analytic_model_knows_the_hot_replica_and_the_state() -> None:
-    """Its throughput is that of the law, over the orders of frequency that seeds may draw."""
+    """The rate model's throughput is that of the law, over the orders of frequency that seeds may draw."""
     job = keyed(3000, 4, {"zipf": 1.0})
     hottest = [max(world(job, seed).key_groups["m"].shares()) for seed in range(12)]
     estimate = RateModel(horizon_s=1e6).predict(job, [job.plan])
@@ -197,7 +197,7 @@ def test_the_analytic_model_knows_the_hot_replica_and_the_state() -> None:
 
 
 def test_distinct_groups_under_skew_match_brute_force() -> None:
-    """A short window misses most of the rare groups; 200 groups, one a key group, Zipf 1.2."""
+    """A short window misses most rare groups, as by brute force; 200 groups, one a key group, Zipf 1.2."""
     window = {"policy": "count", "size_tuples": 300}
     operator = {"kind": "aggregate", "name": "m", "window": window, "group_by": "int", "groups": 200, "key_groups": 200}
     rng = np.random.default_rng(0)
@@ -208,11 +208,11 @@ def test_distinct_groups_under_skew_match_brute_force() -> None:
 
 
 MEASURED = [5.0] * 8 + [1.0] * 24
-"""Of 32 key groups, dealt to four replicas in ranges: the first gets 40 of 64."""
+"""Shares of 32 key groups, dealt to four replicas in ranges: the first gets 40 of 64."""
 
 
 def test_measured_shares_are_what_replicas_get() -> None:
-    """Those of the simulator, and what the rate model takes the hottest replica to get."""
+    """Replicas get measured shares in the simulator, and the hottest by the rate model."""
     job = keyed(1000, 4, {"shares": MEASURED})
     built = build(Wiring(job, RunSettings(horizon_s=30)))
     owned = np.bincount(contiguous(32, 4), np.array(MEASURED) / 64)

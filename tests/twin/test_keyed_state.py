@@ -1,4 +1,4 @@
-"""State with a time to live against keys followed one by one; what of it moves, and what a host has to hold."""
+"""State with a time to live against keys followed one by one; its moves, and its memory on hosts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RATE, KEYS, TTL_S, BYTES = 80.0, 200, 4.0, 10_000
 
 
 def job(zipf: float = 0.0, **more: Any) -> Deployment:
-    """source -> state -> sink on four hosts; two replicas keep a state of 10 kB for each of 200 keys."""
+    """Job source -> state -> sink on four hosts; two replicas keep a state of 10 kB for each of 200 keys."""
     state = {"kind": "keyed-state", "name": "state", "service_time_s": 1e-5, "keys": KEYS, "ttl_s": TTL_S}
     state |= {"state_bytes_per_key": BYTES, "key_groups": KEYS} | more
     places = {"source": "h0", "state": ["h1", "h2"], "sink": "h3"}
@@ -41,7 +41,7 @@ def held(found: Run) -> np.ndarray:
 
 
 def followed(shares: np.ndarray, ttl_s: float, at_s: np.ndarray) -> np.ndarray:
-    """Keys that were seen within the time to live, of a stream whose tuples have keys. Mean of 20 streams."""
+    """Mean number of keys seen within the time to live, over 20 streams of tuples with keys."""
     rng, found = np.random.default_rng(5), np.zeros(len(at_s))
     for _ in range(20):
         times_s = np.sort(rng.random(rng.poisson(RATE * at_s[-1])) * at_s[-1])
@@ -53,7 +53,7 @@ def followed(shares: np.ndarray, ttl_s: float, at_s: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("zipf", [0.0, 1.0])
 def test_as_many_keys_live_as_were_seen(zipf: float) -> None:
-    """From an empty start on; the sum over keys of 1 - exp(-lambda_k ttl) then."""
+    """Live keys are those seen, from an empty start on; later the sum over keys of 1 - exp(-lambda_k ttl)."""
     mine = held(ran(job(zipf)))
     theirs = followed(zipf_shares(KEYS, zipf), TTL_S, np.arange(1.0, 17.0))
     assert (np.abs(mine - theirs) < 3 * np.sqrt(theirs)).all()
@@ -74,7 +74,7 @@ def test_keys_that_nobody_sees_are_forgotten() -> None:
 
 
 def test_what_lives_moves_and_survives() -> None:
-    """Moving a replica costs the bytes of its live keys, on a card of 100 Mbit/s: with a shorter life, less."""
+    """A move costs the bytes of live keys, on a card of 100 Mbit/s; fewer with a shorter time to live."""
     moves = (Migration(at_s=8, operator="state", replica=0, to="h3"),)
     for ttl_s in (TTL_S, TTL_S / 8):
         runs = [ran(job(ttl_s=ttl_s), 9.0, seed, events=moves) for seed in range(12)]
@@ -87,7 +87,7 @@ def test_what_lives_moves_and_survives() -> None:
 
 
 def test_the_rate_model_fills_hosts_with_it() -> None:
-    """Two hosts of 64 GB hold what lives; what would not fit crashes."""
+    """The rate model fills two hosts of 64 GB with live state; what would not fit crashes."""
     large = job(keys=1_000_000, state_bytes_per_key=10**5)
     scenario = Scenario.of(large, RunSettings(horizon_s=10_000))
     live = RateModel().answer(scenario, [scenario.plan]).memory[0]

@@ -52,7 +52,7 @@ def test_another_seed_another_run() -> None:
 
 @pytest.mark.parametrize("policy", ["count", "time"])
 def test_outputs_follow_the_nominal_rates(policy: str) -> None:
-    """Groups and join matches by Costream's Definitions 7 and 8, over 20 runs each."""
+    """Groups and join matches follow Costream's Definitions 7 and 8, over 20 runs each."""
     window = (
         {"policy": "count", "size_tuples": 60, "slide_tuples": 30}
         if policy == "count"

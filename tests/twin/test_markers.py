@@ -1,4 +1,4 @@
-"""Latency markers: they wait as tuples do, and pass windows and services by."""
+"""Latency markers wait as tuples do, but skip windows and services."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ages(job: Any, horizon_s: float = 40, seed: int = 1) -> dict[str, float]:
 
 
 def test_a_window_does_not_hold_markers_up() -> None:
-    """Results are half a second old on average; the marker at the window has waited for two services."""
+    """A window does not delay markers, though results are half a second old: they wait for two services."""
     window = {
         "kind": "aggregate",
         "name": "window",
@@ -40,7 +40,7 @@ def test_a_window_does_not_hold_markers_up() -> None:
 
 
 def test_the_rate_model_says_what_a_saturated_run_does() -> None:
-    """Full channels before the bottleneck hold up markers as they do tuples."""
+    """Full channels before the bottleneck delay markers as they do tuples, by runs and by the rate model."""
     settings = RunSettings(horizon_s=30, warmup_s=15, period_s=5)
     scenario = Scenario.of(chain([work("easy", 0.5), work("hard", 1.3)], 1000), settings)
     said = by_operator(markers_of(RateModel().answer(scenario, [scenario.plan]), scenario.query))
@@ -50,7 +50,7 @@ def test_the_rate_model_says_what_a_saturated_run_does() -> None:
 
 
 def test_where_ways_meet_there_are_markers_of_each() -> None:
-    """A second source, and a branch that is slower: at the meeting the mean of both ways of the first source."""
+    """Where ways meet, the mean of both ways of one source is apart from that of a second source."""
     operators = [source("a"), source("b"), work("slow", 0.9), work("quick", 0.3), work("meet", 0.0), sink()]
     streams = [("a", "slow"), ("a", "quick"), ("slow", "meet"), ("quick", "meet"), ("b", "meet"), ("meet", "sink")]
     rates = {"a": 1000, "b": 100}

@@ -1,4 +1,4 @@
-"""Matches of joins against real keys, and results of keys that come to replicas apart."""
+"""Matches of joins against real keys, and results of keys that come to several replicas."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Theory(NamedTuple):
 
     @staticmethod
     def of(shares: np.ndarray, rates: list[float], panes: int) -> Theory:
-        """rates: tuples of each side a window, on average; panes: slides a window."""
+        """Theory for shares of keys. rates: mean tuples of each side in a window; panes: slides a window."""
         means = np.multiply.outer(rates, shares)  # of each side and key
         shared = [1 - lag / panes for lag in range(min(panes, IN_A_ROW))]
         covariances = [
@@ -46,7 +46,7 @@ class Theory(NamedTuple):
         return Theory(mean, covariances[0], float(np.dot(weights, covariances)))
 
     def check(self, rows: np.ndarray) -> None:
-        """That windows are so, within four standard errors. rows: independent ones, windows in a row in each."""
+        """Checks windows, within four standard errors. rows: independent ones, windows in a row in each."""
         assert len(rows) >= BLOCKS
         sums = np.apply_along_axis(np.convolve, 1, rows, np.ones(IN_A_ROW), "valid")
         near(rows.mean(axis=1), self.mean)
@@ -55,7 +55,7 @@ class Theory(NamedTuple):
 
 
 def near(each: np.ndarray, expected: float) -> None:
-    """Independent estimates of something, on average, within four standard errors, which grow with their size."""
+    """Checks that the mean of independent estimates is within four standard errors, which grow with their size."""
     found = float(np.mean(each))
     error = np.std(each, ddof=1) / np.sqrt(len(each)) * expected / found
     assert abs(found - expected) < 4 * error, (found, expected, error)
@@ -83,7 +83,7 @@ RECORDS = st.lists(st.tuples(st.integers(ELSEWHERE, 3), st.floats(0, 9), st.floa
 @settings(max_examples=60, deadline=None)
 @given(sides=st.lists(RECORDS, min_size=2, max_size=3), first=st.integers(0, 3))
 def test_all_of_a_key_match_in_their_order(sides: list[list[tuple[int, float, float]]], first: int) -> None:
-    """Against all combinations; of each side, the records before the window do not count."""
+    """All combinations of a key match, in order; records before the window do not count."""
     contents = []
     for side in sides:
         contents.append(Content())
@@ -102,7 +102,7 @@ def test_all_of_a_key_match_in_their_order(sides: list[list[tuple[int, float, fl
 @settings(max_examples=200, deadline=None)
 @given(keys=st.floats(0.2, 500.0), sides=st.integers(2, 4))
 def test_keys_match_as_often_as_they_should(keys: float, sides: int) -> None:
-    """The chance that all sides are of one key, times how often that matches, is keys^(1 - sides), to rounding."""
+    """The chance that all sides have one key, times its repeats, is keys^(1 - sides), to rounding."""
     found = Likeness.of(keys, sides)
     each = np.full(found.keys, 1.0 / found.scale)
     each[-1] = 1.0 - (found.keys - 1) / found.scale
@@ -115,7 +115,7 @@ def test_keys_match_as_often_as_they_should(keys: float, sides: int) -> None:
 
 
 def test_measured_results_are_of_any_record_of_each_side_that_is_there() -> None:
-    """So many for each record that came since the last evaluation; as old as the oldest of the records."""
+    """Results a record that came since the last evaluation, each as old as the oldest of its records."""
     contents = [Content(), Content(), Content()]
     for place in range(40):
         contents[place % 2].add(place + 1, 0, float(place), float(place))
@@ -132,7 +132,7 @@ def test_measured_results_are_of_any_record_of_each_side_that_is_there() -> None
 
 
 def join(rates: list[float], selectivity: float, slide_s: float, replicas: int = 1, **more: Any) -> dict[str, Any]:
-    """All sources into a join with a window of a second; as JSON."""
+    """Document of all sources into a join with a window of a second."""
     window = {"policy": "time", "size_s": 1.0, "slide_s": slide_s}
     operator = {"kind": "join", "name": "j", "window": window, "selectivity": selectivity, "service_time_s": 1e-7}
     job = joined(operator | more, {f"s{k}": rate for k, rate in enumerate(rates)}, placement={"j": {"h": replicas}})
@@ -157,7 +157,7 @@ def matched(data: dict[str, Any], horizon_s: float, patch: pytest.MonkeyPatch, s
 
 
 def in_blocks(windows: np.ndarray) -> np.ndarray:
-    """A run as nearly independent pieces."""
+    """Windows of a run as nearly independent blocks."""
     return windows[: len(windows) // BLOCKS * BLOCKS].reshape(BLOCKS, -1)
 
 
@@ -178,7 +178,7 @@ def in_blocks(windows: np.ndarray) -> np.ndarray:
 def test_runs_match_as_real_keys_do(
     keys: int, zipf: float, rates: list[float], panes: int, replicas: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A key group a key; all replicas together."""
+    """Runs with a key in each key group match as real keys do, all replicas together."""
     shares = zipf_shares(keys, zipf)
     data = join(rates, float(np.sum(shares ** len(rates))), 1 / panes, replicas, key_groups=keys)
     data["workload"]["keys"] = {"j": {"zipf": zipf}}
@@ -187,7 +187,7 @@ def test_runs_match_as_real_keys_do(
 
 @pytest.mark.parametrize("selectivity", [0.02, 0.5])
 def test_keys_without_groups_are_dealt_evenly(selectivity: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many keys as the selectivity says, also where they are fewer than the replicas."""
+    """Keys without groups are as many as the selectivity says, also where they are fewer than the replicas."""
     theory = Theory.of(zipf_shares(round(1 / selectivity), 0.0), [12, 12], 1)
     theory.check(in_blocks(matched(join([12, 12], selectivity, 1.0, 4), 400, monkeypatch)))
 
@@ -227,7 +227,7 @@ def _per_s(job: Deployment) -> np.ndarray:
 )
 @pytest.mark.parametrize("kind", ["aggregate", "session"])
 def test_results_are_of_all_keys_that_come_to_a_replica(kind: str, partitioning: str, places: int, copies: int) -> None:
-    """A key's records come to so many replicas: as many Poisson streams, of which each has results of its own."""
+    """A key's records that come to several replicas are as many Poisson streams, each with results of its own."""
     per_s, span_s = RATE_PER_S * copies / places / KEYS, 0.25
     operator: dict[str, Any] = {"kind": "session", "gap_s": span_s, "keys": KEYS}
     expected = KEYS * places * per_s * np.exp(-per_s * span_s)

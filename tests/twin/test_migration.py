@@ -1,4 +1,4 @@
-"""Moves of replicas, key groups and shares: what they cost, and that they lose and repeat nothing."""
+"""Moves of replicas, key groups and shares: their costs, and that they lose and repeat nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from twin.scenario import RunSettings, Scenario
 
 
 def transfer_s(size: float, engine: Any) -> float:
-    """Serialise, send at 100 Mbit/s over 5 ms, deserialise; on an idle core and an idle card."""
+    """Time to serialise, send at 100 Mbit/s over 5 ms, and deserialise; on an idle core and an idle card."""
     cpu_s = size * (engine.serialise_ns_per_byte + engine.deserialise_ns_per_byte) * 1e-9
     return float(cpu_s + size * 8 / 100e6 + 0.005)
 
@@ -39,7 +39,7 @@ def test_a_moved_replica_pauses_for_its_state() -> None:
 
 @pytest.mark.parametrize("ways", [("forward", "rebalance"), ("global", "rebalance"), ("rebalance", "hash")])
 def test_a_move_changes_no_shares(ways: tuple[str, str]) -> None:
-    """Two streams into the moved operator are dealt differently; a key of three values is dealt two to one by hash."""
+    """A move changes no shares, of two streams dealt differently, and of three key values dealt two to one by hash."""
     window = {"group_by": "int", "groups": 3, "window": {"policy": "count", "size_tuples": 10}}
     moved = {"kind": "aggregate", "name": "m", "service_time_s": 1e-4} | window
     operators = [
@@ -74,13 +74,13 @@ def test_moved_key_groups_pause_for_their_state() -> None:
 
 
 CROWDED = {"a": ["h1", "h1", "h1", "h1", "h1"]}
-"""More replicas than cores: they share the processor."""
+"""Placement of more replicas than cores: they share the processor."""
 
 
 @pytest.mark.parametrize("replicas", [["h1"], CROWDED["a"]], ids=["own core", "shared cores"])
 def test_state_may_still_be_on_its_way_out_at_the_end(replicas: list[str]) -> None:
-    """Serialising it is work that is booked as it begins, and cannot be done by the horizon: work <= capacity * time
-    must know."""
+    """State may be on its way at the end: serialising it is work that is booked as it begins, and cannot be done by the
+    horizon, which the law work <= capacity * time must know."""
     deployment = job(key_groups=8, state_bytes_per_group=2e8)
     deployment = placed(deployment, a=tuple(replicas))
     move = Migration(at_s=1, operator="a", replica=0, to="h3")
@@ -92,7 +92,7 @@ def test_state_may_still_be_on_its_way_out_at_the_end(replicas: list[str]) -> No
 
 @pytest.mark.parametrize("replicas", [["h1"], CROWDED["a"]], ids=["own core", "shared cores"])
 def test_state_that_a_failure_stops_on_its_way_out_costs_no_cpu(replicas: list[str]) -> None:
-    """The move is made again after each of six failures, and none of those attempts ends."""
+    """A move that each of six failures stops, and that is made again after them, costs no CPU."""
     deployment = job(key_groups=8, state_bytes_per_group=2e8)
     deployment = placed(deployment, a=tuple(replicas))
     fails = [Failure(at_s=at_s, host="h1", recover_after_s=0.05) for at_s in (0.3, 0.5, 0.7, 0.9, 1.1, 1.3)]
@@ -103,7 +103,7 @@ def test_state_that_a_failure_stops_on_its_way_out_costs_no_cpu(replicas: list[s
 
 
 def test_a_scaled_window_keeps_its_content() -> None:
-    """All groups are in every window, whatever replicas they live on: no result is lost, none comes twice."""
+    """All groups are in every window, whatever replicas they are on: no result is lost, none comes twice."""
     deployment = job(rate=2000, window={"policy": "time", "size_s": 4, "slide_s": 1})
     scale = [
         Scale(at_s=8.3, operator="a", placement=("h1", "h1", "h3")),
@@ -114,7 +114,7 @@ def test_a_scaled_window_keeps_its_content() -> None:
 
 
 def test_windows_that_count_begin_anew_where_records_are_handed_over() -> None:
-    """Of 200 records at 20 a second, a result is 10 s old: what the new replica was given it had not counted itself."""
+    """A count window begins anew with a new replica: results of 200 records at 20 a second are 10 s old."""
     window = {"policy": "count", "size_tuples": 200}
     deployment = job({"law": "constant", "rate_per_s": 40}, window=window, groups=2)
     deployment = placed(deployment, a=("h1",))
@@ -124,7 +124,7 @@ def test_windows_that_count_begin_anew_where_records_are_handed_over() -> None:
 
 @pytest.mark.parametrize("rate", [300, 1500])
 def test_all_records_of_a_key_are_on_one_replica(rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever moves, each window has one result of a key, of all of its records.
+    """Each window has one result of a key, of all of its records, whatever moves.
 
     The engine's windows are looked into; the kernel, whose are not Python's, gives the same run to the last bit.
     """
@@ -179,7 +179,7 @@ def test_scaling_out_multiplies_capacity() -> None:
 
 
 def test_what_follows_new_replicas_waits_as_behind_replicas_of_the_plan() -> None:
-    """One replica becomes four: their records overlap at the sink, and none waits there for another to end."""
+    """Records of four replicas scaled from one overlap at the sink as those of a plan with four."""
     work = {"kind": "map", "name": "work", "service_time_s": 2e-3, "service_scv": 1}
     ends, most = {"source": "h0", "sink": "h1"}, ["h1", "h1", "h2", "h2"]
     planned = chain([work], 400, hosts=HOSTS, placement=ends | {"work": most})

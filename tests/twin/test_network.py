@@ -1,4 +1,4 @@
-"""Links: routes, hops in a row, conservation, degradation, and what a bad network says."""
+"""Links: routes, hops in a row, conservation, degradation, and messages on bad networks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from twin.wiring.wiring import Wiring
 
 
 def host(name: str, **more: Any) -> dict[str, Any]:
-    """Large and well connected unless told."""
+    """Host, by default large and well connected."""
     return {"name": name, "cpu_percent": 400, "ram_mb": 64_000, "bandwidth_mbps": 1000, "latency_ms": 500} | more
 
 
@@ -37,14 +37,14 @@ def link(one: str, other: str, mbps: float = 1000, ms: float = 1) -> dict[str, A
 
 
 def linked(job: Deployment, links: list[dict[str, Any]], switches: tuple[str, ...] = ()) -> Deployment:
-    """The same job on a network of links."""
+    """Job on a network of links."""
     document = job.model_dump(mode="json")
     document["cluster"] |= {"links": links, "switches": list(switches)}
     return parse(Deployment, document)
 
 
 def across(rate: Any, links: list[dict[str, Any]], switches: tuple[str, ...] = (), **more: Any) -> Deployment:
-    """source on a, sink on c."""
+    """Job with its source on a and its sink on c."""
     parts = {"hosts": [host(name) for name in "abc"], "placement": {"source": "a", "sink": "c"}} | more
     return chain([], rate, links=links, switches=switches, **parts)
 
@@ -85,7 +85,7 @@ def test_routes_have_the_lowest_latency_and_then_the_fewest_hops(edges: dict[tup
 
 
 def test_latency_is_the_sum_of_the_links_and_the_transmissions() -> None:
-    """The card and every link take the time of one tuple's bytes; hosts' own latencies do not count."""
+    """Latency is the sum over card and links of the time of one tuple's bytes; hosts' own latencies do not count."""
     job = across(
         {"law": "constant", "rate_per_s": 50},
         [link("a", "s", 1, 7), link("s", "t", 2, 11), link("t", "c", 4, 13)],
@@ -121,7 +121,7 @@ def md1_latency_s(load: float, service_s: float) -> float:
 @pytest.mark.parametrize("rates", [(240,), (120, 120), (200, 40), (40,) * 6])
 @pytest.mark.parametrize("load", [0.4, 0.6])
 def test_streams_wait_for_each_other_on_a_link_as_in_one_queue(load: float, rates: tuple[float, ...]) -> None:
-    """However the load is split, and though every second stream comes from another host."""
+    """Streams wait on a link as in one queue, however the load is split and from whatever hosts they come."""
     names = [f"s{k}" for k in range(len(rates))]
     job = deployment(
         [*map(source, names), sink()],
@@ -178,7 +178,7 @@ def test_a_degraded_link_is_narrower_and_slower_until_it_is_mended() -> None:
 
 
 class Catcher:
-    """In place of a task."""
+    """Fake task that catches records."""
 
     def __init__(self) -> None:
         self.came: list[Record] = []
@@ -220,7 +220,7 @@ def test_tuples_keep_their_order_when_a_link_changes(falls: list[tuple[float, fl
 def test_what_waits_on_a_card_is_sent_at_the_rate_of_the_moment(
     steps: list[tuple[float, float]], sizes: list[tuple[float, float]]
 ) -> None:
-    """Each departure is that of a queue whose server works at a rate that steps; stamps may run ahead of the clock."""
+    """Departures are those of a queue whose server's rate changes in steps; stamps may run ahead of the clock."""
     env, place, sent = simpy.Environment(), Inbox(Catcher(), 0, 0), []
     nic, hop = Nic(env, 8e-3), type("Hop", (), {"latency_s": 0.5})()  # 1,000 bytes a second
     nic.carry(hop)
@@ -252,7 +252,7 @@ def test_what_waits_on_a_card_is_sent_at_the_rate_of_the_moment(
 
 
 def test_a_backlog_drains_at_full_speed_after_a_degradation() -> None:
-    """At 50/s, 8 ms each and five times as long for 20 s, 500 records wait; 75/s of them leave: 10 s at the most."""
+    """A backlog drains at full speed: at 50/s, 8 ms each, 500 records wait after 20 s at a fifth, for 10 s at most."""
     job = across({"law": "constant", "rate_per_s": 50}, [link("a", "c", 1, 0)])
     document = job.model_dump(mode="json")
     document["query"]["operators"][0] |= {"tuple_bytes": 1000}

@@ -38,7 +38,7 @@ JOB = {
 
 
 LAST = 'Partitioning("last", lambda ends: [float(k == ends.consumers - 1) for k in range(ends.consumers)], whole=True)'
-"""A partitioning that a test adds, as an entry of the table: all to the last replica."""
+"""Entry of the table for a partitioning that a test adds: all to the last replica."""
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_the_new_kind_runs_and_the_rate_model_predicts_it(found: dict[str, Any]) -> None:
-    """Keys in a window: K (1 - exp(-w / K)), in windows of both replicas together; tolerance: 5 standard errors."""
+    """Runs and predictions have K (1 - exp(-w / K)) keys a window, of both replicas; within 5 standard errors."""
     expected = KEYS * -math.expm1(-RATE_PER_S * SIZE_S / KEYS) / SIZE_S
     assert found["predicted_per_s"] == pytest.approx(expected, rel=0.02)  # the first window of the run is missing
     assert found["on_sockets_per_s"] == pytest.approx(expected)
@@ -92,7 +92,7 @@ def test_the_new_kind_is_keyed_and_weighed(found: dict[str, Any]) -> None:
 
 
 def test_a_profile_saved_before_the_new_kind_still_holds(found: dict[str, Any]) -> None:
-    """It charges what it charges for the kind that the new one is like, and is written as it was."""
+    """An old profile charges for the new kind as for the one that it resembles, and is written as it was."""
     columns_us = 20 + 50 + 30
     assert found["service_s"] == pytest.approx((STORM.tuple_us.aggregate + columns_us) * 1e-6)
     assert found["saved_again"] == STORM.model_dump(mode="json")

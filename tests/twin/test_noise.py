@@ -1,4 +1,4 @@
-"""What disturbs a run, and that all of it can be switched off."""
+"""Disturbances of a run, all of which can be switched off."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def test_pauses_take_their_share_of_a_saturated_operator() -> None:
 
 
 def test_a_shared_processor_pauses_too() -> None:
-    """Two saturated operators and their neighbours on one core."""
+    """A shared processor pauses, too: two saturated operators and their neighbours on one core."""
     host = HOST | {"cpu_percent": 100}
     run = simulated(job(300, 1.5, PAUSES, hosts=[host]), horizon_s=100, warmup_s=5)
     assert run.metrics.throughput_per_s == pytest.approx(200 * 2 / 2.1, rel=0.03)
 
 
 def test_tuples_wait_for_pauses_as_fluids_do() -> None:
-    """Evenly spaced tuples and equal services do not wait but for pauses: d^2 / (2 (1 - load)) for each, end to end."""
+    """Evenly spaced tuples with equal services wait for pauses alone: d^2 / (2 (1 - load)) for each, end to end."""
     metrics = ran(job({"law": "constant", "rate_per_s": 200}, 0.5, PAUSES, 0.0), horizon_s=300)
     expected_s = 0.1**2 / (2 * 2.1 * 0.5) + 0.5 / 200
     assert metrics.e2e_latency_s.mean == pytest.approx(expected_s, rel=0.2)

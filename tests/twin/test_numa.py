@@ -20,7 +20,7 @@ FREE = STORM.model_dump(mode="json") | {"name": "free", "batch_tuples": 100, "fl
 
 
 def work(name: str = "work", **more: Any) -> dict[str, Any]:
-    """One tuple out for one in; the same time for each unless told."""
+    """Operator of one tuple out for one in; by default with constant times."""
     return {"kind": "map", "name": name, "service_scv": 0} | more
 
 
@@ -31,7 +31,7 @@ def on_server(cluster: Cluster, middle: dict[str, Any], rate: float, tuple_bytes
 
 
 def require_throughput(job: Deployment, per_s: float, rel: float = 0.02, horizon_s: float = 5.0) -> Run:
-    """In a run; the rate model says it exactly."""
+    """Checks the throughput of a run, and exactly by the rate model; returns the run."""
     assert RateModel().answer(job, [job.plan]).in_per_s[0, -1] == pytest.approx(per_s, rel=1e-3)
     run = simulated(job, horizon_s=horizon_s, period_s=1, warmup_s=2)
     assert run.metrics.throughput_per_s == pytest.approx(per_s, rel=rel)
@@ -51,7 +51,7 @@ def require_throughput(job: Deployment, per_s: float, rel: float = 0.02, horizon
 def test_time_per_tuple_by_distance_follows_the_published_estimates(
     operator: str, local_ns: float, lines: float, estimated_ns: dict[int, float]
 ) -> None:
-    """BriskStream, Table 3: one operator that is always busy; its throughput is 1 / (Te + Tf)."""
+    """A busy operator's throughput is 1 / (Te + Tf), as estimated in BriskStream's Table 3."""
     for socket, published_ns in {0: local_ns, **estimated_ns}.items():
         middle = work(operator, service_time_s=local_ns * 1e-9)
         here = {"source": "server/0", operator: f"server/{socket}", "sink": f"server/{socket}"}
@@ -69,7 +69,7 @@ def test_hops_of_server_a_are_symmetric_and_two_within_a_tray() -> None:
 
 
 def test_hops_of_server_b_are_of_pairs_trays_and_the_whole() -> None:
-    """Its authors' matrix has 185 ns for 8 ordered pairs, 294 to 299 for 16, and about 346 for 32."""
+    """Server B's hops follow its authors' matrix: 185 ns for 8 ordered pairs, 294 to 299 for 16, 346 for 32."""
     assert [hops_b(0, j) for j in range(8)] == [0, 1, 2, 2, 3, 3, 3, 3]
     every = [hops_b(i, j) for i in range(8) for j in range(8)]
     assert [every.count(hops) for hops in (1, 2, 3)] == [8, 16, 32]
@@ -90,7 +90,7 @@ def test_servers_have_the_published_totals() -> None:
 
 @pytest.mark.parametrize("replicas", [1, 4, 6])
 def test_a_fast_socket_serves_by_its_clock(replicas: int) -> None:
-    """4 cores at 3 and 4 at 1 GHz, worth 8 reference cores: a core of the fast socket is worth 1.5, of the slow 0.5."""
+    """Cores serve by their clocks: of 4 at 3 and 4 at 1 GHz, worth 8 reference cores, each is worth 1.5 or 0.5."""
     host = HOST | {"cpu_percent": 800, "sockets": [{"cores": 4, "clock_ghz": 3}, {"cores": 4, "clock_ghz": 1}]}
     for socket, speed in enumerate((1.5, 0.5)):
         here = dict.fromkeys(("source", "sink"), "h") | {"work": {f"h/{socket}": replicas}}
@@ -109,7 +109,7 @@ NARROW = HOST | {
 
 @pytest.mark.parametrize("rate", [40_000, 15_000, 9000])
 def test_local_bandwidth_bounds_the_throughput(rate: float) -> None:
-    """10 MB/s and 1,000 bytes a tuple: 10,000 tuples a second, whatever is offered and however fast the cores."""
+    """Local bandwidth bounds throughput: 10 MB/s and 1,000 bytes a tuple are 10,000 tuples a second."""
     middle = work(service_time_s=5e-5, service_scv=0.5, memory_bytes=1000)
     job = chain([middle], rate, hosts=[NARROW], placement={"source": "h/0", "work": {"h/0": 3}, "sink": "h/0"})
     run = require_throughput(job, min(rate, 10_000))
@@ -119,7 +119,7 @@ def test_local_bandwidth_bounds_the_throughput(rate: float) -> None:
 
 @pytest.mark.parametrize("rate", [12_000, 5000])
 def test_the_channel_between_sockets_bounds_the_throughput(rate: float) -> None:
-    """4 MB/s and 500 bytes a tuple fetched: 8,000 a second."""
+    """The channel between sockets bounds throughput: 4 MB/s and 500 fetched bytes a tuple are 8,000 a second."""
     middle = work(service_time_s=5e-5)
     here = {"source": "h/0", "work": {"h/1": 4}, "sink": "h/1"}
     require_throughput(chain([middle], rate, 500, hosts=[NARROW], placement=here), min(rate, 8000))
@@ -136,7 +136,7 @@ def test_two_limits_on_one_task_hold_both() -> None:
 
 
 def test_more_runnable_tasks_than_cores_cost_switches() -> None:
-    """4 busy tasks a core and 10 % a task beyond the first: 1.3 times the work. Fewer tasks than cores: nothing."""
+    """More tasks than cores cost switches: with 4 a core and 10 % each beyond the first, 1.3 times the work."""
     host = HOST | {"cpu_percent": 400, "sockets": [{"cores": 2}, {"cores": 2}]}
     for replicas, factor in ((8, 1.3), (2, 1.0)):
         here = {"source": "h/1", "work": {"h/0": replicas}, "sink": "h/1"}

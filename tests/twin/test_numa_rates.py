@@ -25,7 +25,7 @@ CHAIN = [(0, 1), (1, 2)]
 
 
 def test_the_distances_and_those_that_the_two_fixed_variants_believe() -> None:
-    """RLAS_fix(U) pays for nothing, RLAS_fix(L) for the longest way, even at home."""
+    """RLAS_fix(U) assumes no fetch times, RLAS_fix(L) the longest ones, even at home."""
     job = deployment([1, 1, 1], CHAIN, [2, 2, 2], [[0, 100, 300], [100, 0, 300], [300, 300, 0]])
     lines = job.engine.lines_of(64.0)
     ways_ns = {"relative": (0.0, 100.0, 300.0), "never": (0.0,) * 3, "always": (300.0,) * 3}
@@ -40,7 +40,7 @@ def test_the_distances_and_those_that_the_two_fixed_variants_believe() -> None:
 @settings(max_examples=40, deadline=None)
 @given(small=small_jobs(), factor=st.floats(0.1, 10.0))
 def test_the_sustained_load_is_a_share_of_what_is_offered(small: Job, factor: float) -> None:
-    """Ten times the offered rate: a tenth of it can be borne."""
+    """The sustained load is a share of the offer: at ten times the rate, a tenth of it."""
     job, replicas_o = NumaJob(small[0]), small[1]
     document = small[0].model_dump(mode="json")
     document["workload"]["arrivals"]["op0"]["rate_per_s"] *= factor
@@ -65,7 +65,7 @@ def test_what_is_estimated_together_makes_no_difference(small: Job) -> None:
 @settings(max_examples=60, deadline=None)
 @given(small=small_jobs())
 def test_running_free_takes_at_least_what_is_sustained(small: Job) -> None:
-    """Producers that wait send no more than those that do not; where nothing is over-supplied both are the same."""
+    """Free-running producers send at least as much as waiting ones, and the same where nothing is over-supplied."""
     job, replicas_o = NumaJob(small[0]), small[1]
     counts_ol = np.zeros((len(replicas_o), len(job.locations)))
     for o, count in enumerate(replicas_o):
@@ -87,7 +87,7 @@ def test_running_free_takes_at_least_what_is_sustained(small: Job) -> None:
     ],
 )
 def test_what_binds_is_named_and_stops_the_simulator_there(limits: dict[str, Any], words: str) -> None:
-    """100,000 tuples a second at most by the replica (10 us); 50,000 by the narrow memory or channel (64 bytes)."""
+    """The binding limit is named and holds in runs: 100,000 tuples a second by a replica, 50,000 by memory."""
     job = deployment([1, 10, 1], CHAIN, [2, 4], [[0, 20], [20, 0]], rate_per_s=150_000, limits=limits)
     document = job.model_dump(mode="json")
     document["plan"]["placement"] = {"op0": "h", "op1": "h/1", "op2": "h/1"}
@@ -108,7 +108,7 @@ def test_what_binds_is_named_and_stops_the_simulator_there(limits: dict[str, Any
 def test_a_plan_that_just_fulfils_every_operator_bears_what_is_estimated_where_each_replica_has_a_core(
     cores: int, exact: bool
 ) -> None:
-    """Word count on eight sockets, ten words a line, bound by two splitters far from their producer.
+    """Word count on eight sockets, bound by two splitters far from their producer, bears the estimate.
 
     They serve S lines meanwhile, with a squared coefficient of variation of 0.1: a standard error of sqrt(0.1 / S).
     With eight cores a socket for up to eleven replicas each socket has cores enough for its work, but its replicas
@@ -147,7 +147,7 @@ def test_a_plan_that_just_fulfils_every_operator_bears_what_is_estimated_where_e
 
 
 def with_cores(cluster: Cluster, cores: int) -> Cluster:
-    """The same clock and memory, with so many cores a socket."""
+    """Cluster with the same clock and memory, and so many cores a socket."""
     host = cluster.hosts[0]
     sockets = tuple(each.model_copy(update={"cores": cores}) for each in host.sockets)
     percent = host.cpu_percent * cores / host.sockets[0].cores
@@ -155,7 +155,7 @@ def with_cores(cluster: Cluster, cores: int) -> Cluster:
 
 
 def test_two_hosts_cost_serialisation_and_share_a_card() -> None:
-    """1 us of work and 64 bytes at 4 ns each on either side: 1.256 us; and a card of 8 Mbit/s for 15,625 tuples."""
+    """Two hosts cost serialisation, 1.256 us a tuple of 1 us and 64 bytes, and share a card of 8 Mbit/s."""
     document = deployment([1, 1, 1], CHAIN, [4], [[0]], rate_per_s=1e6).model_dump(mode="json")
     host = document["cluster"]["hosts"][0] | {"bandwidth_mbps": 8.0}
     document["cluster"]["hosts"] = [host, host | {"name": "g", "bandwidth_mbps": 8000.0}]

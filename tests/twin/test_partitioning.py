@@ -1,4 +1,4 @@
-"""How streams are dealt: turns among many replicas, two choices, shared queues, channels that drop, `local` streams."""
+"""Partitionings: turns among many replicas, two choices, shared queues, channels that drop, `local` streams."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from twin.wiring.wiring import Wiring
 
 
 def with_stream(job: Deployment, consumer: str, **changes: Any) -> Deployment:
-    """The same job with some fields of the streams into `consumer` changed."""
+    """Job with some fields of the streams into `consumer` changed."""
     data = job.model_dump(mode="json", exclude_none=True)
     for each in data["query"]["streams"]:
         if each["consumer"] == consumer:
@@ -43,7 +43,7 @@ def with_stream(job: Deployment, consumer: str, **changes: Any) -> Deployment:
 
 @pytest.mark.parametrize("how", ["hash", "rebalance"])
 def test_as_many_replicas_as_producers_send_over_the_network(how: str) -> None:
-    """Replicas at the same four places: three tuples of four go elsewhere, which takes 10 ms."""
+    """With replicas at the same four places, three of four tuples go elsewhere, which takes 10 ms."""
     places = [f"h{number}" for number in range(4)]
     hosts = [{**HOST, "name": name, "latency_ms": 10.0} for name in places]
     both = {"a": places, "b": places, "source": "h0", "sink": "h0"}
@@ -63,7 +63,7 @@ def test_as_many_replicas_as_producers_send_over_the_network(how: str) -> None:
     count=st.integers(1, 400),
 )
 def test_records_go_in_turn_to_replicas_that_have_a_share(weights: list[float], first: int, count: int) -> None:
-    """From where the producer begins; no replica ever gets two more than another, and those without a share nothing."""
+    """Records go in turn from where the producer begins; no replica gets two more than another with a share."""
     partitioner = Partitioner(weights, first=first % len(weights))
     got = [next(iter(partitioner.parts(Record(0.0, 0.0, 0.0))))[0] for _ in range(count)]
     sent = np.bincount(got, minlength=len(weights))[np.array(weights) > 0]
@@ -82,7 +82,7 @@ def skewed_job(how: str, rate: float = 4000.0, zipf: float = 1.0, replicas: int 
 
 
 def imbalance(job: Deployment, seconds: float = 2.0) -> float:
-    """(max - mean) / mean of the tuples that the replicas took."""
+    """Imbalance of the tuples that the replicas took: (max - mean) / mean."""
     built = build(Wiring(job, RunSettings(horizon_s=seconds)))
     built.env.run(until=seconds)
     taken = np.array([task.tuples_in + task.queued for task in built.tasks["m"]])
@@ -101,7 +101,7 @@ def test_two_choices_balance_what_hash_does_not() -> None:
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 1000), replicas=st.integers(2, 12), zipf=st.floats(0, 2))
 def test_settled_shares_are_what_greedy_choice_tends_to(seed: int, replicas: int, zipf: float) -> None:
-    """Against 20,000 tuples sent one by one, each to the candidate that has got less."""
+    """Settled shares are those of 20,000 tuples sent one by one, each to the candidate that has got less."""
     rng = np.random.default_rng(seed)
     weights = rng.permutation(zipf_shares(4 * replicas, zipf))
     first = contiguous(len(weights), replicas)
@@ -123,7 +123,7 @@ def test_two_choice_without_key_groups_has_its_own() -> None:
 
 
 def test_partial_results_of_two_choices_are_twice_as_many() -> None:
-    """Each of 40 groups is on both of its candidates: up to 80 partial results a window, for an operator to merge."""
+    """With two choices each of 40 groups is on two candidates: up to 80 partial results a window, to be merged."""
     window = {"policy": "time", "size_s": 5.0}
     middle = {"kind": "aggregate", "name": "m", "window": window, "group_by": "int", "groups": 40, "key_groups": 40}
     for how, results in ((None, 40), ("two-choice", 80)):
@@ -143,7 +143,7 @@ def test_two_choice_into_a_join_is_refused() -> None:
 
 
 def pool_job(servers: int, load: float, channel: int | None = None, cores: int = 64, **stream: Any) -> Deployment:
-    """A Poisson source into a queue that `servers` replicas share, 1,000 tuples a second a replica at full load."""
+    """Poisson source into a queue that `servers` replicas share, 1,000 tuples a second a replica at full load."""
     middle = {"kind": "filter", "name": "m", "selectivity": 1, "service_time_s": 1e-3, "service_scv": 1}
     job = chain(
         [middle],
@@ -158,7 +158,7 @@ def pool_job(servers: int, load: float, channel: int | None = None, cores: int =
 
 @pytest.mark.parametrize("scv", [0.0, 1.0, 4.0])
 def test_the_rate_model_knows_the_waits_in_a_common_queue(scv: float) -> None:
-    """By Allen and Cunneen."""
+    """The rate model has Allen and Cunneen's waits in a common queue."""
     data = pool_job(3, 0.8).model_dump(mode="json", exclude_none=True)
     next(each for each in data["query"]["operators"] if each["name"] == "m")["service_scv"] = scv
     job = parse(Deployment, data)
@@ -217,7 +217,7 @@ def test_a_shared_queue_between_hosts_is_refused() -> None:
 
 @pytest.mark.parametrize(("servers", "load", "channel"), [(1, 0.8, 4), (1, 1.5, 4), (1, 0.95, 12), (3, 0.9, 2)])
 def test_lost_share_of_an_exact_channel_is_that_of_m_m_c_k(servers: int, load: float, channel: int) -> None:
-    """K is the channel and the tuples in service."""
+    """The lost share is that of M/M/c/K, where K is the channel and the tuples in service."""
     shares = []
     for seed in range(20):
         job = pool_job(servers, load, channel, overflow="drop")
@@ -237,7 +237,7 @@ def test_lost_share_of_an_exact_channel_is_that_of_m_m_c_k(servers: int, load: f
 
 
 def erlang_arrivals_sojourn_s(replicas: int, load: float, service_s: float) -> float:
-    """Mean time in an E_k/M/1 queue: what a replica is that gets every k-th tuple of a Poisson stream."""
+    """Mean time in an E_k/M/1 queue: a replica that gets every k-th tuple of a Poisson stream."""
     share = 0.5
     for _ in range(200):
         share = (replicas * load / (replicas * load + 1.0 - share)) ** replicas
@@ -246,7 +246,7 @@ def erlang_arrivals_sojourn_s(replicas: int, load: float, service_s: float) -> f
 
 @pytest.mark.parametrize("replicas", [2, 4, 8, 12])
 def test_replicas_served_in_turn_are_e_k_m_1_queues(replicas: int) -> None:
-    """A replica gets every K-th record of a Poisson stream."""
+    """A replica that gets every K-th record of a Poisson stream is an E_K/M/1 queue."""
     middle = {"kind": "map", "name": "m", "service_time_s": 1e-3, "service_scv": 1}
     job = chain([middle], 500 * replicas, hosts=[HOST | {"cpu_percent": 6400}], placement={"m": {"h": replicas}})
     expected = erlang_arrivals_sojourn_s(replicas, 0.5, 1e-3)
@@ -266,7 +266,7 @@ JOBS = {
 
 
 def job(sends: dict[str, int], takes: dict[str, int]) -> Deployment:
-    """source -> send (spread evenly) -> take, by local -> sink."""
+    """Job source -> send (spread evenly) -> take, by local -> sink."""
     work = [{"kind": "map", "name": n, "service_time_s": SERVICE_S, "service_scv": 1} for n in ("send", "take")]
     hosts = [{**HOST, "name": name, "latency_ms": 1e3 * LATENCY_S} for name in "abc"]
     places = {"source": "a", "send": sends, "take": takes, "sink": "a"}
@@ -275,7 +275,7 @@ def job(sends: dict[str, int], takes: dict[str, int]) -> Deployment:
 
 
 def by_hand(sends: dict[str, int], takes: dict[str, int]) -> tuple[np.ndarray, float]:
-    """Share of the stream by consumer subtask, and of what crosses the network."""
+    """Share of the stream by consumer subtask, and share that crosses the network."""
     froms = [host for host, count in sends.items() for _ in range(count)]
     tos = [host for host, count in takes.items() for _ in range(count)]
     shares, crossing = np.zeros(len(tos)), 0.0
@@ -289,7 +289,7 @@ def by_hand(sends: dict[str, int], takes: dict[str, int]) -> tuple[np.ndarray, f
 
 @pytest.mark.parametrize("name", JOBS)
 def test_records_stay_on_their_host_where_they_can(name: str) -> None:
-    """As counted by hand: what each subtask takes, and the mean latency, which is that of the records that cross."""
+    """Subtasks' shares and the latency of records that cross hosts are as counted by hand."""
     sends, takes = JOBS[name]
     made, (shares, crossing) = job(sends, takes), by_hand(sends, takes)
     world = build(Wiring(made, RUN))

@@ -1,4 +1,4 @@
-"""Runs that end as soon as they are known well enough: when they do, that they are, and when they do not."""
+"""Runs that end once they are precise enough: their precision, and the cases in which they are not."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SEEDS = 30
 
 
 def run(load: float, seed: int = 0) -> Run:
-    """Of M/M/1 at 100 tuples a second."""
+    """Run of M/M/1 at 100 tuples a second."""
     return simulate(Scenario.of(queue(100, load, 1), PRECISE.model_copy(update={"seed": seed})))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("load", [0.5, 0.8])
 def test_means_are_as_close_to_theory_as_was_asked(load: float) -> None:
-    """In 95 of 100 runs; a share of a few runs is binomial."""
+    """Means are within the precision asked for in 95 of 100 runs, tested by the binomial law of a few runs."""
     runs = [run(load, seed) for seed in range(SEEDS)]
     assert all(each.manifest["simulated_s"] < 1e5 and not each.warnings for each in runs)
     waits = np.array([each.metrics.processing_latency_s.mean for each in runs if each.metrics.processing_latency_s])
@@ -38,7 +38,7 @@ def test_means_are_as_close_to_theory_as_was_asked(load: float) -> None:
 
 @given(st.integers(1, 400))
 def test_batches_are_joined_to_equal_ones_that_are_neither_few_nor_many(steps: int) -> None:
-    """Some dozens from 40 short ones on; nothing between the first and the last is lost."""
+    """Batches are joined to some dozens of equal ones, from 40 short ones on; only the ends may be lost."""
     numbers = [0]
     while len(numbers) <= steps:
         numbers.append(numbers[-1] + together(numbers[-1]))

@@ -1,4 +1,4 @@
-"""Sharing of a processor: what is kept from one change to the next equals what brute force makes of the whole."""
+"""Processor sharing: what is kept from one change to the next equals brute force over the whole."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CAPACITIES = st.sampled_from([0.3, 1.0, 1.5, 2.0, 5.0])
 
 @dataclass
 class Fluid:
-    """The same jobs as fluids, from scratch: at each moment every job runs at min(1, C / k)."""
+    """Jobs as fluids, computed from scratch: at each moment every job runs at min(1, C / k)."""
 
     capacity: float
     now_s: float = 0.0
@@ -42,7 +42,7 @@ class Fluid:
 
 @dataclass
 class Pair:
-    """A processor and its fluid, told the same."""
+    """Processor and its fluid, with the same changes."""
 
     processor: Processor
     fluid: Fluid
@@ -50,7 +50,7 @@ class Pair:
     ends: dict[int, list[float]] = field(default_factory=dict)
 
     def apply(self, what: str, key: int, amount: float) -> None:
-        """Does what can be done to that task as it is; a new one comes where there is none."""
+        """Applies a change that is possible for the task as it is; attaches a new task where there is none."""
         processor, fluid = self.processor, self.fluid
         if key not in self.tasks:
             self.tasks[key] = object()

@@ -1,4 +1,4 @@
-"""What the analytic cost model tells beside its estimates: fair sides of joins, full channels, bursts, balance."""
+"""Answers of the rate model beside its estimates: fair sides of joins, full channels, bursts, balance."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_results_are_no_younger_since_their_arrival_than_since_their_ingestion(s
 
 
 def test_an_answer_is_in_balance():
-    """Nothing is overloaded, rates follow from shares, and the parts of an age add up."""
+    """An answer is consistent: nothing is overloaded, rates follow from shares, and the parts of an age add up."""
     hosts = (host("h", 0.5), host("i", 1.0, 40.0), host("j", 2.0))
     operators = ("a", "b", "join", "sink")
     job = joining(count_window(40), 500, 2500, 0.01, 1e-3, hosts=hosts)
@@ -210,8 +210,8 @@ CYCLING = {"source0": ("h/2", "h/2"), "source1": "h", "map2": "h", "map3": "h", 
 
 
 def test_a_plan_whose_rates_are_not_found_is_not_called_fast() -> None:
-    """Of two sources that meet far from both, each guess for one overshoots the other; 9 million results a second were
-    predicted once, where no plan bears 6.5 million and runs of this one give 0.15."""
+    """A plan whose rates do not converge is not called fast: of two sources that meet far from both, each guess for one
+    overshoots the other. 9 million results a second were predicted once, where runs give 0.15."""
     job = claimed_job(222)
     answer = RateModel().answer(job, [ExecutionPlan.model_validate({"placement": CYCLING})])
     assert answer.pressure.max() <= 1.01
@@ -246,7 +246,7 @@ def test_what_is_not_blocked_stays_as_it_was() -> None:
 
 
 def test_bunches_hold_what_their_length_brings() -> None:
-    """A bunch lasts a time t, uniform up to a slide. Alike sides meet as E[t^2] / E[t]; a rare side's tuples as t."""
+    """In a bunch of length t, uniform up to a slide, equal sides meet as E[t^2] / E[t], a rare side's tuples as t."""
     t = np.random.default_rng(1).uniform(0.0, WINDOW.slide, 10**6)
     content, fires, matches = of([0, 1])
     assert content * fires == pytest.approx(CONTENT[:2] * FIRES[:2])  # no tuple is gained or lost

@@ -1,4 +1,4 @@
-"""The analytic model's waits for batches, bursts, channels that fill, and count windows: by law, or as exact runs."""
+"""Rate model's waits for batches, bursts, filling channels, and count windows: by law, or as exact runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FREE = {"service_time_s": 0.0}
 def job(
     *operators: object, rate_per_s: float, replicas: int = 1, engine: EngineProfile = FLINK, cores: float = 16.0
 ) -> Deployment:
-    """A chain on one host, each operator with so many replicas."""
+    """Chain on one host, each operator with so many replicas."""
     names = [operator.name for operator in operators]
     pairs = itertools.pairwise(names)
     return Deployment(
@@ -53,14 +53,14 @@ def exact(deployment: Deployment, horizon_s: float, warmup_s: float = 0.0, seed:
 
 @pytest.mark.parametrize("hops", [1, 2, 3])
 def test_few_tuples_wait_half_a_flush_on_every_stream(hops):
-    """A flush comes at a moment that knows nothing of the tuple: uniform, so half a period on average."""
+    """Few tuples wait half a flush period on each stream on average, as flushes are independent of them."""
     maps = [Map(name=f"map{number}", **FREE) for number in range(hops - 1)]
     deployment = job(Source(name="in", **FREE), *maps, Sink(name="out", **FREE), rate_per_s=50.0)
     assert predict(deployment)["processing_latency_s"][0] == pytest.approx(hops * FLINK.flush_s / 2, rel=1e-3)
 
 
 def test_full_batches_leave_before_the_flush():
-    """At r tuples a second the k-th of b waits (b - k) / r: half of (b - 1) / r on average."""
+    """Full batches leave before the flush: the k-th of b tuples waits (b - k) / r, so (b - 1) / (2 r) on average."""
     batch, rate_per_s = 50, 5_000.0
     engine = STORM.model_copy(update={"batch_tuples": batch, "flush_s": 0.1})
     found = fill_wait_s(np.array([rate_per_s]), batch, 0.1)[0]
@@ -72,7 +72,7 @@ def test_full_batches_leave_before_the_flush():
 
 @pytest.mark.parametrize("rate_per_s", [370.0, 800.0, 1_300.0])
 def test_what_is_left_of_a_batch_waits_for_the_flush(rate_per_s):
-    """By hand: tuples that come evenly between two flushes leave with the last of their batch, or at the next flush."""
+    """Even tuples between two flushes leave with the last of their batch, or at the next flush, as by hand."""
     batch, flush_s = 50, 0.1
     came_s = np.arange(round(rate_per_s * flush_s)) / rate_per_s
     lasts = np.arange(len(came_s)) // batch * batch + batch - 1
@@ -99,7 +99,7 @@ def test_batches_and_turns_agree_with_exact_runs(replicas, rate_per_s):
 
 @pytest.mark.parametrize("replicas", [1, 5])
 def test_results_of_a_window_are_dealt_before_they_wait(replicas):
-    """100 results at once make a sink of 1 ms wait for half of what it gets of them."""
+    """Each replica of a sink of 1 ms waits for half of its own part of 100 results at once."""
     engine = STORM.model_copy(update={"channel_tuples": 100_000})
     window = Aggregate(name="count", window=TimeWindow(size_s=1.0), group_by="int", groups=100, service_time_s=0.0)
     deployment = job(
@@ -127,7 +127,7 @@ def test_channels_fill_before_a_source_is_held_back(horizon_s):
 
 
 def is_as_run(deployment: Deployment, horizon_s: float, rel: float) -> None:
-    """The prediction beside a run from an empty start."""
+    """Checks the prediction against a run from an empty start."""
     found, measured = predict(deployment, horizon_s), exact(deployment, horizon_s)
     assert (found["backpressured"][0] > 0.5) == measured.backpressured
     assert found["throughput_per_s"][0] == pytest.approx(measured.throughput_per_s, rel=rel)
@@ -136,7 +136,7 @@ def is_as_run(deployment: Deployment, horizon_s: float, rel: float) -> None:
 
 
 def test_a_source_that_lacks_cores_is_held_back_at_once():
-    """It shares one core with what follows, so what it does not ingest fills no channel: 2,000 of 2,600 a second."""
+    """A source that shares one core with its consumers fills no channel: it ingests 2,000 of 2,600 a second at once."""
     one = {"service_time_s": 2e-4, "service_scv": 0.0}
     deployment = job(
         Source(name="in", **one),
@@ -153,7 +153,7 @@ def test_a_source_that_lacks_cores_is_held_back_at_once():
 
 @pytest.mark.parametrize("horizon_s", [10.0, 40.0])
 def test_until_channels_are_full_a_bottleneck_gets_no_more_cores_than_others_leave(horizon_s):
-    """A map needs 0.48 of the core while nothing holds it back: the sink gets 260 tuples a second, and later on 333."""
+    """Beside a map that needs 0.48 of the core, a sink gets 260 tuples a second until channels are full, then 333."""
     deployment = job(
         Source(name="in", **FREE),
         Map(name="map", service_time_s=1e-3, service_scv=0.0),
@@ -165,7 +165,7 @@ def test_until_channels_are_full_a_bottleneck_gets_no_more_cores_than_others_lea
 
 
 def test_of_two_sinks_the_one_that_keeps_up_gets_all_until_the_channels_of_the_other_are_full():
-    """And more of the results come from it than from the other, which are as old as channels make them."""
+    """A fast sink gets all until a slow one's channels are full, so most results, and young ones, are its own."""
     slow, fast = Sink(name="slow", service_time_s=4e-3, service_scv=0.0), Sink(name="fast", **FREE)
     chained = job(Source(name="in", **FREE), slow, rate_per_s=500.0)
     deployment = chained.model_copy(
@@ -182,7 +182,7 @@ def test_of_two_sinks_the_one_that_keeps_up_gets_all_until_the_channels_of_the_o
 
 @pytest.mark.parametrize("warmup_s", [0.0, 30.0, 60.0])
 def test_means_are_taken_after_the_warm_up(warmup_s):
-    """Channels fill in 40 s, and what leaves after 60 s has waited in full ones."""
+    """Means are taken after the warm-up: channels fill in 40 s, and what leaves after 60 s has waited in full ones."""
     engine = STORM.model_copy(update={"channel_tuples": 2_000})
     slow = Sink(name="out", service_time_s=1e-2, service_scv=0.0)
     deployment = job(Source(name="in", **FREE), slow, rate_per_s=150.0, engine=engine)
@@ -215,7 +215,7 @@ def joined(replicas: int, size: int = 40, slide: int = 20, **more: Any) -> Deplo
 
 
 def beside(job: Deployment) -> tuple[float, float, float, float]:
-    """Results a second and their latency: said, and seen in an exact run."""
+    """Results a second and their latency, predicted and in an exact run."""
     scenario = Scenario.of(job, RUN)
     said, seen = RateModel().predict(scenario, [job.plan]), simulate(scenario).metrics
     latency_s = seen.processing_latency_s
@@ -231,8 +231,8 @@ def test_a_replica_counts_what_comes_to_it(job):
 
 @pytest.mark.parametrize("partitioning", ["hash", "broadcast"])
 def test_matches_of_each_replica(partitioning):
-    """On one of R replicas a pair is R times as likely to match, if its replica is where both belong, and windows reach
-    as far back as what comes there fills them."""
+    """On one of R replicas a pair is R times as likely to match, if both records belong there, and windows reach as far
+    back as the replica's input fills them."""
     job = joined(4, 60)
     streams = [
         each.model_copy(update={"partitioning": partitioning} if each.producer == "b" else {})
@@ -245,7 +245,7 @@ def test_matches_of_each_replica(partitioning):
 
 
 def test_plans_with_several_replicas_are_judged_each_by_its_own():
-    """Together as alone, by placement and by counts; and what throttles them is too."""
+    """Plans get the same answer together and alone, by placement and by counts, also if throttled."""
     job = grouped(4, 24)
     plans = [grouped(replicas, 24).plan for replicas in (1, 2, 4)]
     for factor in (1.0, 1e4):

@@ -1,4 +1,4 @@
-"""How long results wait for their checkpoint: by arithmetic, and beside exact runs."""
+"""Waits of results for their checkpoint: by arithmetic, and beside exact runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def costs(scenario: Scenario) -> Estimates:
 
 
 def keyed(rate_per_s: float = 200.0) -> Deployment:
-    """12.8 MB of state on two hosts."""
+    """Job with 12.8 MB of state on two hosts."""
     keys = {"key_groups": 64, "state_bytes_per_group": 200_000}
     return chain(
         [{"kind": "map", "name": "m", "service_time_s": 5e-4} | keys],
@@ -69,7 +69,7 @@ def test_results_are_as_old_as_in_an_exact_run(name: str) -> None:
 
 
 def test_of_tuples_half_an_interval_and_a_checkpoint_pass_whatever_their_way() -> None:
-    """Tuples between two barriers stay there: their own way is part of the checkpoint's."""
+    """Tuples wait half an interval and a checkpoint, of which their own way between two barriers is a part."""
     near, far = (costs(given(meeting(late_ms)))["processing_latency_s"][0] for late_ms in (0.0, 500.0))
     assert near == pytest.approx(2.5, abs=0.01)
     assert far - near == pytest.approx(0.5, abs=0.01)

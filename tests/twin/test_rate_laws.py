@@ -1,4 +1,4 @@
-"""The analytic model's laws of what comes together, unevenly, or to tasks that share cores: theory and brute force."""
+"""Rate model's laws of records that come together, unevenly, or to tasks that share cores: theory and brute force."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def exact(deployment: Deployment, seed: int = 1, horizon_s: float = 15.0) -> obj
 
 @pytest.mark.parametrize(("tuples", "bursts"), [(0.2, None), (1.5, None), (8.0, None), (0.5, 4), (3.0, 4), (3.0, 1)])
 def test_the_oldest_of_a_group_is_brute_force(tuples, bursts):
-    """A Poisson number of tuples a group and window, evenly over a window of 1 s or in so many bursts."""
+    """The age of the oldest of Poisson tuples in a group, evenly over a window or in bursts, is that of brute force."""
     rng = np.random.default_rng(0)
     counts = rng.poisson(tuples, 200_000)
     counts = counts[counts > 0]
@@ -48,7 +48,7 @@ def test_the_oldest_of_a_group_is_brute_force(tuples, bursts):
 
 
 def test_results_leave_when_their_evaluation_ends():
-    """A result of 5 ms for each of 20 groups: 0.1 s of a window of 1 s. Next to nothing else costs anything."""
+    """Results leave at the end of their evaluation: 5 ms for each of 20 groups are 0.1 s of a window of 1 s."""
     cheap = STORM.tuple_us.model_copy(update={"aggregate": 1.0})
     free = STORM.value_us.model_copy(update={"ints": 0.0, "doubles": 0.0})
     engine = STORM.model_copy(
@@ -75,7 +75,7 @@ def test_others_made_with_a_tuple_are_brute_force(made):
     ("replicas", "way", "others"), [(1, "rebalance", 9.0), (4, "rebalance", 1.6), (4, "hash", 2.25)]
 )
 def test_what_a_tuple_makes_waits_for_itself(replicas, way, others):
-    """As in M^[b]/G/1: (b - 1) s / (2 (1 - rho)) longer than if each came alone. In turn to four of 10, 2 or 3 come."""
+    """A tuple's results wait for each other as in M^[b]/G/1, (b - 1) s / (2 (1 - rho)); of 10 dealt to four, 2 or 3."""
     service_s, rate_per_s = 1e-3, 50.0 * replicas
     work = Map(name="work", service_time_s=service_s, service_scv=1.0)
     many = Map(name="many", selectivity=10.0, **FREE)
@@ -90,7 +90,7 @@ def test_what_a_tuple_makes_waits_for_itself(replicas, way, others):
 
 
 def test_small_batches_behind_batches_are_seldom_in_step():
-    """Batches of 5 fill those of 10 in the middle: tuples wait as if they came evenly, as flushes come between."""
+    """Batches of 5 that fill those of 10 wait as if they came evenly, as flushes come between."""
     source, work = Source(name="in", tuple_bytes=6000), Map(name="work", tuple_bytes=3000, service_time_s=5e-4)
     large = job(source, work, Sink(name="out"), rate_per_s=800.0, replicas=4)
     found, measured = predict(large)["processing_latency_s"][0], exact(large).processing_latency_s.mean
@@ -102,7 +102,7 @@ def test_small_batches_behind_batches_are_seldom_in_step():
 
 @pytest.mark.parametrize("places", [1.0, 2.0, np.inf])
 def test_distinct_groups_of_skewed_keys_are_brute_force(places):
-    """Tuples of zipf's groups, each to one of `places` of 4 replicas; strata are of groups that are all alike."""
+    """Distinct Zipf groups, each on `places` of 4 replicas, are those of brute force; strata are of equal groups."""
     shares, replicas, content = zipf_shares(8, 1.2), 4, 300
     rng = np.random.default_rng(0)
     copies = int(min(places, replicas))
@@ -124,7 +124,7 @@ def test_each_replica_of_an_ungrouped_window_has_a_result(way, results):
 
 
 def test_results_of_windows_wait_for_the_end_of_the_next():
-    """All that comes to it comes when its own window has just begun: results are as old as two windows, however few."""
+    """Results of a window come when the next one's has just begun, so they are as old as two windows, however few."""
     windows = [Aggregate(name=n, window=TimeWindow(size_s=0.5), group_by="int", groups=40) for n in ("part", "whole")]
     twice = job(Source(name="in"), *windows, Sink(name="out"), rate_per_s=400.0, engine=STORM)
     answer = RateModel(1e4).answer(twice, [twice.plan])
@@ -134,7 +134,8 @@ def test_results_of_windows_wait_for_the_end_of_the_next():
 
 @pytest.fixture(scope="module")
 def hot() -> Deployment:
-    """Of four replicas one gets two thirds of the tuples, and can take 0.8 of them; it has 4 of 16 key groups."""
+    """Job in which one of four replicas gets two thirds of the tuples, can take 0.8 of them, and has 4 of 16 key
+    groups."""
     window = Aggregate(
         name="sum", window=TimeWindow(size_s=1.0), group_by="int", groups=800, key_groups=16, service_time_s=1e-3
     )
@@ -160,7 +161,7 @@ def test_copies_of_a_broadcast_are_work_and_results(hot):
 
 
 def test_a_join_whose_bursts_drain_before_the_next_keeps_up():
-    """3,750 results each 5 s, of 1 ms each; bursts differ by 8 %."""
+    """A join keeps up whose bursts, 3,750 results of 1 ms each 5 s, drain before the next; bursts differ by 8 %."""
     sources = [Source(name=name, **FREE) for name in ("fast", "slow")]
     match = Join(name="match", window=TimeWindow(size_s=5.0), key_type="int", selectivity=0.03)
     chain = job(
@@ -185,7 +186,7 @@ def test_a_join_whose_bursts_drain_before_the_next_keeps_up():
 
 
 def test_behind_constant_services_gaps_are_more_regular_the_busier_they_are():
-    """M/D/1, then an equal operator: gaps vary by 1 - rho^2 (Whitt), and waits are as much shorter (Kingman)."""
+    """Behind M/D/1, gaps vary by 1 - rho^2 (Whitt), and waits are as much shorter (Kingman)."""
     works = [Map(name=f"work{k}", service_time_s=1e-3, service_scv=0.0) for k in range(2)]
     chain = job(Source(name="in", **FREE), *works, Sink(name="out", **FREE), rate_per_s=940.0, engine=STORM)
     answer = RateModel(1e5).answer(chain, [chain.plan])
@@ -195,7 +196,7 @@ def test_behind_constant_services_gaps_are_more_regular_the_busier_they_are():
 @pytest.mark.parametrize(("cores", "replicas"), [(0.5, 2), (1.0, 4), (1.5, 2), (2.0, 4)])
 @pytest.mark.parametrize("load", [0.5, 0.8])
 def test_subtasks_that_share_cores_wait_for_each_other(cores, replicas, load):
-    """A third too short without collisions. Two subtasks are the fewest that collide, and 12 % too long."""
+    """Without collisions of subtasks that share cores, predictions are a third too short; two are 12 % off."""
     work = Map(name="work", service_time_s=1e-3, service_scv=0.5)
     rate = load * cores / 1e-3
     shared = job(Source(name="in", **FREE), work, Sink(name="out", **FREE), rate_per_s=rate, engine=STORM, cores=cores)
@@ -205,7 +206,7 @@ def test_subtasks_that_share_cores_wait_for_each_other(cores, replicas, load):
 
 
 def pipeline(services_s: tuple[float, ...], load: float, scv: float, cores: float, law: type = Poisson) -> Deployment:
-    """Operators in a row that share cores, of which they need a part."""
+    """Job of operators in a row that share cores, of which they need a part."""
     works = [Map(name=f"work{k}", service_time_s=each, service_scv=scv) for k, each in enumerate(services_s)]
     rate = load * cores / sum(services_s)
     made = job(Source(name="in", **FREE), *works, Sink(name="out", **FREE), rate_per_s=rate, engine=STORM, cores=cores)
@@ -213,7 +214,7 @@ def pipeline(services_s: tuple[float, ...], load: float, scv: float, cores: floa
 
 
 def test_exponential_services_on_one_core_take_as_long_as_with_processor_sharing():
-    """Each takes s / (1 - rho), with the load of all of them (Baskett and others, 1975); runs agree."""
+    """On one core each operator takes s / (1 - rho) of the whole load (Baskett and others, 1975), as in runs."""
     made = pipeline((1e-3, 2e-3, 1e-3), 0.7, 1.0, 1.0)
     found = RateModel(1e5).answer(made, [made.plan])
     assert found.queue_s[0, 1:4] == pytest.approx(np.array([1e-3, 2e-3, 1e-3]) / 0.3, rel=0.01)
@@ -223,14 +224,14 @@ def test_exponential_services_on_one_core_take_as_long_as_with_processor_sharing
 
 @pytest.mark.parametrize("services_s", [(1e-3, 1e-3), (1e-3, 3e-3, 2e-3)])
 def test_constant_services_on_one_core_wait_as_in_runs(services_s):
-    """Poisson arrivals whose gaps the first operator makes more regular are no fewer visits to the socket."""
+    """Constant services on one core wait as in runs: more regular gaps are no fewer visits to the socket."""
     made = pipeline(services_s, 0.8, 0.0, 1.0)
     runs = [exact(made, seed, 60.0).processing_latency_s.mean for seed in range(6)]
     assert predict(made, 60.0)["processing_latency_s"][0] == pytest.approx(np.mean(runs), rel=0.1)
 
 
 def test_parts_of_an_operator_are_one_operator():
-    """Two subtasks on one core, of constant arrivals: hardly uneven is as even."""
+    """Two hardly uneven subtasks on one core, of constant arrivals, wait as even ones."""
     work = Map(name="work", service_time_s=1e-3, service_scv=1.0, key_groups=2)
     even = job(Source(name="in", **FREE), work, Sink(name="out", **FREE), rate_per_s=800.0, engine=STORM, cores=1.0)
     even = placed(even, work=("h", "h"))
@@ -244,7 +245,7 @@ def test_parts_of_an_operator_are_one_operator():
 
 @pytest.mark.parametrize("load", [0.5, 0.9])
 def test_constant_visits_of_constant_work_never_meet(load):
-    """The next comes when all of the last is done, however many operators share the core."""
+    """Constant visits never meet: the next comes when all of the last is done, however many operators share a core."""
     made = pipeline((1e-3, 2e-3, 1e-3), load, 0.0, 1.0, Constant)
     assert predict(made, 30.0)["processing_latency_s"][0] == pytest.approx(4e-3, rel=0.01)
     assert exact(made).processing_latency_s.mean == pytest.approx(4e-3, rel=0.01)
@@ -285,12 +286,12 @@ def test_the_time_on_shared_cores_is_erlangs(cores):
     ("cores", "others"), [(1.0, [0.3, 0.2]), (1.5, [0.6]), (2.5, [0.7, 0.4, 0.4, 0.1]), (3.0, [0.9] * 3)]
 )
 def test_others_do_what_they_need_beside_one_that_is_always_busy(cores, others):
-    """Of all subsets of the others, each busy with its own chance: while they get what they need, the one gets this."""
+    """Beside a busy task others get what they need, and it gets the mean over all subsets of busy others."""
     found = float(cores_beside(np.array([cores]), np.array(others)[:, None], np.ones((len(others), 1)))[0])
     busy = np.array(list(product([0.0, 1.0], repeat=len(others))))
 
     def means(speed: float) -> tuple[float, float]:
-        """What all others do, and what the one gets, if they get so much while they are busy."""
+        """Means of what all others do, and of what the one gets, if others get `speed` while they are busy."""
         chance = np.minimum(np.array(others) / speed, 1.0)
         weight = np.prod(busy * chance + (1 - busy) * (1 - chance), axis=1)
         each = np.minimum(1.0, cores / (1.0 + busy.sum(axis=1)))
@@ -306,7 +307,7 @@ def test_others_do_what_they_need_beside_one_that_is_always_busy(cores, others):
 
 
 def together(cores: float, **works: tuple[float, float]) -> Deployment:
-    """Chains of their own on one host: by name, service time and rate."""
+    """Job of separate chains on one host: by name, service time and rate."""
     first, *others = (
         job(
             Source(name=f"{name}-in", **FREE),
@@ -330,7 +331,7 @@ def together(cores: float, **works: tuple[float, float]) -> Deployment:
 
 @pytest.mark.parametrize(("light_per_s", "cores"), [(60.0, 1.5), (120.0, 1.5), (60.0, 1.2)])
 def test_a_heavy_subtask_gets_less_than_a_light_one_leaves(light_per_s, cores):
-    """As a fluid it would get all that the light one leaves, at most a core."""
+    """A heavy subtask gets less than the fluid limit of all that the light one leaves, at most a core."""
     both = together(cores, heavy=(0.01, 150.0), light=(0.005, light_per_s))
     runs = np.array([exact(both, seed, horizon_s=60.0).throughput_per_s for seed in range(4)])
     said = predict(both, 60.0)["throughput_per_s"][0]
@@ -340,7 +341,7 @@ def test_a_heavy_subtask_gets_less_than_a_light_one_leaves(light_per_s, cores):
 
 
 def test_a_light_subtask_does_not_feel_what_a_heavy_one_is_offered_too_much():
-    """Each has a core of its own."""
+    """An overloaded subtask does not slow a light one that has a core of its own."""
     both = together(2.0, light=(0.01, 70.0), heavy=(0.01, 500.0))
     answer = RateModel(60.0).answer(both, [both.plan])
     pressure = dict(zip(answer.operators, answer.offered_pressure[0], strict=True))
@@ -348,7 +349,7 @@ def test_a_light_subtask_does_not_feel_what_a_heavy_one_is_offered_too_much():
 
 
 def test_what_was_dealt_and_meets_again_is_what_it_was():
-    """Poisson arrivals, dealt in turn to three quick subtasks, wait for one slow one as if they came to it directly."""
+    """Poisson arrivals dealt to three quick subtasks wait for one slow one as if they came to it directly."""
     ends = Source(name="in", **FREE), Sink(name="out", **FREE)
     slow = Map(name="slow", service_time_s=2e-3)
     whole = job(ends[0], slow, ends[1], rate_per_s=400.0, engine=STORM)

@@ -1,4 +1,4 @@
-"""Which part of a stream crosses which links, by hosts, by shares, and by hand; and how long it waits there."""
+"""Parts of a stream on each link, by hosts, by shares, and by hand; and their waits there."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_replicas_on_several_hosts_cross_links_by_their_shares() -> None:
 
 
 def row(mbps: Sequence[float], starts: Sequence[int] = (0,), ints: Sequence[int] = (10,)) -> LinkLayout:
-    """Links in a row between n0, n1, ..., behind cards that take no time; from each start a source sends to the end."""
+    """Job over links in a row between n0, n1, ..., behind instant cards; from each start a source sends to the end."""
     nodes, names = [f"n{k}" for k in range(len(mbps) + 1)], [f"s{k}" for k in range(len(starts))]
     job = deployment(
         [*(source(name, columns={"ints": width}) for name, width in zip(names, ints, strict=True)), sink("z")],
@@ -87,7 +87,7 @@ def row(mbps: Sequence[float], starts: Sequence[int] = (0,), ints: Sequence[int]
 
 
 def wait_s(load: float, service_s: float) -> float:
-    """In M/D/1."""
+    """Mean wait in M/D/1."""
     return load / (1.0 - load) / 2.0 * service_s
 
 

@@ -1,4 +1,4 @@
-"""The analytic cost model: theory where it is exact, invariants elsewhere."""
+"""Rate model: theory where it is exact, invariants elsewhere."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def host(name: str, cpu_percent: float = 400.0, latency_ms: float = 0.0, ram_mb:
 
 
 def one_queue(rate_per_s: float, hosts: Sequence[dict[str, Any]] = (host("h"),), scv: float = 1.0) -> Deployment:
-    """Free source and sink, one operator of 1 ms."""
+    """Job of a free source and sink, and one operator of 1 ms."""
     work = {"kind": "filter", "name": "queue", "selectivity": 1.0, "service_time_s": 1e-3, "service_scv": scv}
     places = dict.fromkeys(("source", "queue", "sink"), hosts[0]["name"])
     return chain([work], rate_per_s, hosts=list(hosts), placement=places)
 
 
 def windowed(size_s: float, **more: Any) -> Deployment:
-    """A free window of all tuples, at 1,000 a second."""
+    """Job of a free window of all tuples, at 1,000 a second."""
     window = {"kind": "aggregate", "name": "g", "window": {"policy": "time", "size_s": size_s}, "service_time_s": 0}
     return chain([window], 1000.0, **more)
 
@@ -48,7 +48,7 @@ def predict(deployment: Deployment, *plans: ExecutionPlan):
 @pytest.mark.parametrize("rho", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("scv", [0.0, 1.0, 4.0])
 def test_one_operator_is_an_mg1_queue(rho, scv):
-    """Pollaczek-Khinchine: sojourn = S (1 + rho (1 + scv) / (2 (1 - rho)))."""
+    """One operator has Pollaczek and Khinchine's sojourn, S (1 + rho (1 + scv) / (2 (1 - rho)))."""
     estimates = predict(one_queue(rho * 1000, scv=scv))
     sojourn_s = 1e-3 * (1 + rho * (1 + scv) / 2 / (1 - rho))
     assert estimates["processing_latency_s"][0] == pytest.approx(sojourn_s, rel=1e-6)
@@ -59,7 +59,7 @@ def test_one_operator_is_an_mg1_queue(rho, scv):
 @pytest.mark.parametrize(("law", "scv"), [("poisson", 0.0), ("poisson", 1.0), ("constant", 0.0), ("constant", 1.0)])
 @pytest.mark.parametrize(("rho", "servers"), [(0.8, 2), (0.9, 4)])
 def test_replicas_with_one_queue_are_a_gigc_queue(law, scv, rho, servers):
-    """Brute force: whoever comes is served by the replica that is free first. Allen and Cunneen's formula is close."""
+    """Allen and Cunneen's formula is close to brute force, in which the replica that is free first serves."""
     rng, count = np.random.default_rng(0), 40_000
     gaps = rng.exponential(size=count) if law == "poisson" else np.ones(count)
     services = rng.exponential(size=count) if scv else np.ones(count)
@@ -76,7 +76,7 @@ def test_replicas_with_one_queue_are_a_gigc_queue(law, scv, rho, servers):
 
 @pytest.mark.parametrize("servers", [1, 2, 3])
 def test_one_queue_on_slow_cores_takes_so_many_times_as_long(servers):
-    """Two cores of half the speed, at half the rate."""
+    """On two cores of half the speed, at half the rate, a queue takes twice as long."""
 
     def latency_s(speed: float) -> float:
         work = {"kind": "map", "name": "queue", "service_time_s": 1e-3}
@@ -90,7 +90,7 @@ def test_one_queue_on_slow_cores_takes_so_many_times_as_long(servers):
 
 @pytest.mark.parametrize(("scv", "replicas"), [(1.0, 8), (3.0, 4)])
 def test_more_replicas_of_one_queue_than_cores_serve_as_many_as_there_are_cores(scv, replicas):
-    """Two cores at 80 %, beside runs; four or eight servers with a core each would hardly wait."""
+    """Four or eight servers on two cores at 80 % wait as in runs, not as with a core each."""
     work = {"kind": "map", "name": "queue", "service_time_s": 1e-3, "service_scv": scv}
     hosts = [host("h"), host("two", 200.0)]
     made = chain([work], 1600.0, hosts=hosts, placement={"queue": {"two": replicas}}, partitioning={"queue": "shared"})
@@ -126,7 +126,7 @@ def test_a_remote_hop_adds_the_latency_of_the_sender():
 
 
 def test_neighbours_on_a_full_host_are_slowed_fairly():
-    """Water filling against a slow oracle: raise all tasks together, freeze those that have enough."""
+    """Water filling equals raising all tasks together and freezing those that have enough."""
     rng = np.random.default_rng(3)
     for _ in range(50):
         demand, capacity = rng.exponential(1.0, size=(1, 5)), rng.uniform(0.2, 3.0)
@@ -159,7 +159,7 @@ MAP = {"kind": "map", "name": "m"}
 
 @given(st.integers(1, 500), st.floats(20.0, 500.0), st.floats(0.2, 5.0))
 def test_a_channel_passes_its_room_in_the_time_on_the_way(room: int, latency_ms: float, load: float) -> None:
-    """The bandwidth-delay product: so many tuples are on their way at most, and none is there sooner."""
+    """A channel passes its room in the time on the way, the bandwidth-delay product, and none is there sooner."""
     most_per_s = room / (latency_ms * 1e-3)
     far = chain(
         [],
@@ -174,7 +174,7 @@ def test_a_channel_passes_its_room_in_the_time_on_the_way(room: int, latency_ms:
 
 
 def test_tuples_of_unlike_sizes_wait_for_one_card_as_pollaczek_and_khinchine_say() -> None:
-    """Whatever leaves a host is in one line: lambda E[S^2] / (2 (1 - rho)), the same for small and large tuples."""
+    """All tuples that leave a host wait in one queue, lambda E[S^2] / (2 (1 - rho)), small and large ones alike."""
     rates_per_s, sizes = np.array([200.0, 100.0]), np.array([1500, 6000])
     sources = [source(name, tuple_bytes=int(size)) for name, size in zip(("one", "other"), sizes, strict=True)]
     far = deployment(

@@ -1,4 +1,4 @@
-"""The analytic cost model on hosts with sockets: distances, clocks, limits of memory, and what a run makes of them."""
+"""Rate model on hosts with sockets: distances, clocks, limits of memory, and comparison with runs."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ WORD_COUNT = (
     sink(service_time_s=0.1e-6),
 )
 LOADS = np.array([1.0, 1.0, 3.0, 11.0, 2.0])
-"""Of the word count's operators, to one another: replicas are drawn in about these proportions."""
+"""Relative loads of word count's operators: replicas are drawn in about these proportions."""
 
 
 def answer(job: Deployment, counts: np.ndarray | None = None, horizon_s: float = HORIZON_S) -> RateAnswer:
-    """Of the job's own plan, or of plans as counts."""
+    """Answer for the job's own plan, or for plans as counts."""
     model = RateModel(horizon_s)
     return model.answer(job, [job.plan]) if counts is None else model.answer_counts(job, counts)
 
@@ -56,7 +56,7 @@ def word_count(cluster: Cluster, rate_per_s: float = 5e7, **more: Any) -> Deploy
 
 
 def spread(rng: np.random.Generator, cores: int) -> np.ndarray:
-    """A random plan for the word count, [operators, sockets]: no more replicas than cores, on one to all sockets."""
+    """Random plan for word count: no more replicas than cores, on one to all sockets. [operators, sockets]"""
     total = rng.uniform(30, 0.8 * SOCKETS * cores)
     replicas = np.maximum(1, np.round(LOADS / LOADS.sum() * total * rng.uniform(0.6, 1.4, len(LOADS)))).astype(int)
     counts, free = np.zeros((len(LOADS), SOCKETS), int), np.full(SOCKETS, cores)
@@ -83,7 +83,7 @@ def as_plan(job: Deployment, counts: np.ndarray) -> ExecutionPlan:
 
 @pytest.mark.parametrize("server", [server_a, server_b])
 def test_one_busy_operator_takes_its_service_and_the_fetch_between_any_two_sockets(server: Any) -> None:
-    """BriskStream, section 3.1: 1 / (Te + Tf); 100 tuples of 205 bytes are 321 lines."""
+    """A busy operator takes 1 / (Te + Tf) (BriskStream, section 3.1); 100 tuples of 205 bytes are 321 lines."""
     cluster = server()
     host = cluster.hosts[0]
     here = dict.fromkeys(("source", "work", "sink"), host.name)
@@ -99,7 +99,7 @@ def test_one_busy_operator_takes_its_service_and_the_fetch_between_any_two_socke
 
 
 def test_the_way_back_may_take_longer_and_local_memory_is_no_way() -> None:
-    """A measured matrix: [i][j] is memory i read by socket j, the diagonal what local memory takes."""
+    """In a measured matrix [i][j] is memory i read by socket j, so ways differ by direction; the diagonal is local."""
     took_s = {}
     for start, end in (("server", "server/1"), ("server/1", "server"), ("server", "server")):
         places = {"source": start, "work": end, "sink": end}
@@ -114,7 +114,7 @@ def test_the_way_back_may_take_longer_and_local_memory_is_no_way() -> None:
 
 
 def test_the_farthest_replica_bounds_all_as_tuples_are_dealt_evenly() -> None:
-    """One of four replicas is far: it takes as many tuples as the others, and they wait for it."""
+    """The farthest of four replicas bounds all: it takes as many tuples as the others, which wait for it."""
     here = {"source": "server", "work": {"server": 3, "server/7": 1}, "sink": "server"}
     found = answer(on_server(server_a(), work(service_time_s=1.6e-6), 1e7, 80, placement=here))
     far_s = 1.6e-6 + 80 / 64 * 479e-9
@@ -137,7 +137,7 @@ def test_a_tuple_of_an_idle_job_takes_its_service_and_the_mean_fetch() -> None:
 
 
 def test_sockets_that_are_alike_can_change_places() -> None:
-    """Pairs and their ends within a tray of Server B, its trays, and the halves of Server A's trays."""
+    """Equal sockets can change places: pairs, their ends and trays of Server B, and halves of Server A's trays."""
     rng = np.random.default_rng(4)
     for server, order in (
         (server_b, [2, 3, 0, 1, 4, 5, 7, 6]),
@@ -172,7 +172,7 @@ def test_sockets_without_distances_and_limits_are_one_machine_each() -> None:
 
 
 def compare(job: Deployment) -> None:
-    """Rates and work of every operator, and what is blocked, as a run has them."""
+    """Checks rates and work of every operator, and what is blocked, against a run."""
     found = answer(job)
     run = simulate(Scenario.of(job, RunSettings(horizon_s=HORIZON_S, period_s=1, warmup_s=4)))
     totals = {each.operator: each for each in run.operators}
@@ -188,7 +188,7 @@ def compare(job: Deployment) -> None:
 
 @pytest.mark.parametrize("modest", [1000, 8000])
 def test_who_shares_a_limit_is_slowed_only_if_it_has_no_time_left(modest: float) -> None:
-    """Both wait for memory. The modest one can: it is busier, but goes on; until it wants more than its time allows."""
+    """Of two operators that wait for memory, one with time left is busier but goes on, until it wants too much."""
     job = deployment(
         [
             source("a"),
@@ -218,7 +218,7 @@ def test_of_a_chain_that_shares_a_limit_the_busiest_is_the_bottleneck() -> None:
 
 @pytest.mark.parametrize("scarce", [1.0, 1e-3, 1e-5])
 def test_of_one_source_it_ingests_the_sustained_load(scarce: float) -> None:
-    """Two models, written apart, for jobs whose loads all grow in proportion. scarce: factor on all bandwidths."""
+    """Two models agree for one source, whose load all others follow. scarce: factor on all bandwidths."""
     host = server_b().hosts[0].model_dump(mode="json")
     for each in host["sockets"]:
         each["bandwidth_gbps"] *= scarce
@@ -257,7 +257,7 @@ def test_a_word_count_spread_at_random_runs_as_told(server: Any, cores: int, pla
 
 
 def test_distances_count_by_the_lines_of_a_batch() -> None:
-    """One tuple at a time fills half a line; a hundred share them."""
+    """Distances count by lines: one tuple at a time fills half a line; a hundred share them."""
     counts = np.zeros((1, 5, SOCKETS))
     counts[0, :, 0], counts[0, 3] = (9, 9, 9, 0, 9), (0, 0, 0, 0, 0, 0, 0, 9)
     alone = BRISK.model_dump(mode="json") | {"name": "alone", "batch_tuples": 1}

@@ -121,7 +121,7 @@ def test_no_input_means_no_evaluation_and_no_output():
 
 @pytest.fixture
 def busy_query() -> Query:
-    """Two filtered sources, joined, grouped."""
+    """Query of two filtered sources, joined, grouped."""
     operators = (
         Source(name="a"),
         Source(name="b"),
@@ -160,7 +160,7 @@ def test_a_source_without_a_rate_is_an_error(busy_query):
 
 @pytest.mark.parametrize("runs", [(30, 7), (12, 40), (3, 3), (100, 90)])
 def test_a_count_window_over_alternating_runs_pairs_what_sliding_over_them_finds(runs):
-    """Brute force: a periodic sequence of b tuples of one side and m of the other, and every window on it."""
+    """Pairs in a count window over runs of b and m tuples of two sides are those of every window on the sequence."""
     burst, other = runs
     size, per_s = 20, 0.5
     sides = np.tile([1] * burst + [0] * other, 2 + size // sum(runs))
@@ -173,7 +173,7 @@ def test_a_count_window_over_alternating_runs_pairs_what_sliding_over_them_finds
 
 
 def test_short_windows_after_long_ones_are_mostly_empty_but_full_when_not():
-    """Bursts every 8 s, seen by windows of 0.5 s: one in 16, and the mean content stays what it was."""
+    """Of windows of 0.5 s, bursts every 8 s fill one in 16, with the same mean content."""
     query = chain(
         Aggregate(name="long", window=TimeWindow(size_s=8.0), group_by="int", groups=50),
         Aggregate(name="short", window=TimeWindow(size_s=0.5)),

@@ -1,4 +1,4 @@
-"""How old results are after a failure, by hand in tiny worlds.
+"""Ages of results after a failure, by hand in tiny worlds.
 
 A tuple is ingested when its source takes it: what is read again anew, what a checkpoint holds before the failure.
 """
@@ -17,7 +17,7 @@ from twin.run import Run
 
 SMOOTH = {"law": "constant", "rate_per_s": 20}
 DOWN = Failure(at_s=7, host="near", recover_after_s=3)
-"""Back to the checkpoint at 6 s, up again at 10 s."""
+"""Failure back to the checkpoint at 6 s, up again at 10 s."""
 GAP_S = 1 / 20
 HOSTS = [
     {"name": name, "cpu_percent": 1600, "ram_mb": 64_000, "bandwidth_mbps": 10_000, "latency_ms": latency_ms}
@@ -26,7 +26,7 @@ HOSTS = [
 
 
 def tiny(middle: list[dict[str, Any]], middle_on: str = "far") -> Deployment:
-    """Nothing costs CPU. What leaves the host "near" is there at once, what leaves "far" is on its way for 1.5 s."""
+    """Job without CPU costs. What leaves host "near" is there at once, what leaves "far" is on its way for 1.5 s."""
     free = [each | {"service_time_s": 0} for each in middle]
     places = {each["name"]: middle_on for each in middle} | {"source": "near", "sink": "near"}
     return chain(free, SMOOTH, hosts=HOSTS, placement=places, engine="storm")
@@ -38,7 +38,7 @@ def run(job: Deployment, *events: AnyEvent, seed: int = 0, **more: Any) -> Run:
 
 
 def arrived(result: Run, at_s: float) -> tuple[int, float, float]:
-    """In the period around a time: results, their mean processing and their mean end-to-end latency."""
+    """Number of results in the period around a time, their mean processing and their mean end-to-end latency."""
     (row,) = [row for row in sinks(result) if row["start_s"] <= at_s < row["end_s"]]
     count = row["latencyCount"]
     return count, row["processingLatencySum_s"] / count, row["e2eLatencySum_s"] / count
@@ -53,11 +53,11 @@ def window(policy: str = "time", **size: float) -> dict[str, Any]:
 
 
 LONERS = {"group_by": "int", "groups": 10**9}
-"""Every tuple is a group of its own."""
+"""Groups so many that every tuple is a group of its own."""
 
 
 def test_a_window_by_hand() -> None:
-    """A result every 4 s, 1.5 s on its way. The window that ends at 8 s is evaluated at 10 s, with what it held at 6 s.
+    """A window has a result every 4 s, 1.5 s on its way; that of 8 s is evaluated at 10 s, with what it held at 6 s.
 
     Its oldest tuple is of 4 s. The next one holds what came from 6 s on, all read at 10 s or later.
     """
@@ -69,7 +69,7 @@ def test_a_window_by_hand() -> None:
 
 
 def test_each_tuple_of_a_window_by_hand() -> None:
-    """At 10 s the 40 tuples of 4 s to 6 s come out. At 12 s come 120, of which 80 were taken at 10 s and 40 since."""
+    """The 40 tuples of 4 s to 6 s come out at 10 s, and 120 at 12 s, of which 80 were taken at 10 s and 40 since."""
     result = run(tiny([window(size_s=4) | LONERS], middle_on="near"), DOWN, period_s=0.9)
     count, processing, e2e = arrived(result, 10)
     assert count == pytest.approx(40, abs=1)
@@ -81,7 +81,7 @@ def test_each_tuple_of_a_window_by_hand() -> None:
 
 
 def test_a_window_across_the_outage_by_hand() -> None:
-    """At 18 s: 120 tuples taken as they came until 6 s, the 80 of the next four seconds at 10 s, 160 until 18 s."""
+    """A window at 18 s holds 120 tuples taken until 6 s, 80 of four seconds, taken at 10 s, and 160 until 18 s."""
     result = run(tiny([window(size_s=18) | LONERS], middle_on="near"), DOWN)
     count, processing, e2e = arrived(result, 18)
     assert count == pytest.approx(360, abs=1)
@@ -90,12 +90,12 @@ def test_a_window_across_the_outage_by_hand() -> None:
 
 
 def drawn(range_s: float, results: int) -> float:
-    """Four standard errors of the mean of ages that are drawn from a range: exact runs draw them for each result."""
+    """Four standard errors of the mean of ages that exact runs draw from a range for each result."""
     return float(4 * range_s / np.sqrt(12 * results))
 
 
 def test_a_count_window_by_hand() -> None:
-    """The checkpoint holds 20 tuples since the last result. At 10 s 80 follow at once: two results, and none waits."""
+    """A checkpoint holds 20 tuples since the last result; at 10 s 80 follow at once: two results, and none waits."""
     result = run(tiny([window("count", size_tuples=50)], middle_on="near"), DOWN)
     count, processing, e2e = arrived(result, 10)
     assert count == 2
@@ -105,7 +105,7 @@ def test_a_count_window_by_hand() -> None:
 
 
 def test_what_was_on_its_way_by_hand() -> None:
-    """At the checkpoint 30 tuples are on the network, taken from 4.5 s to 6 s: they are there at the restart, at 10 s.
+    """Of a checkpoint, 30 tuples on the network, taken from 4.5 s to 6 s, are there at the restart, at 10 s.
 
     Those of 6 s to 10 s are read at once, and take the usual 1.5 s.
     """
@@ -120,7 +120,7 @@ def test_what_was_on_its_way_by_hand() -> None:
 
 
 def test_a_result_on_its_way_is_as_old_as_its_tuples() -> None:
-    """The window that ends at 8 s sends its result, which the failure at 9 s loses; the checkpoint at 8.5 s has it."""
+    """A result of 8 s, which a failure at 9 s loses, comes from the checkpoint at 8.5 s, as old as its tuples."""
     lost = Failure(at_s=9, host="near", recover_after_s=3)
     result = run(tiny([window(size_s=4)]), lost, checkpoint_interval_s=8.5)
     count, processing, e2e = arrived(result, 12)
@@ -129,7 +129,7 @@ def test_a_result_on_its_way_is_as_old_as_its_tuples() -> None:
 
 
 def test_a_join_by_hand() -> None:
-    """At 10 s it matches what both sides held at 6 s; the older of two tuples from 0 s to 6 s is of 2 s on average."""
+    """A join at 10 s matches what both sides held at 6 s; the older of two tuples until 6 s is of 2 s on average."""
     join = {"kind": "join", "name": "j", "window": {"policy": "time", "size_s": 8}, "key_type": "int"}
     job = joined(
         join | {"selectivity": 0.05, "service_time_s": 0},

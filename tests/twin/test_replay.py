@@ -29,7 +29,7 @@ def times_file(path: Path, times: np.ndarray) -> dict[str, Any]:
 
 
 TIMES = np.cumsum(random_stream(3, "times").exponential(0.0025, 2000)) + 1e6
-"""More than a clock gives away at a time."""
+"""Times of more records than a clock gives at a time."""
 
 
 @pytest.mark.parametrize("replicas", [1, 3])

@@ -1,4 +1,4 @@
-"""Engines that stop a job to change its plan: how long that takes, and that nothing is lost or doubled."""
+"""Engines that stop a job to change its plan: the downtime, and that nothing is lost or doubled."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(given: Deployment, *events: Any, how: str = "restart", policy: Any = Non
 
 
 def restarted(result: Run) -> list[dict[str, Any]]:
-    """The rows of changes, and their details as one."""
+    """Rows of changes, with their details."""
     rows = [row | row["detail"] for row in result.event_rows]
     return [row for row in rows if row["kind"] in ("scale", "migration")]
 
@@ -52,7 +52,7 @@ def restarted(result: Run) -> list[dict[str, Any]]:
 
 
 def test_the_downtime_is_the_sum_of_its_parts() -> None:
-    """8 MB on h1 are written by one host, and read by two, at 10 MB/s each."""
+    """Downtime is the sum of its parts: 8 MB on h1 are written by one host, and read by two, at 10 MB/s each."""
     result = run(passing(), OUT)
     (row,) = restarted(result)
     assert 0.0 < row["drained_s"] < 0.02  # two hops of 5 ms and a service
@@ -64,7 +64,7 @@ def test_the_downtime_is_the_sum_of_its_parts() -> None:
 
 
 def test_exactly_once_and_what_waits_is_worked_off() -> None:
-    """400/s wait for 4.2 s, and go down by 600/s."""
+    """Each record counts once, and the backlog of 4.2 s at 400/s is worked off at 600/s."""
     result = run(passing(), OUT)
     (row,) = restarted(result)
     assert (row["lost"], row["replayed"], row["duplicates"], result.duplicates) == (0, 0, 0, 0)
@@ -83,7 +83,7 @@ def test_a_live_change_pauses_key_groups_alone() -> None:
 
 
 def test_windows_that_end_meanwhile_are_evaluated_at_the_restart() -> None:
-    """Twice a second 20 groups; at the restart the six or seven that were due, of which some have no record."""
+    """Windows of 20 groups, twice a second, that end meanwhile are evaluated at the restart; some have no record."""
     result = run(job(steady(400.0), **STATE), OUT)
     results = column(result, "sink", "latencyCount")
     assert results[5:8] == [40] * 3
@@ -136,7 +136,7 @@ SLOW = {"kind": "async", "service_time_s": 0, "latency_s": 5.0, "latency_scv": 0
 
 @pytest.mark.parametrize("more", [{}, {"ordered": True}, {"latency_scv": 1}, {"rate_per_s": 250}])
 def test_calls_under_way_are_part_of_the_savepoint_and_made_again(more: dict[str, Any]) -> None:
-    """The stop waits for none. Of 100 calls a second that take 5 s each, 500 are made again, and answered 5 s later."""
+    """The stop waits for no call: of 100 a second that take 5 s each, 500 are made again, and answered 5 s later."""
     result = run(calling(SLOW | more), OUT)
     (row,) = restarted(result)
     assert row["drained_s"] < 0.02  # a hop of 5 ms at most, and a service
@@ -150,7 +150,7 @@ def test_calls_under_way_are_part_of_the_savepoint_and_made_again(more: dict[str
 
 
 def test_results_of_calls_before_the_barrier_pass_the_calls_behind_them() -> None:
-    """Each of two calls in a row is saved where the barrier meets it, and no record is lost or doubled."""
+    """Of two calls in a row each is saved where the barrier meets it, and no record is lost or doubled."""
     for how in ("restart", "reactive"):
         given = calling(SLOW | {"latency_s": 1.0, "latency_scv": 1}, {"kind": "map"}, SLOW | {"latency_s": 0.5})
         result = run(given, OUT, how=how)
@@ -160,7 +160,7 @@ def test_results_of_calls_before_the_barrier_pass_the_calls_behind_them() -> Non
 
 
 def test_a_sink_waits_for_its_answers_before_the_savepoint() -> None:
-    """As Flink's AsyncSinkWriter, which keeps no request in its state."""
+    """A sink waits for its answers, as Flink's AsyncSinkWriter, which keeps no request in its state."""
     data = calling({"kind": "map"}).model_dump(mode="json")
     data["query"]["operators"][-1] = {"kind": "external-sink", "name": "sink", "capacity": 100, "latency_s": 0.2}
     data["query"]["operators"][-1]["latency_scv"] = 0
@@ -182,7 +182,7 @@ def test_batches_do_not_wait_for_their_flush() -> None:
 
 
 def test_reactive_goes_back_to_the_last_checkpoint() -> None:
-    """From 8.5 s to 6 s: 1,000 records are read, and come, twice."""
+    """A reactive change at 8.5 s goes back to 6 s: 1,000 records are read, and come, twice."""
     result = run(passing(), OUT, how="reactive")
     (row,) = restarted(result)
     assert row["checkpoint_s"] == 6
@@ -203,7 +203,7 @@ def test_exactly_once_sinks_show_nothing_twice(how: str) -> None:
 
 
 def test_a_store_of_checkpoints_takes_savepoints_too() -> None:
-    """1 MB/s of all hosts together."""
+    """A store of checkpoints takes savepoints, too, at 1 MB/s of all hosts together."""
     (row,) = restarted(run(passing(), OUT, checkpoints={"interval_s": 100, "storage_mbps": 8.0}))
     assert (row["saved_s"], row["fetched_s"]) == (pytest.approx(8), pytest.approx(8))
 
@@ -218,7 +218,7 @@ def test_a_savepoint_that_a_failure_interrupts_is_made_again() -> None:
 
 @pytest.mark.parametrize(("at_s", "end_s"), [(11.0, 14.4), (12.5, 14.5)])
 def test_a_failure_prolongs_a_restart_and_does_not_undo_it(at_s: float, end_s: float) -> None:
-    """While it is deployed, and while it reads its state."""
+    """A failure during deployment, or while state is read, prolongs a restart and does not undo it."""
     result = run(passing(), OUT, Failure(at_s=at_s, host="h1", recover_after_s=2 if at_s > 12 else 3))
     (row,) = restarted(result)
     assert row["end_s"] == pytest.approx(end_s, abs=0.01)
@@ -230,7 +230,7 @@ def test_a_failure_prolongs_a_restart_and_does_not_undo_it(at_s: float, end_s: f
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["restart", "reactive"]))
 def test_no_window_over_event_time_is_other_than_it_should_be(seed: int, how: str) -> None:
-    """Each run compares its windows with brute force."""
+    """Event-time windows are those of brute force over restarts."""
     given = event_time_scenario(Random(seed))
     data = given.model_dump(mode="json")
     data["engine"] = engine(how, redeploy_s=0.5)

@@ -1,4 +1,4 @@
-"""Scenarios of versions that could also simulate coarsely: they run, and are told once what can be left out."""
+"""Scenarios of versions that could also simulate coarsely: they run, and name once what can be left out."""
 
 from __future__ import annotations
 

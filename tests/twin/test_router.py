@@ -27,7 +27,7 @@ def routing(
     engine: Any = "storm",
     **late: Any,
 ) -> Deployment:
-    """source -> router -> main and late, each with a sink of its own."""
+    """Job source -> router -> main and late, each with a sink of its own."""
     operators = [
         source(),
         {"kind": "router", "name": "router", "service_time_s": 1e-4, "shares": shares},
@@ -53,7 +53,7 @@ SHARES = [(0.9, 0.1), (0.5, 0.2), (0.8, 0.8)]
 
 @pytest.mark.parametrize(("main", "late"), SHARES)
 def test_each_stream_gets_its_share(main: float, late: float) -> None:
-    """Of n tuples, a binomial number; those of streams that exclude each other add up to all that went anywhere."""
+    """Each stream gets a binomial number of tuples; those of exclusive streams add up to all that went anywhere."""
     job = routing({"main": main, "late": late}, placement={"router": {"h": 2}, "late": {"h": 3}})
     found = ran(job)
     count = taken(found)
@@ -81,7 +81,7 @@ def test_the_rate_model_knows_what_each_stream_carries(main: float, late: float)
 
 
 def test_a_slow_side_output_holds_all_of_them_back() -> None:
-    """10 % of the tuples go where only 50 a second are served: the source can send 500."""
+    """A side output of 10 % of the tuples that serves 50 a second holds the source back to 500."""
     job = routing({"main": 0.9, "late": 0.1}, None, None, 1000.0, service_time_s=0.02, service_scv=0)
     scenario = Scenario.of(job, RunSettings(horizon_s=120, warmup_s=60))
     found, rates = simulate(scenario), RateModel().predict(scenario, [scenario.plan])
@@ -92,7 +92,7 @@ def test_a_slow_side_output_holds_all_of_them_back() -> None:
 
 @pytest.mark.parametrize("shares", [{"main": 0.7, "late": 0.2}, {"main": 1.0, "late": 0.5}])
 def test_changes_keep_the_law_of_streams(shares: dict[str, float]) -> None:
-    """The guards look at the end of the run."""
+    """Streams keep conservation over changes, as guards check at the end of the run."""
     places = {"source": "h0", "router": ["h0", "h1"], "main": "h2", "late": "h3", "out": "h2", "aside": "h3"}
     job = routing(shares, HOSTS, places)
     ran(job, (Failure(at_s=3, host="h1", recover_after_s=1),))

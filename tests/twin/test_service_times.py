@@ -1,4 +1,4 @@
-"""Operators alone: what is measured is the law that was given."""
+"""Operators alone: measured times follow the given law."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAMPLES = 8000
 
 @pytest.mark.parametrize("scv", [0.05, 0.5, 1.0])
 def test_times_follow_the_gamma_law_that_was_given(scv: float) -> None:
-    """Kolmogorov-Smirnov against as many draws of the law, at the 0.1 % level; and the mean, within 5 deviations."""
+    """Times pass Kolmogorov-Smirnov against the gamma law, at the 0.1 % level, with the mean within 5 deviations."""
     job = chain([{"kind": "map", "name": "work", "service_time_s": 0.002, "service_scv": scv}], 50)
     times = np.sort(measure(job, "work", {"source": 50.0}, SAMPLES, seed=1).times_s)
     law = np.sort(np.random.default_rng(2).gamma(1 / scv, 0.002 * scv, 4 * SAMPLES))
@@ -38,7 +38,7 @@ def test_neither_distance_nor_pauses_nor_neighbours_are_in_a_profile() -> None:
 
 
 def test_time_by_the_engine_and_evaluations_of_windows_count() -> None:
-    """Of 100 tuples one pays for the evaluation: the mean is the service, the scan of 100 tuples and the result."""
+    """The mean time has the service, and an evaluation for one tuple of 100: the scan of 100 tuples and the result."""
     window = {"policy": "count", "size_tuples": 100}
     job = chain([{"kind": "aggregate", "name": "mean", "window": window, "service_scv": 0}], 50)
     measured = measure(job, "mean", {"source": 50.0}, 10_050, seed=0)
@@ -58,7 +58,7 @@ def test_a_window_of_time_holds_what_the_given_rate_brings() -> None:
 
 
 def test_sessions_and_windows_of_event_time_come_at_the_given_rate() -> None:
-    """Always busy, no key would be silent for long, and hardly a window would end."""
+    """Sessions and event-time windows are measured at the given rate: always busy, hardly any would end."""
     visits = {"kind": "session", "name": "visits", "keys": 500, "gap_s": 2, "service_time_s": 1e-4}
     measured = measure(chain([visits], 200), "visits", {"source": 200.0}, 10_000, seed=0)
     assert measured.results_per_input == pytest.approx(math.exp(-200 * 2 / 500), rel=0.03)

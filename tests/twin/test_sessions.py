@@ -22,7 +22,7 @@ RATE, KEYS, GAP_S = 200.0, 100, 0.8
 
 
 def job(replicas: int = 1, **more: Any) -> Deployment:
-    """source -> sessions -> sink; what is served takes next to nothing."""
+    """Job source -> sessions -> sink; service takes next to nothing."""
     sessions = {"kind": "session", "name": "sessions", "service_time_s": 1e-6, "gap_s": GAP_S, "keys": KEYS} | more
     return chain([sessions], RATE, placement={"sessions": {"h": replicas}})
 
@@ -34,7 +34,7 @@ def ran(what: Deployment | Scenario, horizon_s: float, seed: int = 1, **more: An
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_a_tuple_ends_its_session_if_none_of_its_key_follows(replicas: int) -> None:
-    """lambda exp(-lambda gap) a key; each lasts for (exp(lambda gap) - 1) / lambda on average."""
+    """Sessions end at lambda exp(-lambda gap) a key, after (exp(lambda gap) - 1) / lambda on average."""
     each = RATE / KEYS
     runs = [ran(job(replicas), 24.0, seed) for seed in range(4)]
     rates = np.array([run.metrics.throughput_per_s for run in runs])
@@ -52,7 +52,7 @@ def test_the_rate_model_knows_both() -> None:
 
 
 def test_open_sessions_are_the_keys_seen_within_the_gap() -> None:
-    """They take the room of a tuple each."""
+    """Open sessions, of a tuple's size each, are the keys seen within the gap."""
     found = ran(job(tuple_bytes=1), 20.0)
     held = np.mean([row["stateBytes"] for row in found.operator_rows if row["operator"] == "sessions"][5:])
     size = job().engine.input_bytes(job().query, "sessions")
@@ -60,7 +60,7 @@ def test_open_sessions_are_the_keys_seen_within_the_gap() -> None:
 
 
 def test_of_skewed_keys_the_frequent_ones_go_on() -> None:
-    """A key group a key: the sum over keys of lambda_k exp(-lambda_k gap). The rate model says that it is not so."""
+    """Skewed keys end sum lambda_k exp(-lambda_k gap) sessions; the rate model warns that its estimate differs."""
     skewed = job(key_groups=KEYS).model_dump()
     skewed["workload"]["keys"] = {"sessions": {"zipf": 1.0}}
     what = Deployment.model_validate(skewed)
@@ -73,8 +73,8 @@ def test_of_skewed_keys_the_frequent_ones_go_on() -> None:
 
 @pytest.mark.parametrize(("per_gap", "fewer"), [(0.4, True), (3.0, False), (5.0, False)])
 def test_the_rate_model_says_which_way_skewed_keys_move_its_estimate(per_gap: float, fewer: bool) -> None:
-    """Of alike keys with 0.4 tuples in a gap, two in three end a session; with 5, of frequent ones none, and rare ones
-    have nearly all sessions, which are short."""
+    """The rate model says how skew changes its estimate: of equal keys with 0.4 tuples in a gap, two in three end a
+    session; with 5, frequent ones end none, and rare ones have nearly all sessions, which are short."""
     skewed = job(key_groups=KEYS, gap_s=per_gap * KEYS / RATE).model_dump()
     skewed["workload"]["keys"] = {"sessions": {"zipf": 1.0}}
     scenario = Scenario.of(Deployment.model_validate(skewed), RunSettings(horizon_s=60, warmup_s=15, period_s=3))
@@ -87,9 +87,9 @@ def test_the_rate_model_says_which_way_skewed_keys_move_its_estimate(per_gap: fl
 
 
 def test_bursts_of_keys_make_few_sessions() -> None:
-    """In bursts of 5 s a key has a tuple every half second, and is silent for 15 s between: of 10 tuples of a key in a
-    burst the last ends a session, and each other one by chance exp(-2 / 0.5), if 2 s are left. Means of rates say 4.5
-    times as many."""
+    """Bursts make few sessions. In 5 s a key has a tuple every half second, then none for 15 s: of 10 tuples of a key
+    the last ends a session, and each other one by chance exp(-2 / 0.5), if 2 s are left. Means of rates say 4.5 times
+    as many."""
     what = job(gap_s=2, keys=50).model_dump()
     what["workload"]["arrivals"]["source"] = {
         "law": "spikes", "rate_per_s": 1e-3, "factor": 1e5, "every_s": 20, "duration_s": 5
@@ -110,7 +110,7 @@ CHANGES: list[tuple[AnyEvent, ...]] = [
 @pytest.mark.parametrize("groups", [{}, {"key_groups": 20, "state_bytes_per_group": 1000}])
 @pytest.mark.parametrize("events", CHANGES)
 def test_sessions_survive_changes(events: tuple[AnyEvent, ...], groups: dict[str, Any]) -> None:
-    """The guards look at the end; sessions go where their keys go, and none is left when nothing has come for long."""
+    """Sessions go where their keys go, pass the guards, and none is left when nothing has come for long."""
     sessions = {"kind": "session", "name": "sessions", "service_time_s": 1e-5, "gap_s": 0.5, "keys": 40} | groups
     places = {"source": "h0", "sessions": ["h1", "h1"], "sink": "h2"}
     what = chain([sessions], 60, hosts=HOSTS, placement=places)

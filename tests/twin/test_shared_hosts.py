@@ -22,7 +22,7 @@ SETTINGS = RunSettings(horizon_s=40, warmup_s=10, period_s=5, seed=3)
 
 
 def job(rate: float, replicas: int, scv: float = 0.0, **host: Any) -> Scenario:
-    """source -> work -> sink, the work on a host of its own."""
+    """Job source -> work -> sink, the work on a host of its own."""
     work = {"kind": "map", "name": "work", "service_time_s": SERVICE_S, "service_scv": scv}
     hosts = [HOST, {**HOST, "name": "shared", "cpu_percent": 200, **host}]
     made: Deployment = chain([work], rate, hosts=hosts, placement={"work": {"shared": replicas}})
@@ -38,7 +38,7 @@ def delivered(scenario: Scenario) -> tuple[float, float]:
 @pytest.mark.parametrize("others", [50, 100, 170])
 @pytest.mark.parametrize("replicas", [1, 4])
 def test_busy_subtasks_share_what_others_leave(others: float, replicas: int) -> None:
-    """Of two cores; a subtask never gets more than one."""
+    """Busy subtasks share what others leave of two cores; a subtask never gets more than one."""
     cores = min(2 - others / 100, replicas)
     run, predicted = delivered(job(2000, replicas, others_percent=others))
     assert run == pytest.approx(cores / SERVICE_S, rel=0.01)
@@ -55,7 +55,7 @@ def test_it_is_a_host_of_fewer_cores_to_the_last_bit(others: float) -> None:
 
 @pytest.mark.parametrize("load", [0.3, 0.6])
 def test_waits_for_a_core_are_busy_times_but_no_cpu(load: float) -> None:
-    """Half a core for one subtask: busy for twice the CPU time that its records take."""
+    """With half a core a subtask is busy for twice the CPU time that its records take."""
     run = simulate(job(load / 2 / SERVICE_S, 1, others_percent=150))
     work = next(each for each in run.operators if each.operator == "work")
     host = next(each for each in run.hosts if each.host == "shared")
@@ -74,7 +74,7 @@ def test_a_subtask_is_as_fast_as_the_clock_of_its_core(core: float, replicas: in
 
 @pytest.mark.parametrize("others", [50, 350])
 def test_others_take_cores_of_any_clock(others: float) -> None:
-    """Four cores, each worth half a reference core more: four subtasks share what is left."""
+    """Others take reference cores of any clock: four subtasks share the rest of four cores of 1.5 each."""
     run, predicted = delivered(job(5000, 4, cpu_percent=600, core_percent=150, others_percent=others))
     assert run == pytest.approx((6 - others / 100) / SERVICE_S, rel=0.01)
     assert predicted == pytest.approx(run, rel=0.01)

@@ -1,4 +1,4 @@
-"""Partitions: who reads which, and that a restart that deals them anew loses and doubles no record."""
+"""Partitions: their readers, and restarts that deal them anew and lose and double no record."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ POISSON = {"law": "poisson", "rate_per_s": 1500.0}
 
 
 def topic(law: Any, subtasks: int, partitions: int | None = 12, service_s: float = 1e-3) -> Deployment:
-    """A topic with an instant map and a sink behind it; a subtask reads 1,000 records a second at most."""
+    """Job of a topic with an instant map and a sink; a subtask reads 1,000 records a second at most."""
     kind = {"kind": "source"} if partitions is None else {"kind": "kafka-source", "partitions": partitions}
     source = kind | {"name": "topic", "service_time_s": service_s, "service_scv": 0}
     operators = [source, {"kind": "map", "name": "m", "service_time_s": 0}, sink()]
@@ -44,7 +44,7 @@ def to(subtasks: int, at_s: float = 8.5) -> Scale:
 
 
 def read(result: Run, from_s: float) -> list[float]:
-    """Records that each subtask reads from then on."""
+    """Records that each subtask reads from a time on."""
     rows = [row for row in result.subtask_rows if row["operator"] == "topic" and row["start_s"] >= from_s]
     return [
         sum(row["arrived"] for row in rows if row["subtask"] == subtask)
@@ -74,8 +74,8 @@ def test_each_subtask_reads_its_partitions_and_nothing_is_lost(
 
 
 def test_what_waits_goes_along_with_its_partition() -> None:
-    """One subtask reads 1,000 of 1,500 a second, so by the restart at 8 s it lags by 4,000, and by 8,500 when it ends:
-    three subtasks win back 3,000 - 1,500 a second."""
+    """Backlogs go along with partitions. One subtask reads 1,000 of 1,500 a second, so it lags by 4,000 at the restart
+    at 8 s, and by 8,500 when that ends: three subtasks win back 3,000 - 1,500 a second."""
     result = run(topic(steady(1500.0), 1), to(3, 8.0))
     (row,) = restarted(result)
     backlog = column(result, "topic", "backlog")
@@ -95,7 +95,7 @@ def test_a_rate_that_changed_goes_on() -> None:
 
 @pytest.mark.parametrize("events", [[to(3)], [RateChange(at_s=3.33, source="topic", factor=1.7), to(3), to(2, 15.7)]])
 def test_evenly_spaced_records_stay_so_whoever_reads_them(events: list[Any]) -> None:
-    """A map that takes less than the time between two of them never finds one waiting: 1, 5, 3 and 5 ms on the way."""
+    """Evenly spaced records stay so: a faster map never finds one waiting, and each takes 1, 5, 3 and 5 ms."""
     data = topic(steady(100.0), 2).model_dump()
     data["query"]["operators"][1]["service_time_s"] = 3e-3
     result = run(parse(Deployment, data), *events)
@@ -164,7 +164,7 @@ def test_replicas_read_whole_partitions(partitions: int, replicas: int) -> None:
 
 
 def test_what_the_busiest_cannot_read_lags_and_the_others_do_not() -> None:
-    """Three partitions of 100/s, and two replicas that manage 150/s: one reads 200/s of two of them."""
+    """Of three partitions of 100/s, the replica that reads two lags at 150/s, and the other does not."""
     found = ran(reading(3, 2, 300, service_time_s=1 / 150, service_scv=0))
     assert found.metrics.throughput_per_s == pytest.approx(250, rel=0.05)
     assert found.metrics.backpressured
@@ -174,7 +174,7 @@ def test_what_the_busiest_cannot_read_lags_and_the_others_do_not() -> None:
 
 
 def test_replicas_beyond_the_partitions_add_nothing() -> None:
-    """One partition a replica, and four replicas too many: the rate is that of two."""
+    """Four replicas more than two partitions add nothing to the rate."""
     law, service_s = 300, 1 / 100
     found = ran(reading(2, 6, law, service_time_s=service_s, service_scv=0))
     assert found.metrics.throughput_per_s == pytest.approx(200, rel=0.02)

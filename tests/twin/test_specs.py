@@ -179,7 +179,7 @@ def test_suggest_lists_what_there_is() -> None:
 
 
 def test_a_property_does_not_stand_for_a_field() -> None:
-    """Pydantic would take it for the default, and the run for a number."""
+    """A property in place of a field is refused: Pydantic would take it for the default, and a run for a number."""
     with pytest.raises(TypeError, match="is a field of its base"):
 
         class Sampler(Selective):

@@ -43,7 +43,7 @@ JOBS: dict[str, Deployment] = {
 
 
 class Sample(NamedTuple):
-    """[SEEDS, 3]: T, mean Lp and mean Le of as many runs, and their standard errors."""
+    """T, mean Lp and mean Le of as many runs, and their standard errors. [SEEDS, 3]"""
 
     values: np.ndarray
     errors: np.ndarray
@@ -74,7 +74,7 @@ def vars_of(record: Any) -> tuple[float | None, ...]:
 
 @pytest.mark.slow
 def test_intervals_hold_the_long_run_mean(sample: Sample) -> None:
-    """Two standard errors: a share of runs that is binomial with 90 % at least, and no error too wide by half."""
+    """Two standard errors hold the mean in a binomial share of runs, 90 % at least; no error is too wide by half."""
     mean = sample.values.mean(axis=0)
     held = (np.abs(sample.values - mean) <= ERRORS * sample.errors).sum(axis=0)
     assert (held >= stats.binom.ppf(1e-4, SEEDS, 0.90)).all(), held
@@ -88,7 +88,7 @@ def test_intervals_hold_the_long_run_mean(sample: Sample) -> None:
 
 
 def squares(make: Any, repetitions: int = 600) -> tuple[float, float]:
-    """Variance of the mean as it is estimated on average, of what it is; and the standard error of that, about."""
+    """Ratio of the estimated variance of a mean to the actual one; and the ratio's standard error, about."""
     found, means_ = [], []
     for _ in range(repetitions):
         series = make()
@@ -98,7 +98,7 @@ def squares(make: Any, repetitions: int = 600) -> tuple[float, float]:
 
 
 def moving_average(share: float) -> Any:
-    """Makes series in which each batch has a share of the noise of the one before."""
+    """Function that makes series in which each batch has a share of the noise of the one before."""
     rng = random_stream(0, "batches")
 
     def series() -> np.ndarray:
@@ -112,8 +112,8 @@ def moving_average(share: float) -> Any:
     ("share", "repetitions", "low", "high"), [(0.0, 600, 0.95, 1.15), (0.25, 1200, 0.95, 1.15), (1.0, 600, 0.75, 1.3)]
 )
 def test_batches_that_hang_together_are_no_surer(share: float, repetitions: int, low: float, high: float) -> None:
-    """Independent ones; weakly correlated ones, which are not joined and would without the correction have two thirds
-    of their variance; and moving averages of two, which would have half of it."""
+    """Variances are right for independent batches; for weakly correlated ones, which are not joined and would without
+    the correction have two thirds of their variance; and for moving averages of two, which would have half."""
     found, error = squares(moving_average(share), repetitions)
     assert low - 4 * error < found < high + 4 * error
 
@@ -124,7 +124,7 @@ def test_batches_that_make_up_for_each_other_leave_no_error() -> None:
 
 
 def test_a_ratio_knows_that_its_parts_go_together() -> None:
-    """Sums that are five times the counts, exactly: whatever the counts do, their ratio is certain."""
+    """The ratio of sums that are exactly five times the counts is certain."""
     counts = random_stream(0, "counts").poisson(20, size=24).astype(float)
     assert ratio_error(5.0 * counts, counts) == pytest.approx(0.0, abs=1e-12)
     assert ratio_error(np.zeros(24), np.zeros(24)) is None

@@ -1,4 +1,4 @@
-"""Numbers by subtask: each gets what is its own, and together they are the operator, also after a run is read back."""
+"""Numbers by subtask: each has its own, and together they are the operator's, also after a run is read back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SERVICE_S = 1e-3
 
 
 def uneven(rate_per_s: float) -> Deployment:
-    """Three partitions on two subtasks, of which the first reads two."""
+    """Job of three partitions on two subtasks, of which the first reads two."""
     source = {"kind": "kafka-source", "name": "kafka", "partitions": 3, "service_time_s": SERVICE_S, "service_scv": 0}
     return deployment(
         [source, sink()], [("kafka", "sink")], {"kafka": rate_per_s}, placement={"kafka": ["h"] * 2}, engine="flink"

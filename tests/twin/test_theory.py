@@ -1,4 +1,4 @@
-"""The simulator against closed-form queueing laws. Tolerances are standard errors, not percentages."""
+"""Simulator against closed-form queueing laws. Tolerances are standard errors, not percentages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twin.spec import parse
 
 
 def waits_s(load: float, scv: float, seeds: int, tuples: int, rate_per_s: float = 1000.0) -> np.ndarray:
-    """Mean wait of independent runs [seeds], in seconds; the warm-up is a tenth of the run."""
+    """Mean wait of independent runs, in seconds; the warm-up is a tenth of the run. [seeds]"""
     horizon_s = tuples / rate_per_s
     times = {"horizon_s": horizon_s, "warmup_s": horizon_s / 10, "period_s": horizon_s / 10}
     return latencies_s(queue(rate_per_s, load, scv), seeds, **times) - load / rate_per_s
@@ -35,7 +35,7 @@ def test_wait_is_that_of_m_g_1(load: float, scv: float) -> None:
 
 
 def test_tandem_of_exponential_queues_is_jacksons() -> None:
-    """Two M/M/1 in a row: the sojourns add up, because departures are Poisson. Markers wait as tuples do, unserved."""
+    """The sojourns of two M/M/1 in a row add up, as departures are Poisson. Markers wait as tuples do, unserved."""
     loads = (0.5, 0.8)
     middle = [
         {"kind": "filter", "name": f"q{k}", "selectivity": 1, "service_time_s": load / 1000, "service_scv": 1}
@@ -58,7 +58,7 @@ def test_tandem_of_exponential_queues_is_jacksons() -> None:
 
 
 def test_saturated_throughput_is_the_bottlenecks_rate() -> None:
-    """Offered 2,000/s to an operator that can do 1,000/s: half goes through, half piles up in the broker."""
+    """Of 2,000/s an operator that can do 1,000/s passes half; the other half piles up in the broker."""
     middle = [{"kind": "filter", "name": "slow", "selectivity": 1, "service_time_s": 1e-3, "service_scv": 1}]
     run = simulated(chain(middle, 2000), horizon_s=20, period_s=5, warmup_s=5)
     assert run.metrics.throughput_per_s == pytest.approx(1000, rel=0.03)
@@ -72,7 +72,7 @@ def test_saturated_throughput_is_the_bottlenecks_rate() -> None:
 
 
 def test_littles_law() -> None:
-    """Mean number in the queue (by the sampled queue length) = rate x mean wait."""
+    """The mean number in the queue (by sampled queue length) is the rate times the mean wait."""
     run = simulated(queue(1000, 0.9, 1.0), horizon_s=60, period_s=0.06, seed=5)
     lengths = [row["queueLength"] for row in run.operator_rows if row["operator"] == "queue"]
     wait_s = run.metrics.processing_latency_s.mean - 0.9e-3
@@ -90,7 +90,7 @@ def sojourns_s(job: Deployment, horizon_s: float, seeds: int) -> tuple[float, fl
 
 @pytest.mark.parametrize("rates", [(300.0, 300.0), (500.0, 100.0), (250.0, 200.0, 150.0)])
 def test_poisson_streams_that_meet_wait_as_one(rates: tuple[float, ...]) -> None:
-    """Superposition: M/M/1."""
+    """Poisson streams that meet wait as one M/M/1 (superposition)."""
     load, names = 0.7, [f"s{k}" for k in range(len(rates))]
     server = {"kind": "map", "name": "m", "service_time_s": load / sum(rates), "service_scv": 1}
     found_s, error_s = sojourns_s(joined(server, dict(zip(names, rates, strict=True))), 15.0, 12)
@@ -99,7 +99,7 @@ def test_poisson_streams_that_meet_wait_as_one(rates: tuple[float, ...]) -> None
 
 @pytest.mark.parametrize("subtasks", [2, 3])
 def test_evenly_spaced_records_wait_alike_whoever_reads_them(subtasks: int) -> None:
-    """D/M/1, though several subtasks read; the rate model sees it so, too."""
+    """Evenly spaced records are D/M/1, however many subtasks read; so they are to the rate model."""
     law = {"law": "constant", "rate_per_s": 1000}
     jobs = [queue(1000, 0.9, 1.0, placement={"source": {"h": count}}) for count in (1, subtasks)]
     jobs = [parse(Deployment, each.model_dump() | {"workload": {"arrivals": {"source": law}}}) for each in jobs]
@@ -125,7 +125,7 @@ def test_keys_that_come_at_random_wait_as_in_jacksons_network(replicas: tuple[in
 
 @pytest.mark.parametrize("load", [0.6, 0.9])
 def test_who_asks_for_nothing_is_in_nobodys_way(load: float) -> None:
-    """M/M/4 on four cores, where a source and a sink that cost nothing are the fifth and sixth task."""
+    """M/M/4 on four cores stays so with a source and a sink that cost nothing beside it."""
     servers, rate = 4, 500.0
     service_s = servers * load / rate
     server = {"kind": "filter", "name": "queue", "selectivity": 1, "service_time_s": service_s, "service_scv": 1}
@@ -137,7 +137,7 @@ def test_who_asks_for_nothing_is_in_nobodys_way(load: float) -> None:
 
 @pytest.mark.parametrize(("made", "load", "scv"), [(10, 0.3, 1.0), (4, 0.6, 1.0), (20, 0.6, 0.0)])
 def test_what_comes_together_waits_for_each_other(made: int, load: float, scv: float) -> None:
-    """M^[b]/G/1: the group waits as one customer, and in it each record for its turn (Kleinrock, vol. 1, 4.6)."""
+    """In M^[b]/G/1 a group waits as one customer, and in it each record for its turn (Kleinrock, vol. 1, 4.6)."""
     service_s = 2e-3
     middle = [
         {"kind": "map", "name": "split", "selectivity": made, "service_time_s": 0},
@@ -150,7 +150,7 @@ def test_what_comes_together_waits_for_each_other(made: int, load: float, scv: f
 
 @pytest.mark.parametrize("loads", [(0.6, 0.3), (0.2, 0.7)])
 def test_unequal_tasks_on_a_core_are_as_busy_as_a_markov_chain_says(loads: tuple[float, float]) -> None:
-    """Two operators in a row with exponential services, alone on one core, whose time they share."""
+    """Two operators in a row with exponential services, alone on one core, share its time as in a Markov chain."""
     rate = 200.0
     middle = [
         {"kind": "map", "name": f"q{k}", "service_time_s": load / rate, "service_scv": 1}

@@ -1,4 +1,4 @@
-"""What is written appears whole, is found again as it was, or is said to be damaged."""
+"""Written files appear whole, are found again as they were, or are said to be damaged."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_checksums_that_are_none_are_damage(tmp_path: Path) -> None:
 
 
 def test_containers_with_equal_process_numbers_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On storage that they share, each fills a folder of its own; the last to be done is the one that stays."""
+    """On shared storage containers with equal process numbers fill folders of their own; the last one done stays."""
     with ExitStack() as stack:
         folders = []
         for host in ("one", "other", "with/slash", "x" * 300):
@@ -74,7 +74,7 @@ def test_a_file_appears_at_the_end_and_replaces_an_older_one(tmp_path: Path) -> 
 
 
 def interrupt(half: Path) -> None:
-    """What a person may do while a file is written."""
+    """Interrupts as a person may while a file is written."""
     half.write_text("half")
     raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""What a cost model says that it cannot see makes no difference to it; what it does not say, does."""
+"""Features that a cost model says it cannot see make no difference to it; others do."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Change = Callable[[Scenario], Scenario]
 
 
 def with_(**parts: Any) -> Change:
-    """Some parts of a scenario replaced, given the old ones."""
+    """Function that replaces some parts of a scenario, given the old ones."""
     return lambda base: Scenario(**{**dict(base), **{name: change(base) for name, change in parts.items()}})
 
 
 def dealt(consumer: str, **more: Any) -> Change:
-    """The stream into an operator dealt otherwise."""
+    """Function that changes the partitioning of the stream into an operator."""
 
     def query(base: Scenario) -> Any:
         streams = (each.model_copy(update=more) if each.consumer == consumer else each for each in base.query.streams)
@@ -112,7 +112,7 @@ CHANGES: dict[str, tuple[Change, Change]] = {
         dealt("a", partitioning="two-choice"),
     ),
 }
-"""By the name of what is seen or not: a scenario without it and, made of that, one with it."""
+"""By name of a feature, functions that make a scenario without it and, of that, one with it."""
 
 
 def pair(name: str) -> tuple[Scenario, Scenario]:
@@ -144,7 +144,7 @@ def test_who_sees_nothing_names_everything_and_who_sees_all_nothing(name: str) -
 @pytest.mark.parametrize(("how", "said"), [("rebalance", True), ("hash", False), ("broadcast", False)])
 @pytest.mark.parametrize("kind", [{"kind": "session", "gap_s": 1, "keys": 50}, {"kind": "join", "selectivity": 0.01}])
 def test_keys_that_are_apart_are_named(kind: dict[str, Any], how: str, said: bool) -> None:
-    """A join finds fewer matches then, and a session has parts."""
+    """Keys spread over replicas are named: a join finds fewer matches then, and a session has parts."""
     if kind["kind"] == "join":
         kind = kind | {"window": {"policy": "time", "size_s": 1}}
     rates, places = {"one": 100, "two": 100}, {"keyed": {"h": 3}}
@@ -178,7 +178,7 @@ def test_the_horizon_of_the_question_reaches_the_rate_model() -> None:
 
 
 def test_count_windows_of_several_replicas_are_named() -> None:
-    """Each fills with its replica's keys, so more replicas emit fewer results; who counts all as one says so."""
+    """Count windows of several replicas emit fewer results, as each fills with its keys; a model of one names that."""
     window = {"policy": "count", "size_tuples": 100}
 
     def counting(replicas: int) -> Scenario:
@@ -196,7 +196,7 @@ def test_count_windows_of_several_replicas_are_named() -> None:
 
 @pytest.mark.parametrize(("batch", "size", "said"), [(1, 40, False), (100, 40, True), (100, 2000, False)])
 def test_batches_that_keep_the_sides_of_a_count_window_apart_are_named(batch: int, size: int, said: bool) -> None:
-    """A window that is smaller than a batch has tuples of one side, mostly: fewer pairs meet than of mixed sides."""
+    """Batches larger than a count window are named: it has tuples mostly of one side, so fewer pairs meet."""
     join = {"name": "j", "kind": "join", "selectivity": 0.01, "window": {"policy": "count", "size_tuples": size}}
     job = Scenario.of(joined(join, {"one": 1000, "two": 1000})).with_run(horizon_s=20, warmup_s=5)
     job = engine(batch_tuples=batch, flush_s=1.0)(job)
@@ -207,7 +207,7 @@ def test_batches_that_keep_the_sides_of_a_count_window_apart_are_named(batch: in
 
 @pytest.mark.parametrize("evaluations", [1, 3, 8])
 def test_few_evaluations_of_a_window_are_no_matter_of_chance(evaluations: int) -> None:
-    """A window over time is evaluated for sure, however few times."""
+    """A time window is evaluated for sure, however few times."""
     window = {
         "kind": "aggregate",
         "name": "n",
@@ -229,7 +229,7 @@ def test_few_evaluations_of_a_window_are_no_matter_of_chance(evaluations: int) -
     ],
 )
 def test_copies_of_a_record_meet_where_its_ways_join(split: dict[str, Any], way: dict[str, Any], meet: bool) -> None:
-    """Not if a record goes one way alone, or a window makes something else of it."""
+    """Copies of a record meet where its ways join, but for a router's single ways and the results of windows."""
     operators = [source(), split | {"name": "split"}, way | {"name": "a"}, {"kind": "map", "name": "b"}, sink()]
     ways = [("source", "split"), ("split", "a"), ("split", "b"), ("a", "sink"), ("b", "sink")]
     words = RateModel().blind_to(Scenario.of(deployment(operators, ways, {"source": 100})))

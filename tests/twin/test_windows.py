@@ -37,7 +37,7 @@ RECORDS = st.lists(
 @tried(max_examples=60, deadline=None)
 @given(records=RECORDS, size=st.floats(0.1, 20), cut=st.integers(0, 59))
 def test_a_window_is_what_came_in_it(records: list[tuple[float, int, float, float]], size: float, cut: int) -> None:
-    """Also after what lies before it was forgotten. A result a key, in their order, as old as the oldest of its key."""
+    """A window has a result a key, in order, as old as its oldest record, also after earlier ones were forgotten."""
     positions = np.cumsum([gap for gap, *_ in records])
     content = Content()
     for position, (_, *rest) in zip(positions, records, strict=True):
@@ -65,14 +65,14 @@ def test_what_is_forgotten_is_thrown_away() -> None:
 
 
 def grouped(window: dict[str, Any], skew: dict[str, Any], groups: int, **more: Any) -> Deployment:
-    """A window of groups in as many key groups; what is served takes no time."""
+    """Job of a window of groups in as many key groups; service takes no time."""
     operator = {"kind": "aggregate", "name": "m", "window": window, "group_by": "int", "groups": groups}
     operator |= {"key_groups": groups, "service_time_s": 0.0} | more
     return chain([operator], 200.0, keys={"m": skew})
 
 
 def followed(shares: np.ndarray, per_window: float, windows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Groups in each of some windows, and how old their oldest records are on average, as parts of the window."""
+    """Groups in each of some windows, and the mean age of their oldest records, as parts of the window."""
     rng, counts, ages = np.random.default_rng(7), np.zeros(windows), np.zeros(windows)
     for number in range(windows):
         keys = rng.choice(len(shares), rng.poisson(per_window), p=shares)
@@ -85,7 +85,7 @@ def followed(shares: np.ndarray, per_window: float, windows: int) -> tuple[np.nd
 
 @pytest.mark.parametrize("zipf", [0.0, 1.0, 2.0])
 def test_results_of_skewed_groups_are_as_many_and_as_old_as_real_ones(zipf: float) -> None:
-    """Frequent groups have old records, rare ones need not be there; 8 windows of 5 s, twelve times."""
+    """Frequent groups have old records, rare ones may be missing; 8 windows of 5 s, twelve times."""
     made = grouped({"policy": "time", "size_s": 5.0}, {"zipf": zipf}, 300)
     counts, ages = followed(zipf_shares(300, zipf), 1000.0, 3000)
     rates, latencies = [], []
@@ -98,7 +98,7 @@ def test_results_of_skewed_groups_are_as_many_and_as_old_as_real_ones(zipf: floa
 
 
 def test_keys_that_are_given_come_as_often_as_they_should() -> None:
-    """They fall where Flink puts them, and each is as frequent as it was said to be, alone or beside others."""
+    """Given keys are where Flink puts them, each as frequent as given, alone or beside others."""
     made = grouped({"policy": "count", "size_tuples": 10}, {"keys": 50, "zipf": 1.0}, 50, key_groups=8)
     keys = build(Wiring(made, RunSettings())).key_groups["m"]
     rng, n = np.random.default_rng(3), 40_000
@@ -137,7 +137,7 @@ def ran(job: Deployment, span: tuple[float, float], **more: Any) -> Run:
 
 
 def uneven(run: Run) -> list[str]:
-    """What is said of the span; of short runs other things are said, too."""
+    """Warnings on the measured span; short runs have other warnings, too."""
     return [line for line in run.warnings if "are measured" in line]
 
 
@@ -215,7 +215,7 @@ def test_what_cannot_be_whole_is_said_with_its_width(job: Deployment, span: tupl
 def test_results_that_wait_for_checkpoints_are_counted_for_whole_intervals(
     span: tuple[float, float], every: dict[str, float]
 ) -> None:
-    """Constant arrivals, 400/s, which are committed every 1.7 s; without a warm-up it is said how far it may be off."""
+    """Throughput of constant arrivals, committed every 1.7 s, is right; without a warm-up a warning gives its error."""
     run = committed(
         lines(rate_per_s=400.0),
         checkpoints={"sinks": "exactly-once"} | every,

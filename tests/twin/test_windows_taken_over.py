@@ -1,4 +1,4 @@
-"""Subtasks that take over what windows hold evaluate each window once, also where it ends while the state is away."""
+"""Subtasks that take over windows evaluate each once, also where it ends while the state is away."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def results(found: Run) -> int:
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("how", ["restart", "reactive"])
 def test_all_groups_are_in_every_window(change: str, how: str) -> None:
-    """Six windows of 32 groups: that from 10 s to 15 s ends while the job is down, and holds what came before."""
+    """Six windows of 32 groups are whole; that from 10 s to 15 s ends while the job is down."""
     assert results(simulate(scenario(GROUPED, TUMBLING, "", how))) == 6 * 32
     assert results(simulate(scenario(GROUPED, TUMBLING, change, how))) == 6 * 32
 
@@ -70,14 +70,14 @@ def test_all_groups_are_in_every_window(change: str, how: str) -> None:
 def test_what_comes_out_does_not_depend_on_who_takes_over(
     change: str, operator: dict[str, Any], window: dict[str, Any]
 ) -> None:
-    """After a move no state changes hands. The downtimes differ by some milliseconds, in which no window ends."""
+    """Results are those after a move, in which no state changes hands; downtimes differ by milliseconds."""
     moved = results(simulate(scenario(operator, window, "move", "restart")))
     assert results(simulate(scenario(operator, window, change, "restart"))) == moved > 0
 
 
 @pytest.mark.parametrize("change", ["together", "one more", "down"])
 def test_windows_that_only_one_of_two_former_subtasks_knows_of_are_evaluated(change: str) -> None:
-    """Of one record a second, which of the two came last decides which windows each of them can have records in."""
+    """Windows in which only one of two former subtasks can have records, at one a second, are evaluated."""
     few = GROUPED | {"groups": 12, "key_groups": 12}
     moved, changed = (
         scenario(few, {"policy": "time", "size_s": 3, "slide_s": 0.1}, each, "restart")
@@ -97,7 +97,7 @@ def test_the_kernel_evaluates_the_same(operator: dict[str, Any]) -> None:
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("window", [TUMBLING, SLIDING])
 def test_windows_that_end_while_state_travels_live(change: str, window: dict[str, Any]) -> None:
-    """Those that move are on their way from before a window's end to after it, and there before the next one ends."""
+    """Windows are whole whose end comes while state moves live, if it is there before the next one ends."""
     heavy = GROUPED | {"state_bytes_per_group": 1.2e6 if change == "together" else 2e6}
     still = results(simulate(scenario(heavy, window, "", "live")))
     assert results(simulate(scenario(heavy, window, change, "live"))) == still

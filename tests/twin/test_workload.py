@@ -20,7 +20,7 @@ from twin.workload import Workload
 
 
 def rate_at(name: str, t: np.ndarray) -> np.ndarray:
-    """The rates that the laws above promise, written down once more."""
+    """Rates that the laws promise, written down once more."""
     match name:
         case "diurnal":
             return 300 * (1 + np.sin(2 * np.pi * (t / 8 + 0.25)))
@@ -40,7 +40,7 @@ def expected(name: str, edges: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("name", LAWS)
 def test_counts_follow_the_cumulative_intensity(name: str) -> None:
-    """Pearson's statistic over bins of half a second; a silent bin is empty."""
+    """Counts pass Pearson's test over bins of half a second; a silent bin is empty."""
     edges = np.arange(0.0, 40.5, 0.5)
     want = expected(name, edges)
     got = counts(clock_of(law_of(LAWS[name])), edges)
@@ -115,7 +115,7 @@ def test_mean_and_peak_are_those_of_the_phases(data: dict[str, Any]) -> None:
 
 amounts = st.floats(min_value=0, max_value=1e4)
 lengths = st.floats(min_value=0.1, max_value=50)
-"""Much shorter than what lies between records they only take long."""
+"""Strategy of lengths; shorter ones than the gaps between records only take long."""
 states = st.lists(st.fixed_dictionaries({"rate_per_s": amounts, "mean_s": lengths}), min_size=2, max_size=4)
 random_laws = st.one_of(
     st.builds(
@@ -161,7 +161,7 @@ factors = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 50)), max_size=4
 def test_whatever_is_done_to_a_clock_time_goes_forward(
     data: dict[str, Any], poisson: bool, factors: list[tuple[int, int]]
 ) -> None:
-    """Each block is behind the one before, or behind the moment within it at which the rate changed."""
+    """Each block of a clock is behind the one before, or behind the moment within it at which the rate changed."""
     clock, now_s = clock_of(law_of(data | {"poisson": poisson})), 0.0
     for place, number in factors:
         block = clock.block()

@@ -31,7 +31,7 @@ def deployment(
     partitioning: Mapping[str, str | None] | None = None,
     keys: Mapping[str, Any] | None = None,
 ) -> Deployment:
-    """From literal parts; `rates` holds a Poisson rate or a whole law a source, everything sits on one big host.
+    """Deployment of literal parts; `rates` holds a Poisson rate or a whole law a source, all is on one big host.
 
     partitioning: of the streams into an operator.
     """
@@ -57,17 +57,17 @@ def deployment(
 
 
 def source(name: str = "source", **more: Any) -> dict[str, Any]:
-    """Costs nothing unless told."""
+    """Source, by default without costs."""
     return {"kind": "source", "name": name, "service_time_s": 0} | more
 
 
 def sink(name: str = "sink", **more: Any) -> dict[str, Any]:
-    """Costs nothing unless told."""
+    """Sink, by default without costs."""
     return {"kind": "sink", "name": name, "service_time_s": 0} | more
 
 
 def queue(rate_per_s: float, load: float, scv: float, **more: Any) -> Deployment:
-    """source -> queue -> sink: an M/G/1 queue whose sojourn is the processing latency."""
+    """Job source -> queue -> sink: an M/G/1 queue whose sojourn is the processing latency."""
     middle = {
         "kind": "filter",
         "name": "queue",
@@ -79,7 +79,7 @@ def queue(rate_per_s: float, load: float, scv: float, **more: Any) -> Deployment
 
 
 def chain(middle: list[dict[str, Any]], rate: Any, tuple_bytes: float | None = None, **more: Any) -> Deployment:
-    """source -> each of the middle operators -> sink; the source's tuples may have a size of their own."""
+    """Job source -> each of the middle operators -> sink; the source's tuples may have a size of their own."""
     operators = [source(tuple_bytes=tuple_bytes), *middle, sink()]
     names = [operator["name"] for operator in operators]
     return deployment(operators, list(pairwise(names)), {"source": rate}, **more)
@@ -88,14 +88,14 @@ def chain(middle: list[dict[str, Any]], rate: Any, tuple_bytes: float | None = N
 def joined(
     operator: dict[str, Any], rates: Mapping[str, Any], end: dict[str, Any] | None = None, **more: Any
 ) -> Deployment:
-    """A source of each rate -> the operator -> a sink."""
+    """Job of a source for each rate -> the operator -> a sink."""
     end = end or sink()
     streams = [*((name, operator["name"]) for name in rates), (operator["name"], end["name"])]
     return deployment([*map(source, rates), operator, end], streams, rates, **more)
 
 
 def dealt(job: Deployment, **partitioning: str | None) -> Deployment:
-    """With the streams into operators dealt so."""
+    """Job with other partitionings of the streams into operators."""
     streams = tuple(
         each.model_copy(update={"partitioning": partitioning.get(each.consumer, each.partitioning)})
         for each in job.query.streams
@@ -104,16 +104,16 @@ def dealt(job: Deployment, **partitioning: str | None) -> Deployment:
 
 
 def placed(job: Deployment, **places: tuple[str, ...]) -> Deployment:
-    """With the replicas of operators there."""
+    """Job with other places of operators' replicas."""
     return job.model_copy(update={"plan": job.plan.with_placement({**job.plan.placement, **places})})
 
 
 def simulated(job: Deployment, *events: AnyEvent, policy: Policy | None = None, **settings: Any) -> Run:
-    """Its run with these settings."""
+    """Run of a job with these settings."""
     return simulate(Scenario.of(job, RunSettings(**settings), events), policy)
 
 
 def latencies_s(job: Deployment, seeds: int, **settings: Any) -> np.ndarray:
-    """Mean processing latency in its run with each of so many seeds."""
+    """Mean processing latency of the job's run with each seed."""
     runs = (simulated(job, **settings, seed=seed) for seed in range(seeds))
     return np.array([run.metrics.value("processing_latency_s") for run in runs])

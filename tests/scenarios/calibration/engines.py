@@ -1,4 +1,4 @@
-"""Hidden engines: what tests measure of runs whose constants they know."""
+"""Hidden engines: measurements of runs whose constants the tests know."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def job(
     placement: Mapping[str, Any],
     hosts: Mapping[str, float] | None = None,
 ) -> Scenario:
-    """hosts: cpu_percent by name."""
+    """Job as a scenario. hosts: cpu_percent by name."""
     data = {
         "query": {"operators": operators, "streams": [{"producer": a, "consumer": b} for a, b in streams]},
         "cluster": {"hosts": [{"name": n, "cpu_percent": c, **HOST} for n, c in (hosts or {"h": 1600}).items()]},
@@ -38,7 +38,7 @@ def job(
 
 
 def at_rates(scenario: Scenario, factor: float) -> Scenario:
-    """The same with so many times the rates."""
+    """Scenario with `factor` times the rates."""
     data = scenario.model_dump(mode="json")
     for law in data["workload"]["arrivals"].values():
         law["rate_per_s"] *= factor
@@ -46,7 +46,7 @@ def at_rates(scenario: Scenario, factor: float) -> Scenario:
 
 
 def simulated(name: str, known: Scenario, hidden: Scenario, **left_out: Any) -> Point:
-    """What is measured of a simulated run of the hidden engine."""
+    """Operating point as measured in a simulated run of the hidden engine."""
     run = simulate(hidden)
     latency = run.metrics.processing_latency_s
     found = {
@@ -60,7 +60,7 @@ def simulated(name: str, known: Scenario, hidden: Scenario, **left_out: Any) -> 
 
 
 def formula(name: str, known: Scenario, hidden: Scenario) -> Point:
-    """Host CPU and what sources take, by the rate model of the hidden engine."""
+    """Operating point with host CPU and what sources take, by the rate model of the hidden engine."""
     answer = RateModel().answer(hidden, [hidden.plan])
     return Point(
         name=name,
@@ -71,11 +71,11 @@ def formula(name: str, known: Scenario, hidden: Scenario) -> Point:
 
 
 def random_costs(priors: Mapping[str, float], low: float, high: float, seed: int) -> dict[str, float]:
-    """Each cost times a factor, log-uniform."""
+    """Costs times a log-uniform factor each."""
     rng = np.random.default_rng(seed)
     return {name: value * float(np.exp(rng.uniform(np.log(low), np.log(high)))) for name, value in priors.items()}
 
 
 def hidden_engine(scenario: Scenario, costs: Mapping[str, float]) -> Scenario:
-    """The scenario as it really is."""
+    """Scenario with the engine's real costs."""
     return charged(scenario, costs)

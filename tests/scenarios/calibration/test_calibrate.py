@@ -1,4 +1,4 @@
-"""Round trips: constants of engines that nobody told, found again from what was measured of their runs."""
+"""Round trips of calibration: unknown constants of engines are found from measurements of their runs."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_twenty_runs_of_a_hidden_engine_give_its_costs(twenty: tuple[list[Point]
 
 
 def test_costs_by_function_and_weak_large_hosts_are_found() -> None:
-    """A structure that the profile does not have; costs by kind leave a tenth of the CPU time unexplained."""
+    """Costs by function are found, which the profile lacks; costs by kind leave a tenth of the CPU unexplained."""
     known = [SPACE(index) for index in range(12)]
     costs = {each.name: each.prior for each in of_functions(STORM, [each.query for each in known])}
     costs |= {name: 2.5 * value for name, value in costs.items() if ":starts" in name or ":<" in name}
@@ -169,7 +169,7 @@ JOBS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", JOBS)
 def test_busy_times_give_the_service_time_of_each_operator(name: str) -> None:
-    """The job's own times are hidden; the last point is more than it can take.
+    """Busy times give the hidden service time of each operator; the last point is more than the job can take.
 
     A busy time is a sum of drawn services, so what n of them say is off by their coefficient of variation / sqrt(n).
     Each run draws its own.
@@ -195,7 +195,7 @@ def test_busy_times_give_the_service_time_of_each_operator(name: str) -> None:
 
 
 def with_hosts(scenario: Scenario, core_percent: Mapping[str, float], cores: float) -> Scenario:
-    """On so many cores a host, each worth that."""
+    """Scenario with `cores` cores a host, each worth that percentage of a reference core."""
     for name, each in core_percent.items():
         for key, percent in (("cpu_percent", cores * each), ("core_percent", each)):
             scenario = scenario.with_set(f"cluster.hosts.{name}.{key}", percent)
@@ -203,7 +203,7 @@ def with_hosts(scenario: Scenario, core_percent: Mapping[str, float], cores: flo
 
 
 def untold(scenario: Scenario) -> Scenario:
-    """Without the times of its operators."""
+    """Scenario without the times of its operators."""
     for operator in scenario.query.operators:
         scenario = scenario.with_set(f"query.operators.{operator.name}.service_time_s", 1e-6)
     return scenario
@@ -212,7 +212,7 @@ def untold(scenario: Scenario) -> Scenario:
 @pytest.mark.parametrize("cpu", [True, False])
 @pytest.mark.parametrize(("a", "b"), [(50, 50), (140, 140), (200, 200), (50, 200)])
 def test_costs_are_in_reference_cores_whatever_a_core_of_the_hosts_is_worth(a: float, b: float, cpu: bool) -> None:
-    """By host CPU with a base of a fifth of a core, or by busy times alone."""
+    """Costs are in reference cores, by host CPU with a base of a fifth of a core, or by busy times alone."""
     true = with_hosts(JOBS["a join over two hosts"], {"a": a, "b": b}, cores=4)
     points = []
     for seed, factor in enumerate((0.5, 1.0, 1.8)):
@@ -235,7 +235,7 @@ def test_cpu_of_hosts_is_read_in_a_job_with_a_router() -> None:
 
 
 def test_waits_that_cpu_tells_do_not_depend_on_what_a_core_is_worth() -> None:
-    """The same readings, of hosts with two cores, a fifth of which goes to a base; others use cores as well."""
+    """Waits that CPU shows are the same for equal readings of two cores, with a base and others' CPU, of any worth."""
     points = [simulated(str(f), at, at) for f in (0.3, 0.6, 0.9) for at in (at_rates(JOBS["busy hosts"], f),)]
     found = {}
     for core_percent in (50.0, 100.0, 140.0):
@@ -269,7 +269,7 @@ def test_a_busy_time_of_fused_operators_is_the_sum_of_their_costs() -> None:
 
 @pytest.mark.slow
 def test_sources_that_fall_behind_bound_the_costs_and_those_that_keep_up_only_from_above() -> None:
-    """No CPU time at all: eight rates of three jobs on an engine twenty times dearer than its profile."""
+    """Without CPU times, sources that fall behind bound the costs of an engine twenty times dearer than its profile."""
     known = [each for name, each in JOBS.items() if name in ("four replicas", "two inputs")]
     plain = [
         each.model_copy(

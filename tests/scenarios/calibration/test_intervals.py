@@ -1,4 +1,4 @@
-"""Intervals of a calibrated twin, as wide as points held out are off; calls to systems outside, and shared factors."""
+"""Intervals of a calibrated twin, as wide as held-out points are off; calls to outside systems, and shared factors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from twin.spec import parse
 
 
 def test_intervals_of_few_readings_hold_the_costs_as_often_as_they_say() -> None:
-    """Of two costs from four readings: by Student's t of two degrees of freedom, within four standard errors."""
+    """Intervals of two costs from four readings, by Student's t of two degrees of freedom, hold them often enough."""
     rng, true_k, held = np.random.default_rng(3), np.array([1.0, 2.0]), np.zeros(2)
     for _ in range(200):
         need_rk = rng.uniform(0.5, 2.0, (4, 2))
@@ -45,7 +45,7 @@ def test_intervals_of_few_readings_hold_the_costs_as_often_as_they_say() -> None
 
 
 def test_as_many_new_readings_are_within_as_is_said() -> None:
-    """Whatever the errors are; of so few that none may be outside, all."""
+    """New readings are within as often as claimed, whatever the errors; with so few that none may be outside, all."""
     rng = np.random.default_rng(5)
     for seen in (9, 20, 60):
         sizes = np.abs(rng.standard_t(2, (2000, seen + 1)))
@@ -65,7 +65,7 @@ def base() -> Scenario:
 
 
 def read(base: Scenario, noise: float, seed: int = 1, rates: Sequence[float] = (0.3, 0.6, 0.9, 1.2)) -> list[Point]:
-    """Busy times at some rates, each off by up to a share of it."""
+    """Points with busy times at some rates, each off by up to a share of it."""
     rng, points = np.random.default_rng(seed), []
     for number, factor in enumerate(rates):
         scenario = at_rates(base, factor)
@@ -81,7 +81,7 @@ def profile_of(base: Scenario, points: Sequence[Point]) -> CalibratedProfile:
 
 
 def test_a_profile_is_a_cost_model_whose_spread_is_what_is_not_known(base: Scenario) -> None:
-    """Read exactly, both ends agree; with busy times that scatter, they do not."""
+    """A profile's spread is its uncertainty: nearly none if read exactly, more with busy times that scatter."""
     spreads = []
     for noise in (0.0, 0.2):
         profile = profile_of(base, read(base, noise))
@@ -99,7 +99,7 @@ def ends(said: Prediction) -> tuple[float, float]:
 
 
 def test_what_a_job_bears_has_an_interval_only_where_a_point_tells(base: Scenario) -> None:
-    """Without a slowed source it follows from costs alone, in the file, too."""
+    """The load that a job bears has an interval only with a slowed source; else it follows from costs alone."""
     light = read(base, 0.1)
     slowed = replace(light[-1], taken_per_s={**light[-1].taken_per_s, "s": 0.9 * light[-1].offered_per_s("s")})
     for points in (light, [*light, slowed]):
@@ -109,7 +109,7 @@ def test_what_a_job_bears_has_an_interval_only_where_a_point_tells(base: Scenari
 
 
 def test_intervals_hold_what_new_points_read(base: Scenario) -> None:
-    """Thirty points are seen, fifty are new; a noisy operator widens its own readings alone."""
+    """Intervals from thirty points hold fifty new ones; a noisy operator widens its own readings alone."""
     profile = profile_of(base, read(base, 0.2, rates=np.linspace(0.5, 4.5, 30).tolist()))
     held: list[bool] = []
     for point in read(base, 0.2, seed=2, rates=np.linspace(0.6, 4.0, 50).tolist()):
@@ -125,7 +125,7 @@ def test_intervals_hold_what_new_points_read(base: Scenario) -> None:
 
 
 def test_an_interval_near_the_knee_is_that_of_the_load(base: Scenario) -> None:
-    """Costs that are a fifth off leave a latency as it is where there is room, and anything possible at the knee."""
+    """Costs a fifth off leave a latency as it is at light load, and make its interval wide at the knee."""
     profile = profile_of(base, read(base, 0.2))
     knee_at = math.exp(predict(profile_file.applied(profile, base)).margin["s"])
     light, knee = (
@@ -148,7 +148,7 @@ def test_a_profile_is_named_as_a_cost_model_by_its_file(base: Scenario, tmp_path
 
 
 def test_rows_are_seen_under_a_profile(base: Scenario) -> None:
-    """As `twin use-profile` makes of them; two profiles never share a kept encoding."""
+    """Rows are encoded under a profile as `twin use-profile` applies it; two profiles never share a kept encoding."""
     profiles = [
         profile_file.profile_of(base, calibrate(points, by="operator"), HeldOut(), points, "")
         for points in (read(base, 0.0), read(base, 0.2))
@@ -183,7 +183,7 @@ TRUE = {"ask": 0.08, "look": 0.004}
 
 
 def hidden(scenario: Scenario) -> Scenario:
-    """With calls four times as slow, and less than half."""
+    """Scenario with one operator's calls four times as slow, and the other's less than half."""
     query = scenario.query
     operators = tuple(
         each.model_copy(update={"latency_s": TRUE.get(each.name, 0.0)}) if each.name in TRUE else each
@@ -193,7 +193,8 @@ def hidden(scenario: Scenario) -> Scenario:
 
 
 def test_how_long_calls_take_is_told_apart_by_what_a_full_operator_lets_through() -> None:
-    """One operator's calls limit the job, to 10 of 80 ms a replica; what is left of the latency is the other's.
+    """Times of two operators' calls are told apart: one limits the job, to 10 of 80 ms a replica; the rest is the
+    other's.
 
     Room comes back by the buffer: a source that is held back takes a buffer of records at a stretch, here every six
     seconds, so what it takes in a time may be off by one buffer. Runs are so long that this is at most 2 %.

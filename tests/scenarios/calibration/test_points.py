@@ -1,4 +1,4 @@
-"""Tables of operating points: what they say, and what cannot be."""
+"""Tables of operating points: their contents, and those that are refused."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ over,map,,,500,500,1.0,,
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
-    """A scenario and a table of its points."""
+    """Scenario and table of its points, as files."""
     scenario, points = tmp_path / "job.yaml", tmp_path / "points.csv"
     scenario.write_text(scenario_file.dump(JOB))
     points.write_text(TABLE)
@@ -102,7 +102,7 @@ capped,source,OFFERED,400,0.6
 
 
 def test_a_source_that_is_held_back_bears_no_more_than_it_takes_whatever_it_is_offered(tmp_path: Path) -> None:
-    """An import writes what is delivered as the offer; a source that catches up is offered less than it takes."""
+    """A held-back source bears what it takes, whatever the table has as its offer: that may be what was delivered."""
     table, bears = tmp_path / "points.csv", []
     for offered in ("", "400", "300", "4000"):
         table.write_text(HELD_BACK.replace("OFFERED", offered))
@@ -120,7 +120,7 @@ def test_a_point_of_catching_up_is_named(files: tuple[Path, Path]) -> None:
 
 
 def test_full_channels_are_told_by_markers_alone() -> None:
-    """Channels hold a quarter of what the profile says, so markers that wait there are as much younger."""
+    """Markers alone show how much channels hold: here a quarter of the profile's, so that they are as much younger."""
     assert JOB.engine.network_memory is not None
     shallow = JOB.engine.model_copy(update={"network_memory": JOB.engine.network_memory.times(0.25)})
     slow = JOB.with_set("query.operators.map.service_time_s", 1e-3)
@@ -249,7 +249,7 @@ def test_a_reading_that_contradicts_the_others_is_named(files: tuple[Path, Path]
     ("waiting", "said"), [(True, "subtasks wait while they are busy"), (False, "others take CPU too")]
 )
 def test_waits_are_not_said_to_be_cpu_of_others(waiting: bool, said: str, files: tuple[Path, Path]) -> None:
-    """A map that waits for a store is busy meanwhile; what others use at times is in the host's CPU alone."""
+    """Waits for a store, in which a map is busy, are told from others' CPU, which is in the host's CPU alone."""
     rows = ["point,operator,host,offered_per_s,in_per_s,out_per_s,busy,cpu"]
     for number, rate in enumerate((50, 100, 200, 400, 800)):
         cpu, waits = 0.5 * rate / 1000, 0.2 * (number % 2)

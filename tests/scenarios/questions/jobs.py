@@ -19,7 +19,7 @@ def host(name: str, cores: int = 2, **more: Any) -> dict[str, Any]:
 
 
 def shop(**run: Any) -> Scenario:
-    """Orders and clicks, two sources; clicks are filtered, counted per page in windows by four replicas, and joined."""
+    """Job of orders and clicks; clicks are filtered, counted per page in windows by four replicas, and joined."""
     data = {
         "name": "shop",
         "query": {
@@ -76,7 +76,7 @@ def shop(**run: Any) -> Scenario:
 
 
 def queue(rate_per_s: float = 500, service_s: float = 1e-3, cores: int = 1, **run: Any) -> Scenario:
-    """One M/M/1 queue between a source and a sink that cost nothing."""
+    """Job of one M/M/1 queue between a source and a sink that cost nothing."""
     data = {
         "name": "queue",
         "query": {

@@ -1,4 +1,4 @@
-"""Borders: bisection against brute force, the capacity of queues against theory, and what the command refuses."""
+"""Capacity: bisection against brute force, queues against theory, and refusals of the command."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_second_border_is_noticed():
 
 
 def close(answer, theory, share):
-    """Within four standard errors (an interval has about two) and a share that fast runs may be off."""
+    """Whether an answer is within four standard errors (intervals have two) and a share that fast runs may be off."""
     low, high = answer.interval95
     return abs(answer.value - theory) <= (high - low) + share * theory
 
@@ -117,7 +117,7 @@ def test_runs_that_are_too_short_are_said_to_be():
 
 @pytest.mark.slow
 def test_a_queue_keeps_its_latency_up_to_the_rate_of_theory():
-    """M/M/1: the mean time in system is 1 / (mu - lambda); 4 ms at 750 a second. Nothing is full there."""
+    """An M/M/1 queue has a mean time of 4 ms, 1 / (mu - lambda), up to 750 a second, where nothing is full."""
     answer = asked(queue(horizon_s=25), "max", RATE, "e2e_latency_s < 0.004", precision=0.005)
     assert close(answer, 750.0, 0.01)
     assert answer.fails_first == {"e2e_latency_s < 0.004": 4}
@@ -127,7 +127,7 @@ def test_a_queue_keeps_its_latency_up_to_the_rate_of_theory():
 
 
 def test_replicas_are_as_many_as_the_load_is():
-    """2500 a second at 1 ms: three replicas, which are 83 % busy; and two are too few."""
+    """2,500 a second at 1 ms need three replicas, which are 83 % busy; two are too few."""
     answer = asked(queue(rate_per_s=2500, horizon_s=40), "min", "replicas of work", "not backpressured")
     assert answer.value == 3 and answer.borders == (3,) * 4
     assert answer.share_that_holds95 == pytest.approx(0.05**0.25)
@@ -226,7 +226,7 @@ def test_the_figure_has_a_dot_a_value():
 
 
 def limit_of(name, find, of, text="not backpressured", **more):
-    """Of an ordinary job, as it is asked on the command line; without runs if `prove` is False."""
+    """Capacity of an ordinary job, as asked on the command line; without runs if `prove` is False."""
     scenario = parse(Scenario, ORDINARY[name])
     prove = more.pop("prove", True)
     question = CapacityQuestion(find, knob(of, f"--find-{find}"), condition(text, scenario), **more)
@@ -235,7 +235,7 @@ def limit_of(name, find, of, text="not backpressured", **more):
 
 
 def ordinary(service_s, replicas, partitions=None, shares=None, cores=16, rate_per_s=400, horizon_s=90):
-    """A source, an operator of so many subtasks and service time that is fed evenly, by keys or by partitions."""
+    """Job of a source and an operator of so many subtasks, fed evenly, by keys or by partitions."""
     work = {"name": "work", "kind": "map", "service_time_s": service_s}
     feed = {"name": "in", "kind": "source", "service_time_s": 1e-6}
     if partitions:
@@ -276,7 +276,7 @@ BEARS |= {"a hot key": 1000 / 0.8}
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ORDINARY)
 def test_prediction_and_proof_agree_with_arithmetic_on_ordinary_jobs(name):
-    """... and the busiest subtask, or the CPU, is what binds; a job bears a hundredth more, which is tolerated."""
+    """Prediction and proof are the arithmetic limit and a tolerated 1 %; the busiest subtask or the CPU binds."""
     source = next(iter(ORDINARY[name]["workload"]["arrivals"]))
     answer, bench = limit_of(name, "max", f"workload.arrivals.{source}.rate_per_s", replications=3)
     assert answer.predicted.in_long_runs == pytest.approx(BEARS[name] / 0.99, rel=0.02)
@@ -338,7 +338,7 @@ def test_one_is_enough_where_it_is(name):
 @pytest.mark.parametrize(("ttl_s", "day"), [(None, 1e4 / 86_400 / 100), (40, 2.5)])
 @pytest.mark.parametrize("text", ["not backpressured", "not crashed"])
 def test_a_job_that_runs_out_of_memory_is_predicted_not_to_keep_up(ttl_s, day, text):
-    """A hundred new keys a second of 4 kB each on the heap: there is room for 10,000 beside the engine."""
+    """A job that runs out of memory does not keep up: a hundred new keys a second, with room for 10,000 on the heap."""
     job = ordinary(1e-5, 2, rate_per_s=100, horizon_s=200) | {"engine": SHALLOW}
     work = {"kind": "keyed-state", "keys": 10**8, "state_bytes_per_key": 1000, "key_groups": 16, "ttl_s": ttl_s}
     job["query"]["operators"][1] |= work
@@ -363,7 +363,7 @@ def test_a_job_that_runs_out_of_memory_is_predicted_not_to_keep_up(ttl_s, day, t
 def test_what_holds_only_until_channels_are_full_is_no_end_of_the_search(
     channel_tuples, failing, find, of, between, day
 ):
-    """1.6 cores of work, and one core is enough for the 15 s in which its 600 too many a second find room."""
+    """A search goes on past one core, which is enough only for the 15 s in which 600 too many a second find room."""
     deep = BRISK.model_copy(update={"channel_tuples": channel_tuples}).model_dump(mode="json")
     job = ordinary(1e-3, 2 if find == "min" else 1, rate_per_s=1600, horizon_s=15) | {"engine": deep}
     scenario = parse(Scenario, job)
@@ -382,7 +382,7 @@ def test_what_holds_only_until_channels_are_full_is_no_end_of_the_search(
 
 @pytest.mark.slow
 def test_short_runs_prove_what_long_ones_do_where_records_are_many():
-    """The same job a hundred times as fast: runs of a fraction of the length have its limit."""
+    """Runs of a fraction of the length have the same limit for a job that is a hundred times as fast."""
     fast = ordinary(1e-5, 1, rate_per_s=20_000, horizon_s=60) | {"engine": "flink"}
     scenario = parse(Scenario, fast)
     borders = []
@@ -439,7 +439,7 @@ def test_the_first_sentence_of_a_report_says_what_the_busiest_subtask_leaves(nam
 
 @pytest.mark.parametrize("rate_per_s", [100, 400])
 def test_links_are_predicted_to_be_as_full_as_they_are(rate_per_s):
-    """400 records a second of 1,500 bytes fill 4.8 of 8 Mbit/s."""
+    """Predicted utilisations of links are those of runs: 400 records a second of 1,500 bytes fill 4.8 of 8 Mbit/s."""
     scenario = scenario_file.load("lte").with_set("workload.arrivals.readings.rate_per_s", rate_per_s)
     known, found = measures_predicted(scenario), simulate(scenario)
     links = {link.link: link.utilisation for link in found.links if "->" in link.link}
@@ -449,7 +449,7 @@ def test_links_are_predicted_to_be_as_full_as_they_are(rate_per_s):
 
 
 def test_what_is_full_for_a_part_of_the_run_is_said_to_be_so():
-    """Twice the rate for the last fifth of the run: the queue is full then, and not in the mean."""
+    """A queue that is full for the last fifth of the run, at twice the rate, is not said to be full all the time."""
     burst = {"kind": "rate-change", "at_s": 80.0, "source": "in", "factor": 2.0}
     scenario = queue(horizon_s=100, period_s=10).with_set("events", [burst])
     answer = asked(scenario, "max", RATE, "not backpressured", replications=2)

@@ -38,19 +38,19 @@ def two_queues():
 
 
 def covered(samples, metric, truth):
-    """Of so many experiments of five runs, how many intervals of the difference hold `truth`."""
+    """Number of experiments, of five runs each, whose interval of the difference holds `truth`."""
     first, second = (samples.values(case, metric).reshape(GROUPS, GROUP) for case in (0, 1))
     found = [of_difference(b, a, metric) for a, b in zip(first, second, strict=True)]
     return sum(abs(each.mean - truth) <= each.half_width95 for each in found)
 
 
 def fewest():
-    """Four standard errors below 95 of 100."""
+    """Four standard errors below 95 of 100 experiments."""
     return GROUPS * 0.95 - 4 * math.sqrt(GROUPS * 0.95 * 0.05)
 
 
 def test_intervals_of_differences_cover_the_truth_in_95_of_100_experiments(two_queues):
-    """Throughput differs by exactly 50 a second, and latency by as much as in all runs together."""
+    """Intervals cover the true differences: 50 a second of throughput, and the latency's in all runs together."""
     assert covered(two_queues, RATE, 50.0) >= fewest()
     far = np.mean(two_queues.values(1, MEAN) - two_queues.values(0, MEAN))
     assert covered(two_queues, MEAN, far) >= fewest()
@@ -70,7 +70,7 @@ def test_common_random_numbers_make_differences_smaller_than_chance(two_queues):
 
 
 def test_wrong_words_are_rare():
-    """Ten comparisons of equals: in at most 5 % of tables is even one of them called significant."""
+    """Of tables with ten comparisons of equals, at most 5 % call even one significant."""
     rng = np.random.default_rng(1)
     tables, wrong = 400, 0
     for _ in range(tables):
@@ -82,7 +82,7 @@ def test_wrong_words_are_rare():
 
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=5))
 def test_holm_is_the_closed_test_of_bonferroni(p_values):
-    """Brute force: a hypothesis falls if all intersections that hold it fall."""
+    """Holm's procedure rejects a hypothesis if all intersections that hold it are rejected, by brute force."""
     found = holm(p_values)
     count = len(p_values)
     for index in range(count):
@@ -131,7 +131,7 @@ def test_no_change_is_minus_zero():
     ],
 )
 def test_no_interval_goes_beyond_minus_100_percent_as_nothing_falls_so_far(share, half, told):
-    """The change is then told in the metric's unit, of a first mean of 200."""
+    """A change whose interval goes below -100 % is given in the metric's unit, here of a first mean of 200."""
     cell = ComparedMetric(
         mean=200 * (1 + share),
         half_width95=1.0,
@@ -184,7 +184,7 @@ def test_processes_and_memory_make_no_difference(monkeypatch):
 
 
 def test_a_run_too_short_to_tell_says_so_and_a_longer_one_tells():
-    """At 120 % load channels fill before anything waits at the source."""
+    """At 120 % load a short run cannot tell whether a job keeps up, as channels fill first; a longer one can."""
     short, long = (queue(1200, horizon_s=horizon_s, warmup_s=0.1, period_s=0.1) for horizon_s in (0.6, 20))
     for job, words in ((short, "unknown: work was fully used"), (long, "no, in all runs")):
         cases = [Variant("as it is", job), Variant("slow", job.with_run(noise=False))]

@@ -1,4 +1,4 @@
-"""Conditions: what is let through means what Python means by it, and nothing else is let through."""
+"""Conditions: accepted ones mean what Python means by them, and nothing else is accepted."""
 
 from __future__ import annotations
 

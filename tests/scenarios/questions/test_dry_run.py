@@ -1,4 +1,4 @@
-"""`twin dry-run`: what a change does, and what a region's failure costs, is what arithmetic says."""
+"""`twin dry-run`: effects of a change, and costs of a region's failure, agree with arithmetic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from twin.spec import parse
 
 
 def steady(rate_per_s: float = 500, replicas: int = 1, **run: float) -> Scenario:
-    """Tuples at equal distances, each served in a millisecond."""
+    """Job of tuples at equal distances, each served in a millisecond."""
     data = queue(rate_per_s=rate_per_s, **run).model_dump(mode="json")
     data["workload"]["arrivals"]["in"] = {"law": "constant", "rate_per_s": rate_per_s}
     data["query"]["operators"][1]["service_scv"] = 0
@@ -41,7 +41,7 @@ def tried(given: Scenario, change: ChangeOptions, replications: int = 2) -> dict
 
 @pytest.mark.parametrize(("down_s", "since_s", "rate_per_s"), [(2.0, 1.0, 500), (1.0, 3.0, 250), (3.0, 0.5, 400)])
 def test_a_failure_costs_what_arithmetic_says(down_s, since_s, rate_per_s):
-    """Down for D, back to a checkpoint s before: D + s of arrivals wait, and drain at what is to spare of 1000/s."""
+    """Down for D, back by s: (D + s) of arrivals wait, and drain at the spare part of 1,000 a second."""
     job = steady(rate_per_s, horizon_s=30, checkpoint_interval_s=10)
     answer = tried(job, ChangeOptions(fail=["big"], at_s=10 + since_s, recover_after_s=down_s))
     known = {name: each.mean for name, each in answer.measures.items()}
@@ -59,7 +59,7 @@ def test_a_failure_costs_what_arithmetic_says(down_s, since_s, rate_per_s):
 
 
 def test_what_else_happens_to_the_job_does_not_hide_a_change():
-    """A longer failure of its own, later: what waits for it is no measure of what usually waits."""
+    """A later, longer failure of the job's own does not hide the effects of a change."""
     own = {"kind": "failure", "at_s": 40, "host": "big", "recover_after_s": 6.0}
     job = set_value(steady(horizon_s=80, checkpoint_interval_s=10), f"events=[{own}]")
     answer = tried(job, ChangeOptions(fail=["big"], at_s=11, recover_after_s=2.0))
@@ -97,7 +97,7 @@ def test_a_backlog_between_the_periods_of_a_policy_is_seen():
 
 @pytest.mark.parametrize(("rate_per_s", "factor"), [(100, 30), (1, 1)])
 def test_an_outage_ends_no_sooner_than_its_pause_whatever_waits_at_other_times(rate_per_s, factor):
-    """2 s without service, back to a checkpoint 1 s before. Spikes pile up many more; a quiet job misses two tuples."""
+    """An outage ends no sooner than its pause, beside spikes or in a job that misses just two tuples."""
     spikes = {"law": "spikes", "rate_per_s": rate_per_s, "factor": factor, "every_s": 20, "duration_s": 1}
     job = set_value(steady(horizon_s=60, checkpoint_interval_s=10), f"workload.arrivals.in={spikes}")
     answer = tried(job, ChangeOptions(fail=["big"], at_s=31, recover_after_s=2.0))
@@ -107,14 +107,14 @@ def test_an_outage_ends_no_sooner_than_its_pause_whatever_waits_at_other_times(r
 
 
 def test_a_change_that_leaves_other_chances_is_none():
-    """The same queue on a host that is as fast, where its services differ: longer queues by chance are no backlog."""
+    """A move to an equal host costs nothing: longer queues by other random services are no backlog."""
     job = set_value(queue(900, horizon_s=20), "cluster.hosts.small.cpu_percent=1600")
     answer = tried(job, ChangeOptions(migrate=["work=small"], at_s=8), 4)
     assert max(answer.measures["catch_up_s"].values) < answer.period_s
 
 
 def test_a_lost_host_is_replaced_or_waited_for():
-    """Down for 2 s, and back to a checkpoint 1 s before; or down to the end."""
+    """A lost host is replaced (down for 2 s, and back to a checkpoint 1 s before) or waited for to the end."""
     job = steady(horizon_s=20, checkpoint_interval_s=10)
     change = ChangeOptions(fail=["big"], at_s=11, recover_after_s=2.0, lost="spread")
     spread, wait = tried(job, change), tried(job, change._replace(lost="wait", recover_after_s=None))
@@ -129,7 +129,7 @@ def test_a_lost_host_is_replaced_or_waited_for():
 
 
 def test_what_changes_nothing_shows_nothing():
-    """A stateless replica moves to a host that is as fast."""
+    """A second replica of a stateless operator costs nothing: no tuple lost or doubled, hardly any lag."""
     answer = tried(steady(horizon_s=10), ChangeOptions(rescale=["work=2"], at_s=5))
     known = {name: each.mean for name, each in answer.measures.items()}
     assert known["catch_up_s"] == known["twice"] == known["lost"] == 0
@@ -138,7 +138,7 @@ def test_what_changes_nothing_shows_nothing():
 
 @pytest.mark.parametrize(("how", "again_s"), [("restart", 0.0), ("reactive", 2.0)])
 def test_an_engine_that_restarts_pays_for_a_rescaling(how, again_s):
-    """3 s for the restart, and what was read since the checkpoint at 10 s once more."""
+    """A rescaling by restart costs 3 s, and reactive also the records since the checkpoint at 10 s once more."""
     rescaling = {"how": how, "redeploy_s": 3.0}
     job = set_value(steady(500, horizon_s=30), f"engine.rescaling={rescaling}")
     answer = tried(job, ChangeOptions(rescale=["work=2"], at_s=12))
@@ -162,8 +162,8 @@ def test_a_job_that_cannot_catch_up_is_said_to_be_behind():
 
 @pytest.mark.parametrize("rate_per_s", [1500, 2500])
 def test_an_overloaded_job_catches_up_only_if_more_replicas_bear_its_load(rate_per_s):
-    """Until 4 s, 500/s more come than one replica serves; two serve 2000/s. Of what waits, a full channel is before the
-    first one, which has 250/s to spare once the broker is empty."""
+    """A second replica catches up with 1,500 a second, not 2,500: one serves 1,000, two 2,000. Of the backlog, a full
+    channel is before the first one, which has 250 to spare once the broker is empty."""
     job = steady(rate_per_s, horizon_s=12)
     answer, full = tried(job, ChangeOptions(rescale=["work=2"], at_s=4), 1), job.engine.channel_tuples
     bears_s = pytest.approx((500 * 4 - full) / 500 + full / 250, abs=0.2)
@@ -173,7 +173,7 @@ def test_an_overloaded_job_catches_up_only_if_more_replicas_bear_its_load(rate_p
 
 @pytest.mark.parametrize("change", [ChangeOptions(migrate=["per-page[0]=w-3"]), ChangeOptions(rescale=["per-page=5"])])
 def test_a_change_that_is_under_way_at_the_end_has_no_pause_and_no_catching_up(change):
-    """State of some GB at 1 Gbit/s takes longer than the run."""
+    """A change that takes longer than the run (GB of state at 1 Gbit/s) has no pause and no time to catch up."""
     data = shop(horizon_s=6).model_dump(mode="json")
     data["query"]["operators"][3]["state_bytes_per_group"] = 1e9
     data["cluster"]["hosts"] = [host | {"ram_mb": 1e6} for host in data["cluster"]["hosts"]]
@@ -244,14 +244,14 @@ def test_the_command_answers_keeps_and_reports(tmp_path):
 
 
 def job(**checkpoints: object) -> Scenario:
-    """Two lines of 100 tuples a second, each served in five milliseconds."""
+    """Job of two lines of 100 tuples a second, each served in five milliseconds."""
     settings = RunSettings(horizon_s=26, period_s=1)
     data = dict(Scenario.of(lines(2, service_s=5e-3), settings))
     return parse(Scenario, data | {"checkpoints": {"interval_s": 4, "sync_ms": 0} | checkpoints})
 
 
 def test_a_region_costs_its_part_of_what_the_job_costs() -> None:
-    """Down for 2 s, back to a checkpoint 1 s before: of one line 3 s x 100 tuples wait, of both twice as many."""
+    """A region's failure costs its part: down for 2 s, back by 1 s, 3 s x 100 tuples wait of one of two lines."""
     answer = tried(job(), ChangeOptions(fail=["h1"], at_s=13, recover_after_s=2, failover="both"))
     region, full, saved = (
         {name: each.mean for name, each in getattr(answer, part).items()} for part in ("measures", "full", "saved")
@@ -270,8 +270,8 @@ def test_a_region_costs_its_part_of_what_the_job_costs() -> None:
 
 @pytest.mark.parametrize("costing", [True, False])
 def test_when_nobody_says_when_it_is_anywhere_in_an_interval(costing: bool) -> None:
-    """Work that is done again is half an interval on average, whether or not the scenario says what checkpoints cost;
-    at a given time it is the same in all runs."""
+    """Without a time, failures are spread over a checkpoint interval, so that half of it is done again on average,
+    whatever checkpoints cost; at a given time the work is the same in all runs."""
     given = job() if costing else Scenario.of(lines(2), RunSettings(horizon_s=26, period_s=1, checkpoint_interval_s=4))
     change = ChangeOptions(fail=["h1"], recover_after_s=1)
     plan = planned(finer(given), change)
@@ -288,7 +288,7 @@ def test_a_short_run_leaves_half_of_its_rest_to_catch_up() -> None:
 
 
 def test_a_job_that_waits_to_the_end_does_nothing_again() -> None:
-    """Nothing restarts, so that no result comes twice and no work is done again; nothing can be said of a recovery."""
+    """A job that waits to the end restarts nothing: no result comes twice, no work is done again, no recovery."""
     change = ChangeOptions(fail=["h1"], at_s=13, lost="wait")
     known = {name: each.mean for name, each in tried(job(), change).measures.items()}
     assert (known["twice"], known.get("restarted", 0), known.get("redone_s", 0)) == (0, 0, 0)
@@ -300,7 +300,7 @@ def test_a_job_that_waits_to_the_end_does_nothing_again() -> None:
 
 @pytest.mark.slow
 def test_exactly_once_pays_in_latency_instead_of_doubles() -> None:
-    """Back from 15 s to 12 s and up at 18 s, where a checkpoint is due, behind 600 tuples that take 5 ms each."""
+    """Exactly once has no doubles but latency: back from 15 s to 12 s, up at 18 s, behind 600 tuples of 5 ms."""
     answer = tried(job(sinks="exactly-once"), ChangeOptions(fail=["h1"], at_s=15, recover_after_s=3))
     known = {name: each.mean for name, each in answer.measures.items()}
     assert known["twice"] == 0

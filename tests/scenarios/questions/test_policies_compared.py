@@ -1,4 +1,4 @@
-"""Policies beside each other: what they are judged by agrees with the run, chance is common, and errors teach."""
+"""Comparison of policies: measures agree with the runs, random numbers are common, errors give remedies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAIN = "workload.arrivals.clicks.rate_per_s"
 
 
 def test_what_waits_and_what_is_paid_for_are_sums_over_the_periods():
-    """Nine replicas, and from 6 s on ten; until then one filter takes 2,000 of 3,000 clicks a second."""
+    """Backlogs and replica-seconds are sums over periods: nine replicas, which bear 2,000 of 3,000, then ten."""
     scale = Scale(at_s=6.0, operator="human", placement=("w-1", "w-3"))
     made = simulate(scenario_with_rate(3000).with_events(scale))
     found = control_measures(made, JOB, slo_s=1.0)
@@ -44,7 +44,7 @@ def test_what_waits_and_what_is_paid_for_are_sums_over_the_periods():
 
 
 def test_an_engine_that_restarts_stands_still_for_what_a_policy_orders():
-    """DS2 makes the filter more replicas, by one restart of 2 s, or live."""
+    """A policy's rescaling stops a restarting engine for 2 s each, and a live one not at all."""
     job = scenario_with_rate(3000).with_policy("ds2")
     found = []
     for how in ("live", "{how: restart, redeploy_s: 2}"):
@@ -61,7 +61,7 @@ def test_an_engine_that_restarts_stands_still_for_what_a_policy_orders():
     [("flink-autoscaler", 20), ("{name: flink-autoscaler, metrics_window_periods: 7}", 12), ("monitoring", 3)],
 )
 def test_a_policy_that_had_no_time_to_act_says_so(policy, first_s):
-    """A period takes a second; Flink's autoscaler waits for 5 periods, and then for a window of 15."""
+    """A policy warns of runs too short for it: Flink's autoscaler waits for 5 periods, then for a window of 15."""
     for horizon_s, noted in ((first_s, True), (first_s + 1, False)):
         asked = set_value(set_value(JOB, f"policy={policy}"), f"run.horizon_s={horizon_s}")
         told = [line for line in simulate(asked).warnings if line.startswith("policy ")]
@@ -71,7 +71,7 @@ def test_a_policy_that_had_no_time_to_act_says_so(policy, first_s):
 
 
 def test_a_change_from_nothing_is_told_in_its_unit():
-    """Without a policy no restart ever stops the job, so there is no share of that to give."""
+    """A change from 0 (no downtime without a policy) is given in the metric's unit."""
     asked = variants(JOB, ["none,ds2"])
     known = measures(simulate(JOB))
     outcomes = [[RunOutcome({**known, "downtime_s": stop}) for stop in stops] for stops in ((0, 0), (6.4, 6.6))]
@@ -87,7 +87,7 @@ def scenario_with_rate(rate: float):
 
 
 def test_results_are_late_by_their_own_latencies():
-    """Of 100 results at 0.1 s and 300 at 2 s, three in four are above 1 s."""
+    """The share of late results is by their histogram: of 100 at 0.1 s and 300 at 2 s, three in four are above 1 s."""
     row = {"kind": "sink", "e2eLatencyBuckets": [bucket(0.1), bucket(2.0)], "e2eLatencyCounts": [100, 300]}
     assert late([[row], [{"kind": "map"}]], 1.0) == 0.75
     assert late([[row]], 3.0) == 0.0 and late([[row]], 0.01) == 1.0 and late([], 1.0) == 0.0
@@ -122,7 +122,7 @@ def moves(group: int, **to: object) -> dict:
     ],
 )
 def test_oscillations_take_back_the_change_before(events, expected):
-    """Key group 0 is on replica 0, on w-1, at first."""
+    """Oscillations are changes that take back the one before. Key group 0 is on replica 0, on w-1, at first."""
     assert oscillations(events, JOB) == expected
 
 

@@ -24,7 +24,7 @@ SILENT = Lines(lambda _text: None)
 
 
 def chain():
-    """in on a, work on b, out on c: a result is as old as both hosts' latencies together, and hardly more."""
+    """Job with in on a, work on b, out on c: a result is as old as both hosts' latencies, and hardly more."""
     base = queue(rate_per_s=20, horizon_s=5)
     data = base.model_dump(mode="json")
     data["cluster"] = {"hosts": [host(name) for name in "abc"]}
@@ -47,7 +47,7 @@ def answer():
 
 
 def test_of_a_sum_each_input_explains_its_share_of_the_variance(answer):
-    """Var of a uniform of width w is w^2 / 12: 4 to 1, so 80 and 20 %; first order and total are the same."""
+    """Uniform inputs explain w^2 / 12, here 80 and 20 % of the variance; first order and total are the same."""
     first, second, third = answer.inputs
     assert [each.input.split(".")[2] for each in answer.inputs] == ["a", "b", "c"]
     for each, share in ((first, 0.8), (second, 0.2)):
@@ -57,7 +57,7 @@ def test_of_a_sum_each_input_explains_its_share_of_the_variance(answer):
 
 
 def test_effects_are_the_widths_of_the_intervals(answer):
-    """mu* of a linear function is its rise over the whole interval."""
+    """The effect mu* of a linear function is its rise over the whole interval."""
     first, second, third = answer.inputs
     assert first.mu_star == pytest.approx(0.4, rel=0.02) and first.sigma < 0.01
     assert second.mu_star == pytest.approx(0.2, rel=0.02)
@@ -66,7 +66,7 @@ def test_effects_are_the_widths_of_the_intervals(answer):
 
 
 def ishigami(x):
-    """Of three inputs in [-pi, pi]; its indices are known (Ishigami and Homma, ISUMA 1990)."""
+    """Ishigami's function of three inputs in [-pi, pi], with known indices (Ishigami and Homma, ISUMA 1990)."""
     x = np.pi * (2 * x.T - 1)
     return np.sin(x[0]) + 7 * np.sin(x[1]) ** 2 + 0.1 * x[2] ** 4 * np.sin(x[0])
 
@@ -79,7 +79,7 @@ VARIANCE = ALONE.sum() + TOTAL[2]
 
 @pytest.mark.parametrize(("samples", "held"), [(ENOUGH, 0.95), (16, 0.85)])
 def test_intervals_of_indices_hold_them(monkeypatch, samples, held):
-    """Of 95 % ones as many as that, or with few samples not as many, of which the answer warns."""
+    """Intervals hold the indices in 95 %, or with few samples in fewer, of which the answer warns."""
     monkeypatch.setattr(Model, "results", lambda _self, _bench, points, _audience: ishigami(points))
     shares = []
     for seed in range(60):

@@ -1,4 +1,4 @@
-"""What a question makes of a scenario: ranges, knobs, plans, policies, events, and all that is no question."""
+"""Variants of a scenario by a question: ranges, knobs, plans, policies, events, and refused words."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_warning_is_said_once_with_where_it_comes_from():
 
 @pytest.mark.parametrize("count", [MOST_REPLICAS + 1, 10**12])
 def test_no_list_is_made_of_more_replicas_than_a_plan_may_have(count):
-    """The larger one would take more memory than any machine has."""
+    """Too many replicas are refused before a list of them is made, which might not fit into memory."""
     with pytest.raises(BadInput, match=f"--vary replicas of human: {count:,} replicas, of {MOST_REPLICAS:,} at most"):
         knob("replicas of human", "--vary").turned(shop(), count)
     with pytest.raises(BadInput, match=f"--rescale human={count}: {count:,} replicas, of {MOST_REPLICAS:,} at most"):

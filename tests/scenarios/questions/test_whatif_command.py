@@ -1,4 +1,4 @@
-"""`twin whatif` and `twin compare` as a user meets them: real processes, interrupted and gone on with."""
+"""`twin whatif` and `twin compare` as a user meets them: real processes, interrupted and resumed."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ RUNS = 5 * 4
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> Path:
-    """The answer of a command that nobody interrupted, by one process."""
+    """Answer of a command that nobody interrupted, by one process."""
     folder = tmp_path_factory.mktemp("undisturbed")
     (folder / "shop.yaml").write_text(scenario_file.dump(shop()))
     assert twin("whatif", folder / "shop.yaml", *INTERRUPTED, "--out", folder / "a", "--workers", 1).returncode == 0

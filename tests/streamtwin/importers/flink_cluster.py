@@ -1,4 +1,4 @@
-"""A Flink that is not there: a clock, counters that follow from rates, and answers of the REST API's shape."""
+"""Fake Flink: a clock, counters that follow from rates, and answers of the REST API's shape."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MANAGERS = ("10.0.0.1:1-a", "10.0.0.2:1-b")
 
 
 def job_at(second: float, state: str = "RUNNING") -> dict[str, Any]:
-    """GET /jobs/:id, after so many seconds."""
+    """Answer of GET /jobs/:id after so many seconds."""
     vertices = []
     for number, (name, _, parallelism, in_per_s, out_per_s, busy, behind, _) in enumerate(VERTICES):
         lived_ms = 1000.0 * second * parallelism
@@ -42,7 +42,7 @@ def job_at(second: float, state: str = "RUNNING") -> dict[str, Any]:
 
 
 def plan() -> dict[str, Any]:
-    """GET /jobs/:id/plan: last vertex first, as Flink lists them."""
+    """Answer of GET /jobs/:id/plan: last vertex first, as Flink lists them."""
     nodes = []
     for number, (_, description, parallelism, *_, inputs) in enumerate(VERTICES):
         sources = [{"id": f"v{producer}", "ship_strategy": how} for producer, how in inputs]
@@ -52,7 +52,7 @@ def plan() -> dict[str, Any]:
 
 
 def detail(number: int) -> dict[str, Any]:
-    """GET /jobs/:id/vertices/:vertexid."""
+    """Answer of GET /jobs/:id/vertices/:vertexid."""
     return {"subtasks": [{"subtask": n, "taskmanager-id": MANAGERS[n % 2]} for n in range(VERTICES[number][2])]}
 
 
@@ -60,12 +60,12 @@ MARKERS = "0.latency.source_id.v0.operator_id.v1.operator_subtask_index.{}.laten
 
 
 def markers() -> list[dict[str, Any]]:
-    """GET /jobs/:id/vertices/v1/metrics?get=...: markers are 20 and 40 ms old there."""
+    """Answer of GET /jobs/:id/vertices/v1/metrics?get=...: markers are 20 and 40 ms old there."""
     return [{"id": MARKERS.format(n, "mean"), "value": str(20.0 + 20.0 * n)} for n in (0, 1)]
 
 
 def managers() -> dict[str, Any]:
-    """GET /taskmanagers."""
+    """Answer of GET /taskmanagers."""
     hardware = {"cpuCores": 4, "physicalMemory": 16_000_000_000}
     listed = [
         {
@@ -86,7 +86,7 @@ CONFIG = [
 
 
 def written(folder: Path, files: Mapping[str, Any]) -> Path:
-    """A folder of saved answers; texts are written as they are, and None is left out."""
+    """Folder of saved answers; texts are written as they are, and None is left out."""
     folder.mkdir(exist_ok=True)
     for name, answer in files.items():
         if answer is not None:
@@ -95,9 +95,8 @@ def written(folder: Path, files: Mapping[str, Any]) -> Path:
 
 
 class Cluster:
-    """Its clock moves by a second an answer; a job's metrics are those of the last time it was asked for, or older:
-    new ones are gathered every gathered_s at most.
-    """
+    """Cluster whose clock moves by a second an answer. A job's metrics are those of the last time it was asked for, or
+    older: new ones are gathered every gathered_s at most."""
 
     def __init__(self, gathered_s: float = 0.0) -> None:
         self.second = 60.0
@@ -105,7 +104,7 @@ class Cluster:
         self._snapshot = job_at(1.0)
 
     def answer(self, path: str) -> Any:
-        """None for what there is not."""
+        """Answer of the REST API; None for an unknown path."""
         self.second += 1.0
         if path == "/jobs/j1":
             stale = self._snapshot
@@ -133,8 +132,8 @@ def serving(
     first: Callable[[str | None], tuple[int, bytes | None] | None] = lambda _: None,
     drips: bool = False,
 ) -> Iterator[str]:
-    """The cluster behind HTTP, on this machine. first: what is answered instead, by the header of credentials: status
-    and body, None for one that is promised and never sent. drips: that body comes again and again."""
+    """Serves the cluster by HTTP, on this machine. first: replaces an answer, by the header of credentials: status and
+    body, None for one that is promised and never sent. drips: that body comes again and again."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -145,7 +144,7 @@ def serving(
             if body is None:
                 self.send_header("Content-Length", "1000")
             self.end_headers()
-            with suppress(BrokenPipeError, ConnectionResetError):  # whoever asked may have left
+            with suppress(BrokenPipeError, ConnectionResetError):  # the client may have left
                 self.wfile.write(body or b"")
                 for _ in range(100 if drips else 0):
                     time.sleep(0.02)

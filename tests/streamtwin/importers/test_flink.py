@@ -1,4 +1,4 @@
-"""`twin import flink`: what a running job says of itself, live and saved, and answers that are none."""
+"""`twin import flink`: contents of a running job's answers, live and saved, and answers that are refused."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def save(folder: Path, **changed: Any) -> Path:
 
 
 def imported(folder: Path, offered: Mapping[str, float] | None = None, **changed: Any) -> ImportedJob:
-    """The scenario of saved answers of which some are others. changed: `job`, or by file."""
+    """Import of saved answers of which some are others. changed: `job`, or by file."""
     files = {"job_jobs_id.json" if name == "job" else name: answer for name, answer in changed.items()}
     return scenario_of(read_job(from_folder(save(folder, **files))), offered or {})
 
@@ -60,7 +60,7 @@ def with_vertex(number: int = 0, **changed: Any) -> dict[str, Any]:
 
 
 def with_metrics(number: int, **changed: Any) -> dict[str, Any]:
-    """With other metrics of a vertex, among its others."""
+    """Answers with other metrics of a vertex, among its own ones."""
     metrics = {key.replace("_", "-"): value for key, value in changed.items()}
     return with_vertex(number, metrics=job_at(100.0)["vertices"][number]["metrics"] | metrics)
 
@@ -72,7 +72,7 @@ def test_versions_that_nobody_knows_are_noted(version: str | None, said: str, tm
 
 
 def test_a_live_job_is_read_through_its_stale_snapshots() -> None:
-    """The first snapshot is a minute old: rates from it would be several times off."""
+    """Rates of a live job are right though its first snapshot is a minute old."""
     job = read_job(live())
     gen, parse, window, writer = job.vertices
     assert gen.out_per_s == pytest.approx(1000, rel=1e-3) and parse.in_per_s == pytest.approx(1000, rel=1e-3)
@@ -83,7 +83,7 @@ def test_a_live_job_is_read_through_its_stale_snapshots() -> None:
 
 
 def test_a_window_shorter_than_metrics_take_is_extended() -> None:
-    """A cluster gathers metrics every 10 s unless told otherwise; in 3 s they may not move at all."""
+    """A window shorter than the time in which a cluster gathers metrics (10 s by default) is extended."""
     gen = read_job(live(gathered_s=8.0)).vertices[0]
     assert gen.out_per_s == pytest.approx(1000, rel=1e-3)
     with pytest.raises(BadInput, match=r"not refreshed in 33 s; lower the cluster's metrics.fetcher"):
@@ -147,7 +147,7 @@ def test_a_slowed_source_says_that_more_is_offered(tmp_path: Path) -> None:
 
 
 def test_uneven_keys_become_shares_of_key_groups(tmp_path: Path) -> None:
-    """Of two replicas of the window one gets three times as much; the simulator then deals so."""
+    """Uneven subtasks become shares of key groups: one of two gets three times as much, also in the simulator."""
     uneven = detail(2)
     for subtask, taken in zip(uneven["subtasks"], (30_000, 10_000), strict=True):
         subtask["metrics"] = {"read-records": taken}
@@ -166,7 +166,7 @@ def test_replicas_that_differ_by_chance_are_even(tmp_path: Path) -> None:
 
 
 def described(folder: Path, number: int, description: str, hashed: bool, **metrics: float) -> ImportedJob:
-    """The job with another vertex. metrics: of it, after 100 s."""
+    """Import of the job with another vertex. metrics: of it, after 100 s."""
     changed = plan()
     node = next(each for each in changed["plan"]["nodes"] if each["id"] == f"v{number}")
     node["description"] = description
@@ -182,7 +182,7 @@ def described(folder: Path, number: int, description: str, hashed: bool, **metri
     ],
 )
 def test_sessions_have_as_many_keys_as_their_results_say(description: str, tmp_path: Path) -> None:
-    """Of 900 records a second to 500 keys, exp(-900 / 500) end a session of a gap of a second."""
+    """Sessions get their keys by their results: of 900 records a second to 500 keys, exp(-900 / 500) end one."""
     results = round(90_000 * math.exp(-900 / 500))
     found = described(tmp_path, 2, description, hashed=True, write_records=results)
     visits = found.scenario.query.operator("window")
@@ -204,7 +204,7 @@ def dealt_to(number: int, taken: tuple[int, ...]) -> dict[str, Any]:
 def test_a_window_before_its_sink_has_keys_where_its_subtasks_got_records(
     description: str, taken: tuple[int, ...], tmp_path: Path
 ) -> None:
-    """Its results do not leave the chain, so only what the subtasks got tells how its keys are spread."""
+    """Keys of a window chained to its sink are spread as its subtasks' records, as its results are not counted."""
     job, changed = job_at(100.0), plan()
     del job["vertices"][3]
     job["vertices"][2] |= {"parallelism": 4}
@@ -222,7 +222,7 @@ def test_a_window_before_its_sink_has_keys_where_its_subtasks_got_records(
 
 
 def test_results_of_fewer_groups_than_subtasks_that_get_records_do_not_decide(tmp_path: Path) -> None:
-    """A filter behind the window, or a window longer than the import watches, leaves few results or none."""
+    """Results of too few groups (a filter behind the window, a window longer than the import) do not decide."""
     for results, groups, words in ((50, 2, "tell of 1 groups, but 2"), (0, 128, "one a key group")):
         job = with_metrics(2, write_records=results)
         found = imported(tmp_path / str(results), job=job, **dealt_to(2, (450, 450)))
@@ -359,7 +359,7 @@ def test_places_that_are_no_flink_are_refused(tmp_path: Path) -> None:
 def test_a_server_that_is_no_flink_ends_in_one_line(
     body: bytes | None, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """None: it promises a body, and cuts the connection."""
+    """A server that is no Flink is refused in one line. None: it promises a body, and cuts the connection."""
     monkeypatch.setattr(flink_answers, "MOST_BYTES", 2**20)
     with serving(Cluster(), lambda _: (200, body)) as url:
         assert words in refused("import", "flink", url)
@@ -403,7 +403,7 @@ ODD: tuple[Any, ...] = (None, [], {}, "", "x", -1, 0, 1e308, 10**400, True, floa
 
 
 def mutated(answer: Any, rng: random.Random) -> Any:
-    """One value somewhere in an answer is another one, or gone."""
+    """Answer of which one value somewhere is another one, or gone."""
     if isinstance(answer, dict | list) and answer and rng.random() < 0.85:
         key = rng.choice(list(answer) if isinstance(answer, dict) else range(len(answer)))
         changed = answer.copy()

@@ -40,8 +40,8 @@ def answers_of(
     of: int = 1,
     **threads: int,
 ) -> Answers:
-    """A source, `work` and a writer on one machine of two cores, watched for S seconds. busy, writer: of the last two.
-    used: cores, by its JVM. threads: of vertex `of`."""
+    """Saved answers of a source, `work` and a writer on one machine of two cores, watched for S seconds. busy, writer:
+    of the last two. used: cores, by its JVM. threads: of vertex `of`."""
 
     def job(second: float) -> dict[str, Any]:
         cost = {"source": 0.0, "work": busy, "Writer": writer}
@@ -111,7 +111,7 @@ def test_cores_in_use_are_those_of_all_cases_together(seed: int) -> None:
 
 
 def test_four_busy_subtasks_on_two_cores_run_at_the_rate_at_which_they_were_measured(tmp_path: Path) -> None:
-    """Each waits for a core half of the time, which follows from one point without any CPU time."""
+    """Four busy subtasks on two cores run as measured, without CPU times: each waits half of the time."""
     job = imported(tmp_path / "a", offered=6000.0, rate=960.0, busy=1.0, replicas=4)
     assert job.scenario.query.operator("work").service_time_s == pytest.approx(2 / 960)
     assert run(job).metrics.throughput_per_s == pytest.approx(960, rel=0.02)
@@ -128,7 +128,7 @@ def test_four_busy_subtasks_on_two_cores_run_at_the_rate_at_which_they_were_meas
 def test_cores_that_others_use_follow_from_busy_times_and_cpu(
     rate: float, share: float, replicas: int, used: float, tmp_path: Path
 ) -> None:
-    """The twin is then as busy, with as much CPU, as what was measured; so it is right at that point."""
+    """Cores used by others are such that the twin is as busy, with as much CPU, as what was measured."""
     offered = 4 * rate if share == 1.0 else None
     job = imported(tmp_path / "a", offered, rate=rate, busy=share, replicas=replicas, used=used)
     assert job.scenario.query.operator("work").service_time_s == pytest.approx(used / rate)
@@ -162,7 +162,7 @@ def test_cpu_far_above_busy_times_is_not_of_records(tmp_path: Path) -> None:
 
 
 def points_at(*jobs: ImportedJob) -> list[Point]:
-    """The operating points of one job, the first of which is the scenario's."""
+    """Operating points of one job, the first of which is the scenario's."""
     rows = [{"point": str(number), **row} for number, each in enumerate(jobs) for row in each.readings]
     return points_of(rows, jobs[0].scenario, "a table")
 
@@ -172,7 +172,7 @@ COST_S = {"work": 322e-6, "writer": 100e-6}
 
 @pytest.mark.parametrize(("rates", "left"), [((150, 800), 2.0), ((500, 1000), 2.0), ((900, 300, 100), 2.0)])
 def test_two_rates_tell_what_jvms_use_without_records(rates: tuple[float, ...], left: float, tmp_path: Path) -> None:
-    """CPU = base + cost x rate, on a machine that nothing else uses; busy times are CPU there."""
+    """Two rates show the base of a JVM: CPU = base + cost x rate, where nothing else runs and busy times are CPU."""
     jobs = []
     for rate in rates:
         work, writer = (each_s * rate for each_s in COST_S.values())
@@ -189,8 +189,8 @@ def test_two_rates_tell_what_jvms_use_without_records(rates: tuple[float, ...], 
 @pytest.mark.parametrize("base", [0.0, 0.08, 0.3])
 @pytest.mark.parametrize("count", [2, 4])
 def test_on_a_crowded_machine_costs_are_cpu_without_what_jvms_use(base: float, count: int, tmp_path: Path) -> None:
-    """Busy times and CPU of a thread as they were measured on one, to which each JVM adds its base. The most that the
-    job bears, on what others leave, was 1,090 records a second."""
+    """On a crowded machine costs are CPU without the JVMs' base: busy times and CPU of a thread were measured, to which
+    each JVM adds its base. The job bore 1,090 records a second at most."""
     read = ((150, 0.12, 322e-6), (400, 0.707, 314e-6), (800, 0.771, 308e-6), (1090, 1.0, 310e-6))[:count]
     jobs = []
     for rate, busy, each_s in read:
@@ -217,7 +217,7 @@ def knee_per_s(job: Scenario) -> float:
 
 @pytest.mark.parametrize("used", [(0.2, 0.15), (0.1, 0.9), (0.3, 0.3)])
 def test_points_that_contradict_each_other_tell_no_base(used: tuple[float, float], tmp_path: Path) -> None:
-    """CPU that falls with the rate, or grows faster than it."""
+    """Points of which CPU falls with the rate, or grows faster than it, give no base."""
     jobs = [
         imported(tmp_path / f"{rate}", rate=rate, busy=5e-4 * rate, used=cores)
         for rate, cores in zip((200, 800), used, strict=True)
@@ -229,7 +229,7 @@ def test_points_that_contradict_each_other_tell_no_base(used: tuple[float, float
 
 @pytest.mark.parametrize("replicas", [1, 4])
 def test_subtasks_that_sleep_wait_for_nobody(replicas: int, tmp_path: Path) -> None:
-    """Their threads are seen asleep: they are as slow with more cores, and need none."""
+    """Subtasks whose threads are seen asleep are as slow with more cores, and need none."""
     threads = {"asleep": 40, "computing": 0}
     job = imported(tmp_path / "a", 6000.0, rate=900.0 * replicas, busy=1.0, replicas=replicas, used=0.1, **threads)
     assert job.scenario.query.operator("work").service_time_s == pytest.approx(1 / 900)
@@ -242,7 +242,7 @@ def test_subtasks_that_sleep_wait_for_nobody(replicas: int, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("sightings", [(40, 40), (40, 2), (2, 40)])
 def test_two_light_rates_of_a_job_that_sleeps_tell_what_it_bears(sightings: tuple[int, int], tmp_path: Path) -> None:
-    """What an operator costs is its busy time, also where its sleep was seen at one of them alone."""
+    """Two light rates of a job that sleeps give its limit by busy times, also if its sleep was seen at one alone."""
     jobs = [
         imported(tmp_path / f"{rate}", rate=rate, busy=rate / 900, used=0.1, asleep=seen)
         for rate, seen in zip((200.0, 500.0), sightings, strict=True)
@@ -260,7 +260,7 @@ IDLE = "org.apache.flink.streaming.runtime.tasks.mailbox.TaskMailboxImpl.take(Ta
 
 
 class Busy(Cluster):
-    """Its JVMs use 0.2 cores each; one thread of `parse -> clean` sleeps in each dump, one waits for a record."""
+    """Cluster with JVMs of 0.2 cores; one thread of `parse -> clean` sleeps in each dump, one waits for a record."""
 
     THREADS = (
         ("parse -> clean (1/2)#0", "TIMED_WAITING\n\tat java.lang.Thread.sleep(Native Method)"),

@@ -1,4 +1,4 @@
-"""Import, calibrate, ask, on answers as Flink 1.13, 1.17 and 2.3 write them; and windows with two inputs."""
+"""Import, calibration and questions on answers of Flink 1.13, 1.17 and 2.3; and windows with two inputs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from twin.workload import Constant
 
 VERSIONS = ("1.13.6", "1.17.2", "2.3.0")
 COST_S = 2 * 0.3 / 1000
-"""Of a record of `parse -> clean`, at each load."""
+"""Cost of a record of `parse -> clean`, at each load."""
 
 
 def job(version: str, load: float, second: float) -> dict[str, Any]:
-    """GET /jobs/:id. 1.13 says nothing of the time that subtasks were busy, nor of the most key groups."""
+    """Answer of GET /jobs/:id. In 1.13 it lacks the busy times of subtasks, and the maximum of key groups."""
     found = job_at(second)
     for vertex in found["vertices"]:
         metrics = vertex["metrics"]
@@ -53,13 +53,13 @@ def of_manager(version: str) -> dict[str, Any]:
 
 
 def of_vertex(version: str, number: int) -> dict[str, Any]:
-    """GET /jobs/:id/vertices/:id: where its subtasks are was called `host`, and is `endpoint`."""
+    """Answer of GET /jobs/:id/vertices/:id: places of subtasks were called `host`, and are `endpoint` now."""
     place = "endpoint" if version.startswith("2") else "host"
     return {"subtasks": [{**each, place: "tm:37587"} for each in detail(number)["subtasks"]], "aggregated": {}}
 
 
 def recorded(folder: Path, version: str, load: float, **changed: Any) -> Path:
-    """A folder of answers of two moments, 100 s apart."""
+    """Folder of answers of two moments, 100 s apart."""
     files: dict[str, Any] = {
         "clicks_jobs_id.json": job(version, load, 160.0),
         "clicks_jobs_id_first.json": job(version, load, 60.0),
@@ -81,7 +81,7 @@ def recorded(folder: Path, version: str, load: float, **changed: Any) -> Path:
 
 
 def read(folder: Path, out: Path, points: Path) -> str:
-    """What the import of a point says, which is called as its folder is."""
+    """Messages of the import of a point, which is named like its folder."""
     found = twin("import", "flink", folder, "--out", out, "--points", points, "--point", folder.name)
     assert found.returncode == 0, found.stderr
     return found.stderr
@@ -106,7 +106,7 @@ def test_import_calibrate_ask(version: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cpu_is_known", [True, False])
 def test_a_point_at_which_a_record_cost_more_is_named(cpu_is_known: bool, tmp_path: Path) -> None:
-    """Twice as busy a record as at the other points. Where the CPU is known, it says that this is waiting."""
+    """A point with twice the busy time a record is named, and as waiting if the CPU is known."""
     points, yaml = tmp_path / "p.csv", tmp_path / "job.yaml"
     for name, load, factor in (("a", 1.0, 1.0), ("b", 1.5, 1.0), ("c", 0.5, 2.0)):
         last, first = (job("2.3.0", load, second) for second in (160.0, 60.0))
@@ -169,7 +169,7 @@ def joining(window: str, results_per_s: float, sides: int = 2, rate_per_s: float
 
 @pytest.mark.parametrize(("window", "size_s", "slide_s"), [(JOIN, 2.0, 2.0), (SLIDES, 4.0, 1.0)])
 def test_a_join_of_two_sides_is_right_at_other_rates(window: str, size_s: float, slide_s: float) -> None:
-    """Of 64 even keys one pair in 64 matches; results grow with the product of the sides, not with their sum."""
+    """A join's results grow with the product of its sides, not their sum: of 64 even keys one pair in 64 matches."""
     chance = 1.0 / 64.0
     imported = scenario_of(joining(window, chance * (100.0 * size_s) ** 2 / slide_s), {})
     join = imported.scenario.query.operator("window")

@@ -1,4 +1,4 @@
-"""`twin import lstopo | numactl | mlc`: small machines as those tools write them, and what is none."""
+"""`twin import lstopo | numactl | mlc`: small machines as those tools write them, and refused texts."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_measured_latencies_and_bandwidths_take_the_place_of_distances():
 
 
 def test_ranges_of_units_are_counted():
-    """Other tools, and people, write 0-3 for 0 1 2 3."""
+    """Ranges such as 0-3, which other tools and people write, count as 0 1 2 3."""
     ranges = NUMACTL.replace("cpus: 0 1", "cpus: 0-1", 1)
     assert ranges != NUMACTL and read_numactl(ranges, "numactl", 2).cores == read_numactl(NUMACTL, "numactl", 2).cores
 

@@ -1,4 +1,4 @@
-"""`twin import metrics`: samples of real runs as rows that models read, and what is no table of samples."""
+"""`twin import metrics`: samples of real runs as rows that models read, and refused tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCOPE = "flink_taskmanager_job_task_"
 
 
 def samples() -> list[tuple[object, ...]]:
-    """Two runs of a minute, a sample every 10 s: 100 tuples/s, and 500 of 1,000 offered. The map has two subtasks."""
+    """Samples of two runs of a minute, every 10 s: 100 tuples/s, and 500 of 1,000 offered. The map has two subtasks."""
     lines: list[tuple[object, ...]] = []
     for run, rate, busy, offered in (("slow", 100, 200.0, 100), ("over", 500, 1000.0, 1000)):
         for second in range(0, 61, 10):
@@ -48,7 +48,7 @@ COLUMNS = ("time", "metric", "value", "run", "task_name", "subtask_index", "host
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
-    """A scenario and an export."""
+    """Scenario and export, as files."""
     scenario, export = tmp_path / "job.yaml", tmp_path / "export.csv"
     scenario.write_text(scenario_file.dump(JOB))
     export.write_text("\n".join(",".join(map(str, line)) for line in (COLUMNS, *samples())))
@@ -83,7 +83,7 @@ def _written(lines: Sequence[Sequence[object]], columns: Sequence[str] = COLUMNS
 
 
 def test_tables_as_exporters_write_them_say_the_same(files: tuple[Path, Path]) -> None:
-    """Other names, capitals, semicolons, epochs in milliseconds, moments without a value."""
+    """Exporters' variants are read alike: other names, capitals, semicolons, epochs in milliseconds, missing values."""
     before, names = read_metrics(files[1]), ("Timestamp", "__name__", "Value", *COLUMNS[3:])
     for unit in (1e3, 1e6, 1e9):
         later = [(round((1.7e9 + float(str(time))) * unit), *rest) for time, *rest in samples()]

@@ -13,7 +13,7 @@ Seen = list[tuple[str, float]]
 
 
 def busy(env: simpy.Environment) -> Seen:
-    """What happens, and when: a process, an alarm that is set again, and two events of one moment."""
+    """Log of what happens, and when: a process, an alarm that is set again, and two events of one moment."""
     seen: Seen = []
 
     def ticks() -> Generator[simpy.Event, object, None]:

@@ -1,4 +1,4 @@
-"""What changes a running job, event by event, in a world so small that all can be told by hand."""
+"""Changes of a running job, event by event, in a world so small that everything follows by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twin.profiles import STORM
 from twin.run import Run
 
 HOSTS = [{"name": f"h{k}", "cpu_percent": 400, "ram_mb": 1000, "bandwidth_mbps": 1, "latency_ms": 10} for k in range(3)]
-"""125,000 bytes a second."""
+"""Hosts with cards of 125,000 bytes a second."""
 
 
 EVERY_S = {"law": "constant", "rate_per_s": 1.0}
@@ -24,26 +24,26 @@ WORK = {"kind": "map", "name": "m", "service_time_s": 0.1}
 
 
 def on_h0(work: dict[str, Any], rate: Any, **engine: Any) -> Deployment:
-    """source -> work -> sink there."""
+    """Job source -> work -> sink on h0."""
     places = dict.fromkeys(("source", work["name"], "sink"), "h0")
     other = STORM.model_dump(mode="json") | {"name": "other"} | engine
     return chain([work], rate, hosts=HOSTS, placement=places, engine=other)
 
 
 def tiny(*events: AnyEvent, job: Deployment | None = None, policy: Policy | None = None, **settings: Any) -> Run:
-    """A tuple a second, 0.1 s each in m, unless told; half-second periods, checkpoints each second."""
+    """Run of a tuple a second, 0.1 s each in m, by default; half-second periods, checkpoints each second."""
     usual = {"horizon_s": 6.5, "warmup_s": 0, "period_s": 0.5, "noise": False, "checkpoint_interval_s": 1}
     return simulated(job or on_h0(WORK, EVERY_S), *events, policy=policy, **(usual | settings))
 
 
 def results(run: Run) -> dict[float, tuple[int, float]]:
-    """By half second in which there are any: how many, and the sum of their ages."""
+    """Number of results and the sum of their ages, by half second in which there are any."""
     rows = [row for row in run.operator_rows if row["operator"] == "sink" and row["latencyCount"]]
     return {row["start_s"]: (row["latencyCount"], round(row["e2eLatencySum_s"], 9)) for row in rows}
 
 
 def told(run: Run) -> list[tuple[str, str, float, float | None]]:
-    """Its events."""
+    """Events of a run: kind, component, start and end."""
     return [(row["kind"], row["component"], row["at_s"], row["end_s"]) for row in run.event_rows]
 
 
@@ -51,14 +51,14 @@ IN_TIME = (1, 0.1)
 
 
 def test_a_host_is_slow_for_as_long_as_it_says() -> None:
-    """A tuple begun at 3 and one begun at 4 take 0.3 s; the one under way at the beginning, or later, do not."""
+    """Tuples begun while a host is slow, at 3 and 4, take 0.3 s; one under way at the beginning, or later, does not."""
     run = tiny(SlowDown(at_s=2.05, host="h0", factor=3, duration_s=2))
     assert results(run) == {1: IN_TIME, 2: IN_TIME, 3: (1, 0.3), 4: (1, 0.3), 5: IN_TIME, 6: IN_TIME}
     assert told(run) == [("slow-down", "h0", 2.05, 4.05)]
 
 
 def test_rates_are_relative_to_the_law_and_not_to_each_other() -> None:
-    """1 a second, from 2 on twice as many, from 4 on half as many: a gap under way goes on at the new rate."""
+    """Rates change relative to the law: doubled from 2 on, halved from 4 on; a gap goes on at the new rate."""
     changes = RateChange(at_s=2, source="source", factor=2), RateChange(at_s=4, source="source", rate_per_s=0.5)
     run = tiny(*changes, horizon_s=8.5)
     assert results(run) == dict.fromkeys([1, 2, 2.5, 3, 3.5, 4, 6, 8], IN_TIME)
@@ -71,8 +71,8 @@ def test_events_of_one_time_happen_as_they_are_listed() -> None:
 
 
 def test_a_failure_takes_the_job_back_to_its_checkpoint() -> None:
-    """Down from 2.5 to 4. At the checkpoint of 2 the tuple of 2 was under way: it is read again at 4, and its result
-    counts twice; those of 3 and 4 waited in the broker."""
+    """A failure from 2.5 to 4 goes back to the checkpoint of 2. The tuple of 2 was under way then: it is read again at
+    4, and its result counts twice; those of 3 and 4 waited in the broker."""
     run = tiny(Failure(at_s=2.5, host="h0", recover_after_s=1.5))
     again = (2.1, 1.2, 0.3)
     assert results(run) == {1: IN_TIME, 2: IN_TIME, 4: (3, round(sum(again), 9)), 5: IN_TIME, 6: IN_TIME}
@@ -94,7 +94,7 @@ COUNTED, CLOCKED = {"policy": "count", "size_tuples": 2}, {"policy": "time", "si
 def test_what_a_window_was_about_to_send_at_a_checkpoint_leaves_after_the_restart(
     every_s: float, service_s: float | None, window: dict[str, Any], fails_s: float, expected: dict[float, float]
 ) -> None:
-    """The checkpoint is at 2, the restart at 3.05. By half second, the ages of results; what has left, leaves twice."""
+    """Results under way at the checkpoint of 2 leave after the restart at 3.05, twice if they had left."""
     work = {"kind": "aggregate", "name": "w", "window": window, "service_time_s": service_s}
     job = on_h0(work, EVERY_S | {"rate_per_s": 1 / every_s}, result_us=4e5, scan_us=0)
     run = tiny(Failure(at_s=fails_s, host="h0", recover_after_s=3.05 - fails_s), job=job, horizon_s=4.3)
@@ -103,7 +103,7 @@ def test_what_a_window_was_about_to_send_at_a_checkpoint_leaves_after_the_restar
 
 
 def test_the_way_is_paid_to_where_records_go() -> None:
-    """What m sends stays on its host until the sink goes elsewhere; from then on it is serialised, 20 us a byte."""
+    """Serialising (20 us a byte) is paid by where records go: only from the time on when the sink is elsewhere."""
     job = on_h0(WORK, EVERY_S, serialise_ns_per_byte=20_000)
     run = tiny(Scale(at_s=2.5, operator="sink", placement=("h1",)), job=job, horizon_s=6.0, period_s=2.0)
     busy_s = [row["busyTimeMsPerSecond"] * 2e-3 for row in run.operator_rows if row["operator"] == "m"]
@@ -112,7 +112,7 @@ def test_the_way_is_paid_to_where_records_go() -> None:
 
 
 def test_a_pause_stops_what_is_under_way() -> None:
-    """A task that always has work is busy all the time, and serves nothing in a sixth of it: 1 s each 5 s and 1 s."""
+    """A pause stops a service: a task that always has work is always busy, and serves in five sixths of the time."""
     job = on_h0(WORK | {"service_scv": 0}, 20.0, noise={"gc_interval_s": 5.0, "gc_pause_s": 1.0})
     run = simulated(job, horizon_s=1000.0, warmup_s=10.0, period_s=10.0)
     served = next(each for each in run.operators if each.operator == "m")
@@ -121,8 +121,7 @@ def test_a_pause_stops_what_is_under_way() -> None:
 
 
 def test_tuples_get_their_turn_between_the_pieces_of_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A megabyte is on the card for 8 s. Tuples that leave the host meanwhile wait for the piece before them, which
-    takes half a second here."""
+    """Tuples wait for one piece of state, here half a second, while a megabyte is on the card for 8 s."""
     monkeypatch.setattr(storage, "PIECE_S", 0.5)
     state = {"kind": "map", "name": "state", "key_groups": 2, "state_bytes_per_group": 5e5}
     ends = [("source", "state"), ("state", "end"), ("source", "sink")]
@@ -143,7 +142,7 @@ def test_tuples_get_their_turn_between_the_pieces_of_state(monkeypatch: pytest.M
 
 
 class Orders:
-    """Decides what it was given, period by period, and notes when it was asked."""
+    """Policy that takes given decisions, period by period, and notes when it was asked."""
 
     name = "orders"
 
@@ -157,7 +156,7 @@ class Orders:
 
 
 def test_orders_are_carried_out_later_and_nobody_is_asked_meanwhile() -> None:
-    """Asked at 0.5; what is ordered then begins at 1.75 and is done at once, as there is no state. Asked again at 2."""
+    """A decision at 0.5 is carried out at 1.75, at once as there is no state; the policy is asked again at 2."""
     move = Reconfiguration(moves=(Move(operator="m", replica=0, to="h1"),), reason="why not")
     orders = Orders([move, None, move])
     run = tiny(policy=orders, decision_latency_s=1.25, horizon_s=4.7)

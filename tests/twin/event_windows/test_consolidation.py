@@ -1,4 +1,4 @@
-"""Forming windows: as cheap as the cheapest of all ways there are, 86 against 240, and 100 windows at once."""
+"""Forming windows: as cheap as the cheapest of all ways, 86 against 240, and 100 windows at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twin.windows import EventWindow
 
 
 def over(windows, panes, keys=one_each):
-    """All formations of whole windows in so many panes. windows: (length, every) in panes."""
+    """Formations of whole windows in so many panes. windows: (length, every) in panes."""
     found = [EventWindow(length_s=length, every_s=every) for length, every in windows]
     grid = panes_of(found, 1)
     return list(
@@ -35,7 +35,7 @@ def tilings(start, end, pieces):
 
 
 def cheapest_of_all(due, pieces, keys):
-    """The least keys to form all windows in any order, each usable by those after it."""
+    """Least keys to form all windows in any order, each usable by those after it."""
     if not due:
         return 0.0
     best = float("inf")
@@ -49,7 +49,7 @@ def cheapest_of_all(due, pieces, keys):
 
 @st.composite
 def situations(draw):
-    """Panes and some longer pieces with any keys, and windows that end together."""
+    """Strategy of panes and some longer pieces with any keys, and windows that end together."""
     end = draw(st.integers(2, 7))
     spans = [Span(start, stop) for start in range(end) for stop in range(start + 1, end + 1)]
     longer = [span for span in spans if span.length > 1 and span.end < end]
@@ -135,7 +135,7 @@ def event_windows(draw):
 @settings(max_examples=100, deadline=None)
 @given(st.lists(event_windows(), min_size=1, max_size=3), st.lists(st.integers(-10, 40), max_size=60), st.floats(1, 50))
 def test_windows_hold_each_event_once_however_they_are_formed(windows, events, keys):
-    """From the raw events to complete windows over panes and merged pieces, against counting each window alone."""
+    """Windows formed over panes and merged pieces hold the events that each window, counted alone, has."""
     grid = panes_of(windows)
     first, last = grid.pane(-10), grid.pane(40) + 1
     results = {

@@ -1,4 +1,4 @@
-"""Windows over event time in runs: each once and whole, by brute force over all tuples that came; and cautions."""
+"""Runs of windows over event time: each once and whole, by brute force over all tuples that came; and warnings."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_windows_are_those_of_brute_force(name: str, monkeypatch: pytest.MonkeyP
 
 
 def test_tuples_that_come_too_late_are_dropped_and_counted_in_no_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within 1 s of disorder and no slack, a tuple is late with probability > 0; what is not late is in its windows."""
+    """Tuples that are late, within 1 s of disorder and no slack, are dropped; the others are in their windows."""
     scenario = job([source(disorder_s=1.0), compute(), consolidate(), sink()], rate_per_s=200.0)
     _, world = ended(scenario, monkeypatch)
     audit = world.audits["compute"]
@@ -117,7 +117,7 @@ def test_tuples_that_come_too_late_are_dropped_and_counted_in_no_window(monkeypa
 
 @pytest.mark.parametrize(("sharing", "disorder_s"), [("panes", 0.8), ("windows", 0.0)])
 def test_keys_in_windows_are_as_many_as_chance_has(sharing: str, disorder_s: float) -> None:
-    """Keys in a window are K (1 - exp(-n / K)) on average: 4 standard errors of the occupancy, over all windows."""
+    """Keys in a window are K (1 - exp(-n / K)) on average, within 4 standard errors over all windows."""
     chain = [
         source(disorder_s=disorder_s, slack_s=disorder_s),
         compute(sharing=sharing, keys=200),
@@ -131,7 +131,7 @@ def test_keys_in_windows_are_as_many_as_chance_has(sharing: str, disorder_s: flo
 
 
 def test_the_form_that_costs_less_is_chosen_and_changes_with_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Executing the logic for each window costs more than merging panes if tuples are many; the cut is the same for
+    """The cheaper form is chosen: merging panes if tuples are many, else logic for each window. The cut is the same for
     all replicas, and windows on both sides of it are whole."""
     windows = [{"length_s": 2, "every_s": 0.5}]
     chain = [source(), compute(execute_time_s=2e-4, keys=40), consolidate(keys=40, merge_time_s=3e-4, windows=windows)]
@@ -147,7 +147,7 @@ def test_the_form_that_costs_less_is_chosen_and_changes_with_the_rate(monkeypatc
 
 
 def lose_one(send: Callable[..., float]) -> Callable[..., float]:
-    """Every tenth partial result is lost on its way."""
+    """Function that loses every tenth partial result on its way."""
     count = 0
 
     def sends(self: Shipping, piece: Any, owner: int) -> float:
@@ -178,7 +178,7 @@ BOTH = [("source", "compute"), ("other", "compute"), ("compute", "merge"), ("mer
 
 
 def test_late_tuples_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as the computes left out; none where the slack covers the disorder."""
+    """The run warns of as many late tuples as computes left out; of none where the slack covers the disorder."""
     operators = [source(disorder_s=0.8, slack_s=0.1), compute(), consolidate(), sink()]
     run, world = ended(job(operators), monkeypatch)
     late = len(world.audits["compute"].late)
@@ -200,7 +200,7 @@ def given_laws(given: Scenario) -> dict[str, Any]:
 
 
 def test_a_source_that_falls_silent_holds_all_windows() -> None:
-    """Nothing comes out any more, and the run says why."""
+    """A source that falls silent holds all windows: no results come, and the run says why."""
     silent = {"law": "steps", "steps": [{"at_s": 0, "rate_per_s": 20}, {"at_s": 7, "rate_per_s": 0}]}
     run = simulate(two_sources(silent))
     results = [row["latencyCount"] for row in run.operator_rows if row["operator"] == "sink"]
@@ -211,7 +211,7 @@ def test_a_source_that_falls_silent_holds_all_windows() -> None:
 
 
 def test_standard_errors_are_of_the_sinks_alone() -> None:
-    """Every window has each of the twelve keys: as many results every two seconds, whatever comes."""
+    """Standard errors are of sinks: every window has all twelve keys, so as many results every two seconds."""
     run = simulate(two_sources({"law": "poisson", "rate_per_s": 60}))
     assert run.standard_errors.throughput_per_s == 0.0
     assert run.standard_errors.e2e_latency_s is not None and run.standard_errors.e2e_latency_s < 0.1

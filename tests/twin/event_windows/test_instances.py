@@ -25,14 +25,14 @@ US = 1e-6
 
 @st.composite
 def windows(draw, most=12):
-    """A few microseconds long, so that all of them can be counted."""
+    """Strategy of windows of a few microseconds, so that all of them can be counted."""
     length = draw(st.integers(1, most))
     every, start = draw(st.integers(1, length)), draw(st.integers(-20, 20))
     return EventWindow(length_s=length * US, every_s=every * US, start_s=start * US)
 
 
 def nearby(window):
-    """All instances from far before to far after the times that tests use."""
+    """Instances from far before to far after the times that tests use."""
     return [instance(window, number) for number in range(-150, 150)]
 
 
@@ -57,7 +57,7 @@ def test_instances_are_completed_once_in_order(window, before, step):
 
 @given(windows(), st.lists(TIMES, min_size=1, max_size=30), st.integers(0, 10))
 def test_with_enough_slack_nothing_is_late_and_completed_instances_have_all_events(window, times, slack):
-    """Events in any order; those that the watermark calls late are dropped, all others are in every complete one."""
+    """Complete instances have all events, in any order, except those that the watermark calls late."""
     mark, kept, done = -100, [], []
     for position, at_us in enumerate(times):
         if at_us < mark:  # late, so dropped
@@ -84,7 +84,7 @@ def test_panes_are_the_longest_that_make_up_all_instances(found):
 
 
 def test_minutes():
-    """The paper's windows of 5, 10, 15 and 20 minutes: panes of five minutes, or of one if it is asked for."""
+    """Windows of 5, 10, 15 and 20 minutes, as in the paper, have panes of five minutes, or of one on request."""
     hour = [EventWindow(length_s=60 * minutes) for minutes in (5, 10, 15, 20)]
     assert panes_of(hour) == Panes(300_000_000, 0)
     assert panes_of(hour, 60) == Panes(60_000_000, 0)
@@ -133,7 +133,7 @@ def test_tenths_of_a_second_are_exact():
 
 @given(st.lists(windows(), min_size=1, max_size=3), TIMES, TIMES)
 def test_a_record_is_work_for_its_panes_once_and_for_each_window_with_a_state_of_its_own(several, cut, at_us):
-    """Windows that begin before the form changes share what panes hold."""
+    """Windows that begin before the form changes share what panes hold; each later one is work by itself."""
     forms = Forms(panes_of(several), tuple(several), PANES)
     forms.to_come[cut] = WINDOWS
     forms.modify(cut)

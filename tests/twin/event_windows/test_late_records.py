@@ -18,7 +18,7 @@ SECOND_US = 1_000_000
 
 
 def late_job(replicas: int = 1, late: str | None = "late", windows: Any = ({"length_s": 2},), **more: Any) -> Scenario:
-    """source -> counts (windows) -> sink, and late records of it to a sink of their own."""
+    """Job source -> counts (windows) -> sink, with a sink of its own for late records."""
     from_source = {name: more.pop(name) for name in ("disorder_s", "slack_s") if name in more}
     counts = compute("counts", windows=list(windows), **({"late_to": late} if late else {}))
     places = {"counts": ["h0", "h1", "h2"][:replicas], "late": "ends"}
@@ -27,7 +27,7 @@ def late_job(replicas: int = 1, late: str | None = "late", windows: Any = ({"len
 
 
 def late_by_force(came: list[tuple[int, int, int]], pane_us: int, slack_us: int) -> list[int]:
-    """Digests of those behind the watermark: the newest event time so far less the slack, down to the end of a pane."""
+    """Digests of records behind the watermark: the newest event time less the slack, down to the end of a pane."""
     newest_us, late = -(10**12), []
     for at_us, _, digest in came:
         newest_us = max(newest_us, at_us)
@@ -49,7 +49,7 @@ def late_by_force(came: list[tuple[int, int, int]], pane_us: int, slack_us: int)
 def test_late_are_those_behind_the_watermark(
     disorder_s: float, slack_s: float, windows: Any, pane_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One source and one subtask: what is late is decided by the order in which records were sent."""
+    """With one source and one subtask, records are late by the order in which they were sent."""
     scenario = late_job(windows=windows, disorder_s=disorder_s, slack_s=slack_s, rate_per_s=100.0)
     run, world = ended(scenario, monkeypatch)
     audit = world.audits["counts"]
@@ -66,7 +66,7 @@ def test_late_are_those_behind_the_watermark(
 
 
 def test_results_are_the_same_with_and_without_an_output_for_late_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the late sink costs nothing, windows are those of a run that drops late records."""
+    """Windows are those of a run that drops late records, where the late sink costs nothing."""
     given = {"disorder_s": 1.0, "rate_per_s": 100.0, "replicas": 3}
     aside, world = ended(late_job(**given), monkeypatch)
     data = late_job(**given).model_dump(mode="json")
@@ -83,7 +83,7 @@ def test_results_are_the_same_with_and_without_an_output_for_late_records(monkey
 
 
 def test_late_records_come_again_after_a_failure_and_go_on_after_a_restart() -> None:
-    """Conservation and the audit of windows hold."""
+    """Conservation and the audit of windows hold with late records over a restart and a failure."""
     engine = {"rescaling": {"how": "restart", "redeploy_s": 0.5}}
     scenario = late_job(3, disorder_s=1.0, rate_per_s=100.0, checkpoint_interval_s=2.0)
     data = scenario.model_dump(mode="json")

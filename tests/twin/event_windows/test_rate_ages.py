@@ -1,4 +1,4 @@
-"""How old results of windows over event time are, by the rate model beside exact runs."""
+"""Ages of results of windows over event time, by the rate model beside exact runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_window_makes_its_results_as_old_as_its_oldest_tuple(operators: list[d
 
 @pytest.mark.parametrize(("disorder_s", "slack_s"), [(0.0, 1.5), (3.0, 4.0)])
 def test_sources_wait_for_what_is_late(disorder_s: float, slack_s: float) -> None:
-    """The slack, less what the first tuple to come was late itself."""
+    """Results wait for the slack, less the lateness of the first tuple to come."""
     operators = [source(disorder_s=disorder_s, slack_s=slack_s), compute(windows=[{"length_s": 2}]), sink()]
     scenario = job(operators, rate_per_s=60, horizon_s=40, warmup_s=10)
     predicted = RateModel().predict(scenario, [scenario.plan])
@@ -60,7 +60,7 @@ def test_partial_results_of_a_part_of_a_pane_make_as_many_results() -> None:
     [({"partial_s": 0.5}, 1), ({"partial_s": 0.5, "sharing": "windows"}, 3), ({"windows": WINDOWS}, 1)],
 )
 def test_logic_is_executed_once_a_state_of_a_record(form: dict[str, Any], states: int) -> None:
-    """A second's 120 records take 1 ms, and 2 ms a state: windows of 2 s, and of 4 s every 2 s, are three states."""
+    """Logic is executed once for each state of a record: 2 ms for each of three (windows of 2 s, and 4 s every 2 s)."""
     logic = compute(**form, service_time_s=1e-3, execute_time_s=2e-3)
     behind = [consolidate(windows=WINDOWS), sink()] if "partial_s" in form else [sink()]
     scenario = job([source(), logic, *behind], rate_per_s=120.0, horizon_s=60.0, warmup_s=6.0, period_s=6.0)

@@ -1,4 +1,4 @@
-"""One scenario in the engine and in the kernel, and what differs."""
+"""Runs of one scenario in the engine and in the kernel, and their differences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FACTS = ("metrics", "standard_errors", "operators", "hosts", "links", "markers",
 
 @dataclass
 class Outcome:
-    """A run, or the error that it ended with; how far time and the random numbers have come."""
+    """Run, or the error that it ended with; and how far time and the random numbers have come."""
 
     run: Run | None
     error: str
@@ -30,12 +30,12 @@ class Outcome:
 
 
 def in_engine(scenario: Scenario) -> Outcome:
-    """Record by record in SimPy."""
+    """Outcome in the engine, record by record in SimPy."""
     return _outcome(scenario, lambda world, until_s: world.env.run(until_s))
 
 
 def in_kernel(scenario: Scenario, worth: int = bridge.WORTH) -> Outcome:
-    """As users get it. worth: see `twin.kernel.bridge`; 0 hands the world over after each single event of SimPy's."""
+    """Outcome in the kernel. worth: see `twin.kernel.bridge`; 0 hands the world over after each of SimPy's events."""
     found = Outcome(None, "")
 
     def counted(self: bridge.Stretch, until_s: float) -> int:
@@ -60,13 +60,13 @@ def _outcome(scenario: Scenario, advance: Callable[[World, float], Any]) -> Outc
 
 @contextmanager
 def advancing(advance: Callable[[World, float], Any]) -> Iterator[None]:
-    """What takes worlds through time meanwhile."""
+    """Replaces the function that takes worlds through time, for a block."""
     with patch.object(simulation, "advance", advance):
         yield
 
 
 def differences(one: Outcome, other: Outcome) -> list[str]:
-    """Where two outcomes are not the same to the last bit."""
+    """Differences of two outcomes, to the last bit."""
     if one.run is None or other.run is None:
         return [] if one.error == other.error else [f"{one.error or 'a run'} | {other.error or 'a run'}"]
     found = []
@@ -85,7 +85,7 @@ def differences(one: Outcome, other: Outcome) -> list[str]:
 
 
 def same_in_both(scenario: Scenario, worth: int = bridge.WORTH) -> Run:
-    """The run that engine and kernel agree on, some of which took place in the kernel."""
+    """Run that engine and kernel agree on, some of which took place in the kernel."""
     found, engine = in_kernel(scenario, worth), in_engine(scenario)
     assert found.stretches and found.run is not None
     assert differences(engine, found) == []

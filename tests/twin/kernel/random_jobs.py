@@ -18,7 +18,7 @@ _EVEN: Parts = {"law": "constant", "rate_per_s": 100.0}
 
 
 def scenario(random: Random, changing: bool) -> Scenario:
-    """One draw; what turns out not to fit together is drawn again. changing: with events, a policy or checkpoints."""
+    """Random scenario; parts that do not fit are drawn again. changing: with events, a policy or checkpoints."""
     while True:
         parts = _parts(random)
         try:
@@ -69,7 +69,7 @@ def _parts(random: Random) -> Parts:
 
 
 def _operators(random: Random) -> list[Parts]:
-    """Up to two sources, four operators, two sinks; each in the order in which records may flow."""
+    """Up to two sources, four operators, two sinks, in an order in which records may flow."""
     sources = [_source(random, f"s{number}") for number in range(random.randint(1, 2))]
     middle = [_middle(random, f"m{number}") for number in range(random.randint(1, 4))]
     sinks = [_sink(random, f"t{number}") for number in range(random.randint(1, 2))]
@@ -149,7 +149,7 @@ def _window(random: Random) -> Parts:
 
 
 def _streams(random: Random, operators: list[Parts], line: bool) -> list[Parts]:
-    """Each takes from some before it, and what leads nowhere ends in the first sink. line: most from just one."""
+    """Streams: each operator takes from some before it; open ends go to the first sink. line: most from just one."""
     names = [each["name"] for each in operators]
     streams: list[tuple[str, str]] = []
     for place, each in enumerate(operators):
@@ -212,7 +212,7 @@ def _host(random: Random, name: str) -> Parts:
 
 
 def _links(random: Random, hosts: list[Parts]) -> tuple[list[Parts], list[str]]:
-    """None, a line of hosts, or all at one switch."""
+    """Links and switches: none, a line of hosts, or all hosts at one switch."""
     names = [each["name"] for each in hosts]
     how = random.choice(["none", "none", "line", "star"]) if len(names) > 1 else "none"
     ends = {
@@ -230,7 +230,7 @@ def _links(random: Random, hosts: list[Parts]) -> tuple[list[Parts], list[str]]:
 def _placement(
     random: Random, operators: list[Parts], streams: list[Parts], hosts: list[Parts], alike: bool
 ) -> dict[str, list[str]]:
-    """alike: all operators as the first, so that those may run as one that may at all."""
+    """Random placement. alike: all operators as the first, so that those that may be fused can be."""
     one_host = [each["consumer"] for each in streams if each.get("partitioning") == "shared"]
     found = {
         each["name"]: _places(random, [random.choice(hosts)] if each["name"] in one_host else hosts)
@@ -246,7 +246,7 @@ def _places(random: Random, hosts: list[Parts]) -> list[str]:
 
 
 def _owners(random: Random, operators: list[Parts], placement: dict[str, list[str]]) -> dict[str, list[int]]:
-    """For some, which replica has which key group; every replica has one."""
+    """Owners of the key groups of some operators; every replica has one."""
     found = {}
     for each in operators:
         groups, replicas = each.get("key_groups", 0), len(placement[each["name"]])
@@ -317,7 +317,7 @@ def _engine(random: Random) -> Parts:
 
 
 def _changing(random: Random, made: Scenario) -> Scenario:
-    """The same with some events, a policy or checkpoints; what does not fit is left out."""
+    """Scenario with some events, a policy or checkpoints; what does not fit is left out."""
     for _ in range(random.choice([1, 1, 2, 4])):
         made = _with(made, events=[*made.events, _event(random, made)])
     if random.random() < 0.2:

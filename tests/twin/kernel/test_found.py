@@ -16,7 +16,7 @@ from twin.spec import parse
 
 
 def require_same(deployed: Deployment, worth: int = 0, **more: Any) -> int:
-    """How many events took place in the kernel."""
+    """Checks that kernel and engine agree; returns how many events took place in the kernel."""
     settings = {"horizon_s": 3.0, "period_s": 0.5, "seed": 3}
     scenario = parse(Scenario, {**dict(deployed), "run": settings, **more})
     found = in_kernel(scenario, worth)
@@ -25,7 +25,7 @@ def require_same(deployed: Deployment, worth: int = 0, **more: Any) -> int:
 
 
 def mapped(replicas: list[str]) -> Deployment:
-    """A map with these replicas before a window."""
+    """Job with these replicas of a map before a window."""
     made = job(400)
     plan = made.plan.with_placement({**made.plan.placement, "m": tuple(replicas)})
     return made.model_copy(update={"plan": plan})
@@ -33,7 +33,7 @@ def mapped(replicas: list[str]) -> Deployment:
 
 @pytest.mark.parametrize("worth", [0, 1000])
 def test_the_seat_of_a_replica_that_has_left_is_empty(worth: int) -> None:
-    """Records go in turn to those that stay, and the kernel goes on with them."""
+    """Records go in turn to the replicas that stay when one leaves, and the kernel goes on with them."""
     fewer = {"kind": "scale", "operator": "m", "placement": ["h0", "h2"], "at_s": 1.0}
     nothing = {"kind": "rate-change", "source": "source", "factor": 1.0, "at_s": 2.0}
     events = require_same(mapped(["h0", "h1", "h2"]), worth, events=[fewer, nothing])
@@ -41,7 +41,7 @@ def test_the_seat_of_a_replica_that_has_left_is_empty(worth: int) -> None:
 
 
 def test_memory_by_what_each_producer_has_sent() -> None:
-    """Two sources of records of unlike sizes, which queue before one map."""
+    """Kernel and engine agree on memory with two sources of unlike records, which queue before one map."""
     operators = [source("a", tuple_bytes=10), source("b", tuple_bytes=5000)]
     operators += [{"kind": "map", "name": "m", "service_time_s": 0.01}, sink()]
     streams = [("a", "m"), ("b", "m"), ("m", "sink")]
@@ -63,13 +63,13 @@ def test_state_on_its_way_to_storage_shares_cards_with_records(engine: dict[str,
 
 
 def test_a_source_does_other_work_while_it_waits_for_a_record() -> None:
-    """Its part of a checkpoint takes longer than the checkpoint: the kernel takes over before it is done."""
+    """The kernel takes over while a source's part of a checkpoint goes on, which takes longer than the checkpoint."""
     checkpoints = {"interval_s": 0.3, "mode": "unaligned", "sync_ms": 100}
     assert require_same(job(20), checkpoints=checkpoints)
 
 
 def test_what_takes_no_time_leaves_a_source_waiting_for_its_next_record() -> None:
-    """Evaluations of a window that runs as one with the source, and is empty."""
+    """Evaluations of an empty window that is fused with the source leave the source waiting for its next record."""
     window = {"kind": "aggregate", "name": "w", "window": {"policy": "time", "size_s": 0.1}, "service_time_s": 0}
     engine = STORM.model_dump(mode="json") | {"name": "chaining", "chaining": True}
     fused = chain([window], {"law": "constant", "rate_per_s": 4.0}, engine=engine)
@@ -80,14 +80,14 @@ def test_what_takes_no_time_leaves_a_source_waiting_for_its_next_record() -> Non
 
 @pytest.mark.parametrize("engine", [{}, BATCHES])
 def test_no_random_number_is_drawn_where_one_replica_gets_all(engine: dict[str, Any]) -> None:
-    """All records are of one key, so that one of two replicas has them all; then that one's share is halved."""
+    """No random number is drawn where one key gives one of two replicas all records; also after its share is halved."""
     deployed = parse(Deployment, {**dict(job(400, groups=1)), "engine": STORM.model_dump(mode="json") | engine})
     more = {"kind": "scale", "operator": "a", "placement": ["h1", "h2"], "at_s": 1.0}
     assert require_same(deployed, events=[more])
 
 
 def test_keys_are_drawn_anew_of_what_a_window_holds_and_not_of_what_it_has_forgotten() -> None:
-    """A join is told to have the one replica that it has; before that, a change hands the world over and back."""
+    """A rescaling to the same replica draws keys anew only for records that the join's window still holds."""
     both = {"kind": "join", "name": "j", "window": {"policy": "time", "size_s": 0.1}, "selectivity": 0.3}
     deployed = joined(both | {"service_time_s": 1e-4}, {"one": 100.0, "other": 100.0})
     nothing = {"kind": "rate-change", "source": "one", "factor": 1.0, "at_s": 0.5}
@@ -96,7 +96,7 @@ def test_keys_are_drawn_anew_of_what_a_window_holds_and_not_of_what_it_has_forgo
 
 
 def test_a_call_may_hold_a_record_that_came_through_a_buffer() -> None:
-    """It waited for the state of its key group, and now for its answer."""
+    """A record that waited for its key group's state may wait for the answer of a call."""
     ask = {"kind": "async", "name": "ask", "latency_s": 0.05, "key_groups": 4, "state_bytes_per_group": 500_000}
     places = dict.fromkeys(("source", "ask", "sink"), "h0")
     more = {"kind": "scale", "operator": "ask", "placement": ["h0", "h1"], "at_s": 1.0}
@@ -104,7 +104,7 @@ def test_a_call_may_hold_a_record_that_came_through_a_buffer() -> None:
 
 
 def test_dead_state_does_not_move() -> None:
-    """However long ago somebody last looked: records stop coming, the states die, and then the replica moves."""
+    """State that has died does not move, however long ago somebody last looked."""
     state = {"kind": "keyed-state", "name": "k", "keys": 500, "key_groups": 4, "ttl_s": 0.1, "service_time_s": 1e-4}
     law = {"law": "steps", "steps": [{"at_s": 0.0, "rate_per_s": 200.0}, {"at_s": 0.7, "rate_per_s": 0.0}]}
     places = dict.fromkeys(("source", "k", "sink"), "h0")

@@ -1,4 +1,4 @@
-"""What the engine makes, numbers or drops when its time has come: the kernel as well, and no sooner."""
+"""Paths, keys and barriers that the engine makes, numbers or drops in time: the kernel does so, and no sooner."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SETTINGS = RunSettings(horizon_s=3.0, period_s=0.5, seed=3)
 
 @pytest.mark.parametrize("advance", [bridge.run, lambda world, until_s: world.env.run(until_s)])
 def test_paths_are_made_to_those_who_get_records(advance: Callable[[World, float], Any]) -> None:
-    """Of eight replicas that have a key group each, but of which three have keys."""
+    """Paths are made only to replicas that get records: of eight with a key group each, three have keys."""
     keyed = {"kind": "aggregate", "name": "sums", "group_by": "int", "groups": 3, "key_groups": 8}
     keyed["window"] = {"policy": "time", "size_s": 0.5}
     worlds = []
@@ -45,7 +45,7 @@ def test_paths_are_made_to_those_who_get_records(advance: Callable[[World, float
 
 @pytest.mark.parametrize("selective", [None, (0.01, 2)])
 def test_each_key_is_of_one_key_group(selective: tuple[float, int] | None) -> None:
-    """The numbers of all keys are those from 0 on, and a key is of the key group that it was drawn in."""
+    """Keys are numbered from 0 on, and each is of the key group that it was drawn in."""
     groups = KeyGroups([], [0, 0, 0, 0], np.array([3.0, 0.0, 1.0, 6.0]), selective=selective)
     groups.number()
     drawn = {group: {groups.key_in(group, at) for at in np.linspace(0.0, 1.0, 200)} for group in (0, 2, 3)}
@@ -55,7 +55,7 @@ def test_each_key_is_of_one_key_group(selective: tuple[float, int] | None) -> No
 
 
 def test_keys_are_numbered_before_anything_changes() -> None:
-    """Of a join there are as many as its shares take: those that it begins with, whenever the first record comes."""
+    """A join's keys are those of its initial shares, whenever the first record comes."""
     later = {"law": "steps", "steps": [{"at_s": 0.0, "rate_per_s": 0.0}, {"at_s": 1.0, "rate_per_s": 200.0}]}
     join = {"kind": "join", "name": "j", "key_groups": 4, "selectivity": 0.05, "service_time_s": 1e-4}
     made = joined(join | {"window": {"policy": "time", "size_s": 0.2}}, {"one": later, "other": later})
@@ -69,7 +69,7 @@ def test_keys_are_numbered_before_anything_changes() -> None:
 
 @pytest.mark.parametrize("mode", ["aligned", "unaligned"])
 def test_barriers_of_a_checkpoint_that_was_given_up_mean_nothing(mode: str) -> None:
-    """They come when nobody awaits them; records leave as without checkpoints."""
+    """Barriers of a checkpoint that was given up have no effect: records leave as without checkpoints."""
     slow = job(600, service_s=2e-3)
     given_up = {"interval_s": 0.2, "mode": mode, "timeout_s": 2e-3, "sync_ms": 0}
     run = same_in_both(parse(Scenario, {**dict(slow), "run": SETTINGS, "checkpoints": given_up}), 0)

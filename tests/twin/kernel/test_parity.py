@@ -1,4 +1,4 @@
-"""The kernel and the engine run the same world: all tables of a run are equal to the last bit, whatever happens.
+"""Kernel and engine run the same world: all tables of a run are equal to the last bit, whatever happens.
 
 The jobs are random, so that no law of conservation is broken on any plan, network, failure or change either.
 """
@@ -25,7 +25,7 @@ from twin.scenario import RunSettings, Scenario
 
 SEEDS = st.integers(0, 2**32 - 1)
 WORTH = st.sampled_from([0, 5, 1000])
-"""How soon after a change the kernel takes over again."""
+"""Strategy of how soon after a change the kernel takes over again."""
 
 
 def require_same(job: Scenario, worth: int) -> None:
@@ -38,7 +38,7 @@ def require_same(job: Scenario, worth: int) -> None:
 
 
 def require_lawful(run: Run) -> None:
-    """Beside what `simulate` checks itself, the laws of conservation: what the rows say together."""
+    """Checks the laws of conservation in a run's rows, beside those that `simulate` checks itself."""
     for row in run.operator_rows:
         shares = [row[f"{key}TimeMsPerSecond"] for key in ("busy", "backPressured", "idle")]
         assert sum(shares) == pytest.approx(1000) and min(shares) >= -1e-6
@@ -93,7 +93,7 @@ def test_on_what_models_are_trained_with(seed: int) -> None:
 
 
 def test_keys_that_drift_leave_a_run_to_the_kernel() -> None:
-    """What producers pay for sending changes with them, as one of the replicas is on another host."""
+    """A run whose keys drift stays in the kernel, though producers' costs of sending drift, too."""
     window = {"policy": "time", "size_s": 0.1}
     sums = {"kind": "aggregate", "name": "sums", "window": window, "group_by": "int", "groups": 50, "key_groups": 20}
     deployment = chain(

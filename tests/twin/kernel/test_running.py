@@ -1,4 +1,4 @@
-"""Around the kernel: errors and signals, plain Python, its cache, its memory."""
+"""Surroundings of the kernel: errors and signals, plain Python, its cache, its memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WINDOW = {"policy": "time", "size_s": 0.2, "slide_s": 0.1}
 
 
 def small(rate_per_s: float = 300.0, horizon_s: float = 1.0, **more: Any) -> Scenario:
-    """A job that asks Python for all kinds of things: random numbers, arrivals, more room."""
+    """Job that asks Python for all kinds of things: random numbers, arrivals, more room."""
     middle = [
         {"kind": "filter", "name": "some", "selectivity": 0.7, "service_time_s": 1e-4, "service_scv": 1},
         {"kind": "aggregate", "name": "sums", "window": WINDOW, "group_by": "int", "groups": 5},
@@ -44,7 +44,7 @@ def small(rate_per_s: float = 300.0, horizon_s: float = 1.0, **more: Any) -> Sce
 
 
 def in_another_process(code: str, *arguments: str, **environment: str) -> tuple[int, str, str]:
-    """How it ends, and what it says."""
+    """Status and output of code in another process."""
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment
     done = subprocess.run([sys.executable, "-c", code, *arguments], env=env, capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
@@ -74,7 +74,7 @@ for name in sys.argv[1:]:
 
 
 def far() -> Scenario:
-    """The same over a network whose latency varies."""
+    """Small job over a network whose latency varies."""
     hosts = [{"name": name, "cpu_percent": 400, "ram_mb": 1000, "bandwidth_mbps": 10, "latency_ms": 5} for name in "ab"]
     engine = STORM.model_dump(mode="json") | {"name": "jittered", "noise": {"jitter_scv": 1.0}}
     return small(
@@ -83,7 +83,7 @@ def far() -> Scenario:
 
 
 def test_an_error_in_what_the_kernel_calls_is_raised_where_the_run_was_started() -> None:
-    """In a process of its own: it might break off else."""
+    """Errors in the kernel's callbacks are raised by the run; in a process of its own, as it might abort."""
     names = ("_uniforms", "_services", "_arrivals", "_path", "_knot")
     said = "".join(f"{name} nothing there\n" for name in names)
     assert in_another_process(FAILING, *names) == (0, said, "")
@@ -97,7 +97,7 @@ def test_without_memory_the_kernel_says_so_and_ends(name: str) -> None:
 
 
 def interrupting(whole: Callable[..., None]) -> Callable[..., None]:
-    """As somebody who presses Ctrl-C while the kernel runs."""
+    """Callback that is interrupted by Ctrl-C while the kernel runs."""
 
     def interrupted(self: Callbacks, *given: Any) -> None:
         signal.raise_signal(signal.SIGINT)
@@ -108,7 +108,7 @@ def interrupting(whole: Callable[..., None]) -> Callable[..., None]:
 
 @pytest.fixture
 def heeding() -> Iterator[None]:
-    """Ctrl-C interrupts, also where a shell started the tests in the background, with it ignored."""
+    """Lets Ctrl-C interrupt, also where a shell started the tests in the background, with it ignored."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, handler)
@@ -175,7 +175,7 @@ def test_plain_python_and_machine_code_say_the_same_and_none_is_made_twice() -> 
 
 
 def refusing(*places: Path) -> Callable[..., None]:
-    """As where nothing can be written."""
+    """`Path.mkdir` of a file system that cannot be written at these places."""
     mkdir = Path.mkdir
 
     def made(self: Path, *rest: Any, **more: Any) -> None:
@@ -223,7 +223,7 @@ def test_what_somebody_else_has_put_there_is_not_run(monkeypatch: pytest.MonkeyP
 
 
 def test_the_cache_is_of_all_that_is_compiled_in() -> None:
-    """Compiled files take constants from no file of the engine's that is not among the sources."""
+    """The cache depends on all files of the engine that compiled files take constants from."""
     files = [path for path in Path(kernel.__path__[0]).glob("*.py") if "@compiled" in path.read_text()]
     taken = re.findall(r"^from twin\.engine\.(.+) import", "\n".join(path.read_text() for path in files), re.M)
     assert {f"{each.replace('.', '/')}.py" for each in taken} == set(native.SHARED.split())
@@ -233,7 +233,7 @@ def test_the_cache_is_of_all_that_is_compiled_in() -> None:
 
 
 def test_runs_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The structures of one run take a third of a megabyte at least. What waits for the collector is not left."""
+    """Runs leave no memory behind except what waits for the collector; each takes a third of a megabyte at least."""
     job, alive = small(20.0, 0.3), []
     init = Arena.__init__
 
@@ -255,7 +255,7 @@ def test_runs_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_who_looks_at_queues_sees_the_same_in_both_and_changes_nothing() -> None:
-    """As often as periods end, and with failures; what waits then is what the rows say."""
+    """Queues seen at the ends of periods are those of the rows in kernel and engine, also with failures."""
     down = {"kind": "failure", "at_s": 5, "host": "h1", "recover_after_s": 2}
     made = set_value(Scenario.of(lines(2), RunSettings(horizon_s=12, period_s=0.5)), f"events=[{down}]")
     alone = simulate(made)

@@ -1,4 +1,4 @@
-"""Jobs so small that all of their events can be told by hand: what the kernel makes of them."""
+"""Jobs so small that all of their events follow by hand, in the kernel."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 
 EVERY_S = 0.1
-"""Records come one by one, this far apart; the first after as long."""
+"""Time between two records, and before the first."""
 STEADY = {"law": "constant", "rate_per_s": 1 / EVERY_S}
 
 
 def host(name: str = "h", **more: Any) -> dict[str, Any]:
-    """With cores for all, and a card that costs no time."""
+    """Host with cores for all, and a card that costs no time."""
     return {"name": name, "cpu_percent": 1600, "ram_mb": 64_000, "bandwidth_mbps": 1e6, "latency_ms": 0} | more
 
 
 def engine(**more: Any) -> dict[str, Any]:
-    """Nothing costs anything but what is given."""
+    """Engine without costs except the given ones."""
     free = {"serialise_ns_per_byte": 0, "deserialise_ns_per_byte": 0, "service_scv": 0, "result_us": 0, "scan_us": 0}
     return STORM.model_dump(mode="json") | {"name": "free", **free, **more}
 
 
 def worker(service_s: float, name: str = "work", **more: Any) -> dict[str, Any]:
-    """A map of one result a record."""
+    """Map of one result a record."""
     return {"kind": "map", "name": name, "service_time_s": service_s, "service_scv": 0, **more}
 
 
 def ran(job: Deployment, horizon_s: float) -> Run:
-    """In the kernel, all of it."""
+    """Run in the kernel, all of it."""
     settings = RunSettings(horizon_s=horizon_s, period_s=horizon_s)
     scenario = Scenario(**dict(job), run=settings)
     found = in_kernel(scenario)
@@ -45,13 +45,13 @@ def ran(job: Deployment, horizon_s: float) -> Run:
 
 
 def row(run: Run, operator: str) -> dict[str, Any]:
-    """Of the only period."""
+    """Row of an operator in the only period."""
     (found,) = [each for each in run.operator_rows if each["operator"] == operator]
     return found
 
 
 def latency_s(run: Run) -> list[float]:
-    """Sum of what all results took, and how many there were."""
+    """Sum of the latencies of all results, and their number."""
     found = row(run, "sink")
     return [found["e2eLatencySum_s"], found["latencyCount"]]
 
@@ -71,7 +71,7 @@ def test_a_queue_that_grows() -> None:
 
 
 def test_two_tasks_share_a_core() -> None:
-    """Both get a record at the same moment: half a core each."""
+    """Two tasks that get a record at the same moment have half a core each."""
     middle = [worker(0.02, "one"), worker(0.03, "two")]
     ends = [("source", "one"), ("source", "two"), ("one", "sink"), ("two", "sink")]
     job = deployment([source(), *middle, sink()], ends, {"source": STEADY}, [host(cpu_percent=100)], engine=engine())
@@ -80,7 +80,7 @@ def test_two_tasks_share_a_core() -> None:
 
 
 def test_a_full_channel_holds_its_producer_up() -> None:
-    """One record at work, one on its way, one held by the source: the others stay with the broker."""
+    """With one record at work, one on its way and one held by the source, the others stay with the broker."""
     run = ran(chain([worker(10.0)], STEADY, engine=engine(channel_tuples=1)), 1.05)
     assert row(run, "work")["numRecordsIn"] == 1
     assert row(run, "work")["queueLength"] == 1
@@ -98,7 +98,7 @@ def test_a_full_channel_loses_what_comes() -> None:
 
 
 def test_a_card_and_its_latency() -> None:
-    """125 bytes at 0.1 Mb/s take 10 ms, and 2 ms more to arrive; on the second host it takes 30 ms of CPU."""
+    """A record of 125 bytes takes 10 ms on a card of 0.1 Mb/s, 2 ms more to arrive, and 30 ms of CPU there."""
     job = chain(
         [worker(0.03)],
         STEADY,
@@ -112,7 +112,7 @@ def test_a_card_and_its_latency() -> None:
 
 
 def test_links_in_a_row() -> None:
-    """Three times 125 bytes: over a card of 0.1 Mb/s, and two links of 0.05 and 0.2 Mb/s."""
+    """A record's 125 bytes go over a card of 0.1 Mb/s, and two links of 0.05 and 0.2 Mb/s, one after the other."""
     links = [
         {"between": ["a", "switch"], "bandwidth_mbps": 0.05, "latency_ms": 3},
         {"between": ["switch", "b"], "bandwidth_mbps": 0.2, "latency_ms": 4},
@@ -131,7 +131,7 @@ def test_links_in_a_row() -> None:
 
 
 def test_a_batch_waits_until_it_is_full() -> None:
-    """Of three: the first waits for two more, the second for one; the tenth record is still in its buffer."""
+    """In a batch of three the first waits for two more, the second for one; the tenth record is still in its buffer."""
     batches = {"batch_tuples": 3, "flush_s": 1000}
     run = ran(chain([worker(0.0)], STEADY, engine=engine(**batches), placement={"sink": "h"}), 1.05)
     assert row(run, "source")["numRecordsOut"] == 10
@@ -140,14 +140,14 @@ def test_a_batch_waits_until_it_is_full() -> None:
 
 
 def test_records_are_dealt_in_turn() -> None:
-    """To two replicas, 150 ms a record: neither ever has two at a time. An eleventh is begun 100 ms before the end."""
+    """Two replicas get records in turn, 150 ms each, so that neither has two; an eleventh is not yet done."""
     run = ran(chain([worker(0.15)], STEADY, placement={"work": ["h", "h"]}, engine=engine()), 1.2)
     assert latency_s(run) == pytest.approx([10 * 0.15, 10])
     assert row(run, "work")["busyTimeMsPerSecond"] == pytest.approx(1000 * (10 * 0.15 + 0.1) / 1.2 / 2)
 
 
 def test_a_window_that_counts() -> None:
-    """Every third record, a result as old as the oldest of the three."""
+    """A count window has a result every third record, as old as the oldest of the three."""
     window = {"kind": "aggregate", "name": "work", "service_time_s": 0.01, "service_scv": 0}
     window["window"] = {"policy": "count", "size_tuples": 3}
     run = ran(chain([window], STEADY, engine=engine()), 1.05)
@@ -174,7 +174,7 @@ def test_a_window_that_follows_the_clock() -> None:
     ],
 )
 def test_a_result_is_as_old_as_its_oldest_record_whichever_comes_first(keeps: dict[str, Any], at_s: float) -> None:
-    """One record is taken at 1 s and is there at once; the other, taken at 0.9 s, is 0.3 s on its way."""
+    """A result is as old as its oldest record, taken at 0.9 s, which comes after one taken at 1 s: it takes 0.3 s."""
     job = joined(
         {"name": "work", "service_time_s": 0, **keeps},
         {"near": {"law": "constant", "rate_per_s": 1.0}, "far": {"law": "constant", "rate_per_s": 1 / 0.9}},
@@ -207,7 +207,7 @@ def test_a_filter_of_nothing() -> None:
 
 
 def test_a_job_that_is_out_of_memory_stands_still() -> None:
-    """All records are kept, 6 MB each with overhead: the fourth is one too many for 20 MB, seen at the next second."""
+    """A job that is out of memory stands still from the next second on: the fourth record of 6 MB exceeds 20 MB."""
     window = {"kind": "aggregate", "name": "work", "service_time_s": 0, "window": {"policy": "time", "size_s": 100}}
     job = chain([window], {"law": "constant", "rate_per_s": 9.5}, hosts=[host(ram_mb=20)])
     big = job.engine.model_copy(update={"tuple_bytes": 1e6})

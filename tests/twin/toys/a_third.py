@@ -6,7 +6,7 @@ from twin.partitionings.traits import Ends, Partitioning
 
 
 def third(ends: Ends) -> list[float]:
-    """A third to the first replica, and equal shares of the rest to the others."""
+    """Shares: a third to the first replica, and equal shares of the rest to the others."""
     others = ends.consumers - 1
     return [1.0 / 3.0, *[2.0 / 3.0 / others] * others] if others else [1.0]
 

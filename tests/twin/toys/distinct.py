@@ -14,7 +14,7 @@ from twin.kinds.windowed import Windowed, content_and_fires
 
 
 class Distinct(Windowed):
-    """At each evaluation of its window, passes one tuple of each key in it on."""
+    """Operator that passes on one tuple of each key in its window, at each evaluation."""
 
     does: ClassVar[str] = "passes one tuple of each key on"
     costs_like: ClassVar[str] = "aggregate"
@@ -24,15 +24,15 @@ class Distinct(Windowed):
 
     @property
     def keyed(self) -> bool:
-        """Always."""
+        """Whether its records have keys: always."""
         return True
 
     def values(self, replicas: int) -> int:
-        """Its keys."""
+        """Number of its keys."""
         return self.keys
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """A tuple per key and evaluation."""
+        """Flow of a tuple per key and evaluation."""
         total, together, burst_s = mixing.arriving(inputs, bursts)
         content, fires = content_and_fires(self.window, total, together, burst_s)
         found = self.keys * -np.expm1(-content / self.keys)
@@ -41,5 +41,5 @@ class Distinct(Windowed):
 
     @property
     def mechanism(self) -> Grouping:
-        """As an aggregate."""
+        """Mechanism of an aggregate."""
         return Grouping(self.window, self.keys)

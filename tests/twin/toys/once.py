@@ -10,18 +10,18 @@ from twin.events import Move
 
 
 class OnceSpec(PolicySpec):
-    """Nothing of it can be set but the operator."""
+    """Policy of which nothing can be set but the operator."""
 
     name: Literal["once"] = "once"
     operator: str = "map"
 
     def start(self, deployment: Deployment) -> Once:
-        """For one run."""
+        """Policy for one run."""
         return Once(self)
 
 
 class Once:
-    """Remembers whether it has moved it."""
+    """Policy that remembers whether it has moved the operator."""
 
     name = "once"
 
@@ -30,7 +30,7 @@ class Once:
         self.moved = False
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
-        """One move, once."""
+        """Moves the operator once."""
         if self.moved:
             return None
         self.moved = True

@@ -11,7 +11,7 @@ from twin.arrivals.law import Phase, Rate, Varying
 
 
 class Sawtooth(Varying):
-    """In turn, for a second each."""
+    """Arrival law with two rates in turn, for a second each."""
 
     law: Literal["sawtooth"] = "sawtooth"
     low_per_s: Rate
@@ -19,21 +19,21 @@ class Sawtooth(Varying):
 
     @property
     def mean_rate_per_s(self) -> float:
-        """Of both."""
+        """Mean of both rates."""
         return (self.low_per_s + self.high_per_s) / 2.0
 
     @property
     def peak_rate_per_s(self) -> float:
-        """The higher one."""
+        """Higher rate."""
         return max(self.low_per_s, self.high_per_s)
 
     def phases(self, rng: np.random.Generator) -> Iterator[Phase]:
-        """Without end."""
+        """Both rates in turn, without end."""
         while True:
             yield 1.0, self.low_per_s
             yield 1.0, self.high_per_s
 
     def scaled(self, factor: float) -> Self:
-        """Both rates multiplied."""
+        """Law with both rates multiplied."""
         rates = {"low_per_s": self.low_per_s * factor, "high_per_s": self.high_per_s * factor}
         return self.model_copy(update=rates)

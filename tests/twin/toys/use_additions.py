@@ -1,4 +1,4 @@
-"""Run in a house with additions: what comes of each, as one line of JSON."""
+"""Program for a house with additions: prints the result of each, as one line of JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run where the toy kind is registered: prints what every part of the house makes of it, as JSON."""
+"""Program for a house with the toy kind: prints what every part of the house makes of it, as JSON."""
 
 from __future__ import annotations
 
