@@ -139,7 +139,7 @@ def test_intervals_hold_nine_in_ten_of_rows_that_they_were_not_fitted_to():
     spread = np.array([0.1, 0.1, 0.5, 0.2, 0.3, 0.7])[kinds]
     labels = rates * np.exp(rng.normal(size=(20_000, 1)) * spread[:, None])
     scaling, outputs = Scaling((0.0,) * 5, (1.0,) * 5, "residual"), np.zeros((3, 10_000, 5))
-    far = Judged(labels[:50] * 100, rates[:50], kinds[:50], outputs[:, :50])  # what was learned by heart says nothing
+    far = Judged(labels[:50] * 100, rates[:50], kinds[:50], outputs[:, :50])  # errors in training rows do not count
     found = intervals(METRICS, scaling, Judged(labels[:10_000], rates[:10_000], kinds[:10_000], outputs), far)
     half = half_width(found, "processing_latency_s", np.zeros(10_000), kinds[10_000:])
     inside = np.abs(np.log(labels[10_000:, 1])) <= half

@@ -113,8 +113,8 @@ def edge(*, pinned: bool = False) -> Scenario:
 
 
 def ends_apart(hosts: int) -> Scenario:
-    """A chain on equal hosts, of which each has room for all, from the last to a sink pinned to the first: whatever
-    goes there alone, or with a neighbour, sends no less over the network."""
+    """Chain on equal hosts, each with room for all, from the last to a sink pinned to the first: whatever goes there
+    alone, or with a neighbour, sends no less over the network."""
     operators = [
         source("src", service_time_s=1e-4),
         {"kind": "map", "name": "m", "service_time_s": 2e-3},

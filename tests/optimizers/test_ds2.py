@@ -154,7 +154,7 @@ def test_a_period_in_which_the_job_was_down_says_nothing() -> None:
     plant.run(policy, 5)
     assert policy.replicas_wanted(plant.step(runs=0.3)) == {}
     plant.step(runs=0.0)
-    plant.step(runs=0.0)  # nobody asks meanwhile
+    plant.step(runs=0.0)  # no policy is asked meanwhile
     assert policy.replicas_wanted(plant.step()) == {}, "the job was up again some time within it"
     assert policy.replicas_wanted(plant.step())["m"] >= 3
 
@@ -162,7 +162,7 @@ def test_a_period_in_which_the_job_was_down_says_nothing() -> None:
 def test_the_period_of_a_change_says_nothing() -> None:
     policy, plant = Ds2Spec().start(JOB), Plant(4.0, replicas=1)
     assert policy.decide(plant.step()) is not None
-    plant.places = ("h0",) * 2  # somebody else's change
+    plant.places = ("h0",) * 2  # a change that is not the policy's
     assert policy.decide(plant.step()) is None
     assert policy.decide(plant.step()) is not None
 

@@ -277,7 +277,7 @@ def test_of_windows_no_bound_is_claimed_but_all_that_is_offered() -> None:
 
 @pytest.mark.parametrize(("rate_per_s", "keeps_up"), [(1001.0, True), (1050.0, False)])
 def test_what_keeps_up_is_not_told_that_it_is_offered_too_much(rate_per_s: float, keeps_up: bool) -> None:
-    """A replica that bears 1000 a second, and in one run hardly more."""
+    """A plan that keeps up at 1,001 a second is not called limited by a replica of 1,000 a second; at 1,050 it is."""
     operators = [source(service_time_s=1e-5), {"kind": "map", "name": "m", "service_time_s": 1e-3}]
     operators.append(sink(service_time_s=1e-5))
     job = literal(operators, [("source", "m"), ("m", "sink")], {"source": rate_per_s})

@@ -131,7 +131,7 @@ def test_any_wish_becomes_what_can_be_deployed_on_no_other_hosts(
     assert not (found.any(axis=0) & ~wish.any(axis=0)).any()
     assert (deployed(found, pinned_o, ONE_GROUP) == found).all()
     wished_h, found_h = wish[~pinned_o].sum(axis=0), found[~pinned_o].sum(axis=0)
-    assert (np.diff(found_h[np.argsort(-wished_h, kind="stable")]) <= 0).all()  # who was to have most has most
+    assert (np.diff(found_h[np.argsort(-wished_h, kind="stable")]) <= 0).all()  # the order of the wishes is kept
 
 
 def job_of(operators: list[dict[str, Any]], *, keys: Mapping[str, Any] | None = None, **rates: float) -> Scenario:

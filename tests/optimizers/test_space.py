@@ -107,7 +107,7 @@ def test_the_rules_are_costreams_and_not_everybodys(name):
     job = ruled_out()
     assert Planner(OPTIMIZERS[name]).solve(asked(job)).sane
     ruled = OPTIMIZERS[name].solve(asked(job, space=Space(costream_rules=True)))
-    assert not ruled.sane  # only against the rules does it keep up
+    assert not ruled.sane  # all plans that keep up break the rules
     assert not Space(costream_rules=True).includes(job, job.plan)
 
 
@@ -249,5 +249,5 @@ def test_what_is_simulated_is_no_copy_and_no_more_than_asked_for(name, job, tabl
     assert distinct(job, truth.asked) == list(range(len(truth.asked)))
     assert proved.plan in truth.asked
     assert 1 <= len(truth.asked) <= 5
-    if name != "branch-and-bound":  # that drops what is not near, and has few
+    if name != "branch-and-bound":  # it drops plans that are not near, and keeps few
         assert len(truth.asked) == 5

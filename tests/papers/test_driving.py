@@ -33,7 +33,7 @@ def test_with_a_load_that_drifts_the_plan_for_the_peak_stays_and_the_one_for_now
 
 def test_models_are_judged_on_simulated_plans_by_what_they_learned_from(workspace, tiny_contestants, monkeypatch):
     monkeypatch.setattr(training, "PLANS", 3)
-    monkeypatch.setattr(training, "JUDGES", ("edge-2-way",))  # of which so small a corpus has seen all functions
+    monkeypatch.setattr(training, "JUDGES", ("edge-2-way",))  # a small corpus has all of its functions
     monkeypatch.setattr(training, "CONTESTANTS", ("ours",))
     monkeypatch.setattr(training, "RANGES", dict(list(training.RANGES.items())[:1]))
     monkeypatch.setattr(training, "SHARES", (FirstShare(0.5),))

@@ -171,7 +171,7 @@ def test_who_is_full_at_the_end_is_warned_and_only_they():
 
 
 def test_what_is_dropped_is_told_with_its_share():
-    """1,500 tuples a second, of which 1,000 can be served, and room for 50."""
+    """The report has the share that is dropped of 1,500 tuples a second, of which 1,000 can be served."""
     job = queue(rate_per_s=1500).with_set("query.streams.in->work.overflow", "drop")
     job = job.with_set("engine.channel_tuples", 50)
     run = simulate(job)

@@ -62,7 +62,7 @@ def test_results_are_as_old_as_in_an_exact_run(name: str) -> None:
     what, spec = JOBS[name]
     scenario = given(what, 120.0, 20.0, **spec)
     exact, found = simulate(scenario).metrics, costs(scenario)
-    # runs are all but deterministic: what is left are queues, and at which phase windows meet checkpoints
+    # runs vary only by queues, and by the phase at which windows meet checkpoints
     assert found["processing_latency_s"][0] == pytest.approx(exact.processing_latency_s.mean, rel=0.01)
     lasting_per_s = costs(Scenario.of(what, scenario.run))["throughput_per_s"][0]
     assert found["throughput_per_s"][0] == pytest.approx(min(exact.throughput_per_s, lasting_per_s), rel=0.01)

@@ -237,7 +237,7 @@ def test_hosts_that_cost_as_much_are_no_reason_to_move() -> None:
 
 
 class OnlyOn:
-    """Simulator by which a plan most likely runs only on just these hosts."""
+    """Simulator by which plans on just these hosts are the most likely to keep up."""
 
     name, replications = "only", 1
 
@@ -264,7 +264,7 @@ def test_what_is_simulated_keeps_the_order_of_prices_and_not_of_latencies() -> N
         found = Planner(OPTIMIZERS["milp-hosts"], truth=OnlyOn(*hosts), count=40).solve(asked)
         assert hosts_of(found.plan) == set(hosts)
         assert says in found.message and found.sane
-    for hosts in (("b",), ("a", "b")):  # nowhere
+    for hosts in (("b",), ("a", "b")):  # the job keeps up nowhere, and most nearly on these hosts
         truth = OnlyOn(*hosts, backpressured=(0.6, 0.9))
         nearest = Planner(OPTIMIZERS["milp-hosts"], truth=truth, count=40).solve(asked)
         assert not nearest.sane and "none of" in nearest.message and hosts_of(nearest.plan) == set(hosts)

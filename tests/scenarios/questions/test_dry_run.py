@@ -68,7 +68,7 @@ def test_what_else_happens_to_the_job_does_not_hide_a_change():
 
 
 def test_what_the_jobs_own_events_cost_is_not_the_changes():
-    """A failure that comes later pauses both runs for 6 s; the move pauses nothing."""
+    """A later failure of the job's own, which pauses both runs for 6 s, is no cost of a move, which pauses nothing."""
     own = [{"kind": "failure", "at_s": 20, "host": "big", "recover_after_s": 6.0}]
     job = set_value(steady(horizon_s=40, checkpoint_interval_s=10), f"events={own}")
     known = tried(job, ChangeOptions(migrate=["work=small"], at_s=5)).measures
@@ -77,8 +77,8 @@ def test_what_the_jobs_own_events_cost_is_not_the_changes():
 
 
 def test_a_queue_that_grows_before_its_channels_are_full_is_not_caught_up():
-    """1,100 tuples a second for 1,000 that can be served: what a failure adds, nothing ever takes away. An event of its
-    own that comes later changes nothing of that."""
+    """A failure's backlog is never caught up at 1,100 tuples a second for 1,000 that can be served, also with a later
+    event of the job's own."""
     for events in ([], [{"kind": "slow-down", "at_s": 35, "host": "small", "factor": 1.1, "duration_s": 1}]):
         job = set_value(steady(1100, horizon_s=40, checkpoint_interval_s=10), f"events={events}")
         answer = tried(job.with_set("engine.channel_tuples", 100_000), ChangeOptions(fail=["big"], at_s=25), 2)
@@ -88,7 +88,7 @@ def test_a_queue_that_grows_before_its_channels_are_full_is_not_caught_up():
 
 
 def test_a_backlog_between_the_periods_of_a_policy_is_seen():
-    """2 s without service, back to a checkpoint 1 s before, and all is served before the policy's period ends."""
+    """A backlog of 2 s without service, back by 1 s, is seen though it is gone before the policy's period ends."""
     job = set_value(steady(horizon_s=40, checkpoint_interval_s=10, period_s=10), "policy={name: ds2}")
     answer = tried(job, ChangeOptions(fail=["big"], at_s=21, recover_after_s=2.0))
     assert answer.measures["lag"].mean == pytest.approx(500 * 3, abs=20)

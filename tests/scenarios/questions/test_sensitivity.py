@@ -96,7 +96,7 @@ def asked_of(scenario, *texts):
 
 
 def test_effects_that_the_length_of_the_run_makes_are_warned_of(answer):
-    """Of the four levels of the rate, 500 to 1,500 a second, a server that takes a millisecond bears two."""
+    """Points at which the job does not keep up are warned of: a server of 1 ms bears two of four levels of the rate."""
     assert (answer.keeps_up, answer.warnings) == (answer.points, ())
     deep = queue(horizon_s=5, period_s=0.1).with_set("engine.channel_tuples", 100_000)
     found = asked_of(deep, "workload.arrivals.in.rate_per_s=500..1500", "cluster.hosts.big.latency_ms=1..2")
@@ -106,7 +106,7 @@ def test_effects_that_the_length_of_the_run_makes_are_warned_of(answer):
 
 
 def test_nothing_matters_if_no_effect_can_be_seen():
-    """The work waits for neither: nanoseconds of service, and memory."""
+    """No input matters if the work waits for none: nanoseconds of service, and memory."""
     names = ("query.operators.out.service_time_s=0..1e-9", "cluster.hosts.big.ram_mb=64000..65000")
     found = asked_of(queue(rate_per_s=20, horizon_s=5), *names)
     assert not any(each.matters for each in found.inputs)

@@ -54,7 +54,7 @@ def _outcome(scenario: Scenario, advance: Callable[[World, float], Any]) -> Outc
     with advancing(advance):
         try:
             return Outcome(simulation.simulate(scenario), "")
-        except BadInput as error:  # a law that a run breaks is nobody's input
+        except BadInput as error:  # a run that breaks a law raises another error
             return Outcome(None, str(error))
 
 

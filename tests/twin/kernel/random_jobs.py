@@ -30,7 +30,7 @@ def scenario(random: Random, changing: bool) -> Scenario:
 
 def _parts(random: Random) -> Parts:
     operators = _operators(random)
-    in_step = random.random() < 0.2  # all that is random is not, so that much happens at the same moments
+    in_step = random.random() < 0.2  # nothing is random then, so that much happens at once
     if in_step:
         operators = [each | {"service_scv": 0.0} for each in operators]
     chaining = random.random() < 0.25
