@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from optimizers.fusion.arrangement import links_of, possible, with_links
 from optimizers.interface import Problem, Solution, Status
 from optimizers.planner import Planner
+from optimizers.planner.judging import EXCHANGED
 from optimizers.registry import optimizer_by_name
+from optimizers.selection import PREMIUM
 from optimizers.space import ALL_PLANS, Space
 from scenarios.files import scenario_file
 from scenarios.planning.simulated_cost import SimulatedCostModel
@@ -36,7 +38,7 @@ def job(middle: list[dict[str, Any]], rate: float, **more: Any) -> Scenario:
 
 
 def solve(name: str, scenario: Scenario, *, budget: int = 400, space: Space = ALL_PLANS, **more: Any) -> Solution:
-    problem = Problem(scenario=scenario, cost_model=RateModel(), budget=budget, space=space, **more)
+    problem = Problem(scenario=scenario, cost_model=RateModel().planning(), budget=budget, space=space, **more)
     return Planner(optimizer_by_name(name)).solve(problem)
 
 
@@ -58,9 +60,12 @@ def test_the_best_of_all_arrangements_is_found_and_called_so(work_ms: list[float
     scenario = job([map_("a", first), filter_("f", second, 0.5), map_("b", third)], rate)
     plans = all_plans(scenario)
     found = solve("fusion+local-search", scenario, budget=2000)
-    estimates = RateModel().predict(scenario, plans)
+    estimates = RateModel().planning().predict(scenario, plans)
     sane = (estimates["backpressured"] < 0.5) & (estimates["success"] >= 0.5)
-    if sane.any():
+    if sane.any() and found.message.startswith(EXCHANGED):
+        best = estimates["processing_latency_s"][sane].min()
+        assert found.status is Status.FEASIBLE and best < found.objective <= best * (1 + PREMIUM)
+    elif sane.any():
         assert found.status is Status.OPTIMAL
         assert found.objective == pytest.approx(estimates["processing_latency_s"][sane].min(), rel=1e-9)
         assert found.bound == found.objective and "fused or apart" in found.among
