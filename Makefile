@@ -16,7 +16,7 @@ STAMP := $(VENV)/.installed
 setup: $(STAMP)
 	@$(BIN)/python -m twin.kernel > /dev/null
 
-# Only a change of what is to be installed makes it anew.
+# Only a change of what is to be installed makes it anew. Libraries and the kernel are compiled at the same time.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "streamtwin needs Python 3.11 or newer, and '$(PYTHON)' is" \
@@ -24,8 +24,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import venv, ensurepip' || { \
 		echo "'$(PYTHON)' has no venv module; install it (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	@touch $@
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m compileall -q $(VENV)/lib > /dev/null & $(BIN)/python -m twin.kernel > /dev/null; wait; touch $@
 
 demo: setup
 	$(BIN)/twin demo

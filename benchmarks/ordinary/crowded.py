@@ -15,8 +15,7 @@ IDLE, BUSY, HELD = 0, 1, 2
 
 class Row:
     """A source and the stations that follow it, one task each. cores: shared evenly by the working tasks, at most one
-    each. room: records that are sent and not yet taken up by the next station. A record that does not fit blocks its
-    station."""
+    each. room: records sent and not yet taken up by the next station. One that does not fit blocks its station."""
 
     def __init__(self, services: Sequence[Array], kept: Sequence[Array], cores: float, room: int) -> None:
         self.services, self.kept, self.cores, self.room = services, kept, cores, room

@@ -25,8 +25,7 @@ from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 
 Chain = tuple[tuple[float, str], ...]
-"""Selectivity of each operator, and the partitioning of its input: r(ebalance), f(orward where parallelisms agree),
-k(eyed).
+"""Selectivity of each operator, and partitioning of its input: r(ebalance), f(orward if parallelisms agree), k(eyed).
 
 Streams out of a source have Flink's default partitioning: overloaded runs with as many sources as parsers have markers
 a thirtieth as old as those with other numbers, so they have a channel each.

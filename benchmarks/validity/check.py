@@ -62,8 +62,7 @@ def latency(
 
 
 def busy(law: str, case: str, job: Deployment, tuples: float, **loads: float) -> Iterator[Check]:
-    """Checks of the share of time that operators are busy: on a core of its own that is an operator's load, by the
-    utilisation law."""
+    """Checks of the share of time that operators are busy: each has a core of its own, so by the utilisation law."""
     at = case.removeprefix("wait ").removeprefix("sojourn ").removeprefix("age of results ")
     for operator, load in loads.items():
         yield Check(law, f"{operator} busy {at}", "%", 100 * load, job, _busy(operator), tuples, busy=True)
