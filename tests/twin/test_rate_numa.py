@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.optimizers import numa_jobs
 from tests.twin.test_numa import FREE, NARROW, on_server, work
 from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.cluster import Cluster
@@ -263,3 +264,15 @@ def test_distances_count_by_the_lines_of_a_batch() -> None:
     alone = BRISK.model_dump(mode="json") | {"name": "alone", "batch_tuples": 1}
     times_ns = [1e9 * answer(word_count(server_a(), engine=each), counts).service_s[0, 3] for each in ("brisk", alone)]
     assert times_ns == pytest.approx([612.3 + 479 / 2, 612.3 + 479])
+
+
+@pytest.mark.parametrize("sink_on", ["h", "h/1"])
+def test_an_overloaded_job_that_waits_for_memory_runs_as_told(sink_on: str) -> None:
+    """Memory limits a job from its first moment on, however much its cores could do until channels are full."""
+    limits = {"socket": {"bandwidth_gbps": 0.05}}
+    near = [[0.0, 100.0], [100.0, 0.0]]
+    job = numa_jobs.deployment([1.0, 0.5, 1.0], [(0, 1), (1, 2)], [1, 1], near, gains=[1, 0.5, 1], limits=limits)
+    placed = job.with_plan(ExecutionPlan(placement={"op0": ("h",), "op1": ("h",), "op2": (sink_on,)}))
+    run = simulate(Scenario.of(placed, RunSettings(horizon_s=1.0, period_s=0.25, warmup_s=0.25)))
+    told = RateModel(1.0, warmup_s=0.25).predict(Scenario.of(placed), [placed.plan])["throughput_per_s"][0]
+    assert told == pytest.approx(run.metrics.throughput_per_s, rel=0.01)

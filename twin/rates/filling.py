@@ -123,6 +123,8 @@ def filling(layout: Layout, rows: np.ndarray, offered: Load, reached: Load, full
     then_in, then_out = _over(reached.in_on, offered.in_on)[:, rows], _over(reached.out_on, offered.out_on)[:, rows]
     carried_sn = np.broadcast_to(layout.carried_sn(offered.out_on), (len(job.streams), layout.size))[:, rows]
     limited_on = ((reached.cpu_on > FULL) & (reached.used_on < FULL))[:, rows]  # by calls or bursts, not by cores
+    if job.places.limited:  # by memory, for which a subtask waits on its core
+        limited_on |= (reached.cpu_on > FULL)[:, rows] & ~_by_cores(layout, rows, offered, then_in)
     for o in job.sources:  # if no channel of its own fills, the source itself is slow
         limited_on[o] |= ~full_sn[job.outputs[o]].any(axis=0)
     most_on = np.where(limited_on, then_in, np.inf)
@@ -154,6 +156,15 @@ def filling(layout: Layout, rows: np.ndarray, offered: Load, reached: Load, full
             curve.rates_3[1, o] *= part
             curve.turns_2[:, o] = turns_2
     return Filling(taken, sent, start.leaves_sn)
+
+
+def _by_cores(layout: Layout, rows: np.ndarray, offered: Load, then_in: np.ndarray) -> np.ndarray:
+    """Whether cores would limit operators that take shares `then_in` of the offer, if memory had no limit. [O, M]"""
+    part = layout.select(rows)
+    busy_cn = np.broadcast_to(demands(layout, offered)[0], layout.count_cn.shape)[:, rows] * then_in[part.operator_c]
+    full_cn = part.on_sockets(busy_cn * part.count_cn) > FULL * part.capacity_cn
+    full_cn = part.here_cn & (full_cn | (busy_cn > FULL * part.core_cn))
+    return np.stack([full_cn[part.cells(o)].any(axis=0) for o in range(len(then_in))])
 
 
 def _over(some_on: np.ndarray, offered_on: np.ndarray) -> np.ndarray:
