@@ -290,3 +290,11 @@ def test_every_buffer_in_use_has_a_tuple_that_was_written_and_not_all_taken(seed
 def test_buffers_that_cannot_be(changes: dict[str, object], words: str) -> None:
     with pytest.raises(BadInput, match=words):
         engine(**changes)
+
+
+def test_so_many_times_the_memory_holds_so_many_times_the_buffers() -> None:
+    """All three numbers grow alike, and shrink to what channels need: one buffer each, and two of a producer's pool."""
+    memory = NetworkMemory(buffers_per_channel=4.0, floating_buffers_per_gate=16.0, max_buffers_per_channel=20.0)
+    more, least = memory.times(3.0), memory.times(0.01)
+    assert (more.pool(5), more.most()) == (3.0 * memory.pool(5), 3.0 * memory.most())
+    assert least.most() == 2.0 and least.buffers_per_channel + least.floating_buffers_per_gate == pytest.approx(1.0)
