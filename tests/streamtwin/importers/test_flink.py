@@ -1,12 +1,9 @@
-"""`twin import flink`: contents of a running job's answers, live and saved, and answers that are refused."""
+"""`twin import flink`: a running job's answers, live and saved, as a scenario."""
 
 from __future__ import annotations
 
-import base64
 import json
 import math
-import random
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +13,6 @@ import pytest
 
 from scenarios.calibration.point_files import read_points
 from scenarios.files import scenario_file
-from streamtwin.connect.importers import flink_answers
 from streamtwin.connect.importers.flink_answers import Answers, from_endpoint, from_folder
 from streamtwin.connect.importers.flink_job import read_job
 from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
@@ -26,8 +22,6 @@ from twin.errors import BadInput
 from twin.flow import nominal_rates
 from twin.keys import contiguous
 from twin.profiles import NetworkMemory
-from twin.scenario import Scenario
-from twin.spec import parse
 
 
 def live(gathered_s: float = 0.0) -> Answers:
@@ -288,144 +282,3 @@ def test_names_in_any_letters_and_twice_the_same_are_told(tmp_path: Path) -> Non
     assert named[:4] == ["Händler__Kasse", "Map", "Map#2", "顧客"]
     words = " ".join(found.notes)
     assert "Kasse is called Händler__Kasse" in words and "Map is called Map#2" in words
-
-
-@pytest.mark.parametrize(
-    ("file", "content", "words"),
-    [
-        ("job_jobs_id.json", job_at(100.0, "RESTARTING"), "the job is RESTARTING"),
-        ("job_jobs_id.json", with_vertex(2, status="INITIALIZING"), "window is INITIALIZING"),
-        ("job_jobs_id.json", {"errors": ["Not found"]}, "is no such answer of Flink: vertices: Field required"),
-        ("job_jobs_id.json", with_vertex(id="other"), "no node of vertex 'Source: gen'"),
-        ("job_jobs_id.json", with_metrics(0, write_records=0), "has delivered nothing"),
-        ("job_jobs_id.json", "<html>", "is no answer of Flink's REST API"),
-        ("job_jobs_id_plan.json", {"nodes": 3}, "is no such answer of Flink: plan.nodes: Input should be a valid list"),
-        ("taskmanagers.json", {"taskmanagers": []}, "there is no task manager"),
-        ("job_v0_detail.json", {"subtasks": [{"taskmanager-id": "x"}]}, "task manager 'x', which is not listed"),
-        ("job_jobs_id_first.json", job_at(200.0), "the job was restarted"),
-        ("jobmanager_config.json", [{"key": "execution.buffer-timeout", "value": "soon"}], "a time such as"),
-        ("other_jobs_id.json", job_at(10.0), "choose one with --job"),
-        ("job_jobs_id.json", with_vertex(parallelism="two"), "no such answer of Flink: vertices.0.parallelism"),
-        ("job_jobs_id.json", with_vertex(metrics={"write-records": -5}), "write-records is -5"),
-        ("job_jobs_id.json", with_vertex(metrics={}), "Source: gen has no metrics"),
-        (
-            "job_jobs_id.json",
-            with_vertex(metrics={"write-records": 5, "write-records-complete": False}),
-            "write-records is of some of its subtasks only",
-        ),
-        ("taskmanagers.json", None, "taskmanagers.json is missing"),
-        ("job_jobs_id.json", with_vertex(parallelism=10**9), "vertices.0.parallelism: Input should be less than"),
-        ("job_jobs_id.json", "[" * 200_000, "is no answer of Flink's REST API"),
-        ("jobmanager_config.json", {"a": 1}, "jobmanager_config.json is no such answer of Flink: it: Input should be"),
-        ("taskmanagers.json", {"taskmanagers": [None]}, "no such answer of Flink: taskmanagers.0"),
-        ("job_v0_detail.json", {"subtasks": 3}, "no such answer of Flink: subtasks"),
-        ("taskmanagers.json", {"errors": ["Service temporarily unavailable"]}, "taskmanagers: Field required"),
-        ("job_taskmanager_0_metrics.json", {"errors": []}, "job_taskmanager_0_metrics.json is no such answer"),
-        ("job_v1_threads.json", {"asleep": -1}, "job_v1_threads.json is no such answer of Flink: asleep"),
-        ("job_v1_subtasks_metrics.json", [{"avg": 1}], "job_v1_subtasks_metrics.json is no such answer"),
-    ],
-)
-def test_jobs_that_mean_nothing_and_answers_of_another_shape_are_refused(
-    file: str, content: Any, words: str, tmp_path: Path
-) -> None:
-    saved, out = save(tmp_path / "answers", **{file: content}), tmp_path / "job.yaml"
-    assert words in refused("import", "flink", saved, "--out", out)
-    assert not out.exists()
-
-
-def test_places_that_are_no_flink_are_refused(tmp_path: Path) -> None:
-    assert "neither an address" in refused("import", "flink", tmp_path / "nothing")
-    assert "holds no answer of a job" in refused("import", "flink", tmp_path)
-    assert "gives no answer" in refused("import", "flink", "http://127.0.0.1:9")
-    saved = save(tmp_path / "answers")
-    assert "has no job 'jbo'" in refused("import", "flink", saved, "--job", "jbo")
-    assert "SOURCE=RATE" in refused("import", "flink", saved, "--offered", "gen")
-    with serving(Cluster()) as url:
-        assert "has no job 'clikcs'; did you mean 'clicks'?" in refused("import", "flink", url, "--job", "clikcs")
-
-
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        (b"[]", "is no such answer of Flink: it: Input should be"),
-        (b"null", "is no such answer of Flink"),
-        (b'{"jobs": [{"name": "a", "state": "RUNNING"}]}', "jobs.0.jid: Field required"),
-        (b"[" * 200_000, "gives no answer of Flink's REST API"),
-        (b" " * 2**21, "it has more than 1 MiB"),
-        (b"\xff\xfe\x00", "gives no answer of Flink's REST API"),
-        (None, "the connection was cut after 0 bytes; give the same command again"),
-    ],
-)
-def test_a_server_that_is_no_flink_ends_in_one_line(
-    body: bytes | None, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A server that is no Flink is refused in one line. None: it promises a body, and cuts the connection."""
-    monkeypatch.setattr(flink_answers, "MOST_BYTES", 2**20)
-    with serving(Cluster(), lambda _: (200, body)) as url:
-        assert words in refused("import", "flink", url)
-
-
-def test_an_answer_that_never_ends_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flink_answers, "PATIENCE_S", 0.3)
-    with serving(Cluster(), lambda _: (200, b" "), drips=True) as url:
-        assert "it takes more than 0.3 s" in refused("import", "flink", url)
-
-
-def test_credentials_are_asked_for_sent_and_never_shown(tmp_path: Path) -> None:
-    cluster = Cluster()
-
-    def guarded(header: str | None) -> tuple[int, bytes] | None:
-        known = base64.b64encode(b"ann:s3cr/t").decode()
-        return None if header == f"Basic {known}" else (401, b"")
-
-    with serving(cluster, guarded) as url:
-        host = url.removeprefix("http://")
-        assert f"{url}/jobs/overview refuses questions without credentials (401 Unauthorized)" in refused(
-            "import", "flink", url
-        )
-        for address in (f"http://ann:wrong@{host}", f"HTTP://ann:wrong@{host}/"):
-            words = refused("import", "flink", address)
-            assert "refuses these credentials (401" in words and "wrong" not in words and "ann" not in words
-        answers = from_endpoint(f"http://ann:s3cr%2Ft@{host}", window_s=3.0, sleep=lambda _: None)
-    assert answers.where == f"{url}, job j1" and "s3cr" not in repr(scenario_of(read_job(answers), {}))
-    for typo in ("htp://ann:s3cret@host", "http://ann:s3cret@[host", "http://ann:s3cret@h:port"):
-        assert "s3cret" not in refused("import", "flink", typo, "--out", tmp_path / "x.yaml")
-
-
-def test_names_cannot_steer_a_terminal(tmp_path: Path) -> None:
-    found = imported(tmp_path / "a", job=with_vertex(name="gen\x1b[2J\n\u202e"))
-    assert found.scenario.query.operators[0].name == "gen2J"
-    saved = save(tmp_path / "b", **{"job_jobs_id.json": with_vertex(name="a\x1b[2Jb", status="LOST\n\x07")})
-    assert "a\ufffd[2Jb is LOST\ufffd\ufffd; import the job" in refused("import", "flink", saved)
-
-
-ODD: tuple[Any, ...] = (None, [], {}, "", "x", -1, 0, 1e308, 10**400, True, float("nan"), [[]], {"id": None})
-
-
-def mutated(answer: Any, rng: random.Random) -> Any:
-    """Answer of which one value somewhere is another one, or gone."""
-    if isinstance(answer, dict | list) and answer and rng.random() < 0.85:
-        key = rng.choice(list(answer) if isinstance(answer, dict) else range(len(answer)))
-        changed = answer.copy()
-        if rng.random() < 0.15:
-            del changed[key]
-        else:
-            changed[key] = mutated(answer[key], rng)
-        return changed
-    return rng.choice(ODD)
-
-
-def test_mutated_answers_are_imported_or_refused_in_one_line(tmp_path: Path) -> None:
-    recorded = live().saved()
-    ends = Counter[str]()
-    for seed in range(200):
-        rng = random.Random(seed)
-        file = rng.choice(list(recorded))
-        answers = recorded | {file: mutated(recorded[file], rng)}
-        try:
-            scenario = imported(tmp_path / str(seed), **answers).scenario
-            assert parse(Scenario, scenario.model_dump(mode="json")) == scenario
-            ends["imported"] += 1
-        except BadInput as error:
-            ends["refused" if "\n" not in str(error) else "refused in several lines"] += 1
-    assert set(ends) == {"imported", "refused"} and min(ends.values()) > 20, ends
