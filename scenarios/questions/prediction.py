@@ -15,7 +15,6 @@ from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import Measures
 from scenarios.questions.prober import Prober
 from scenarios.questions.resources import binding, resources
-from twin.chaining import fused
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.steadiness import memory_s, slides_s, steady
@@ -66,16 +65,9 @@ def measures_predicted(scenario: Scenario, model: RateModel | None = None) -> Me
         "crashed": float(crashed),
     }
     for number, name in enumerate(answer.operators):
-        busy = answer.busy_cores[0, number] / max(answer.speed[0, number], 1e-300)
-        known[f"operators.{name}.busy"] = float(min(1.0, busy))
+        known[f"operators.{name}.busy"] = float(answer.used[0, number])
         known[f"operators.{name}.busiest"] = float(answer.busiest_used[0, number])
         known[f"operators.{name}.rate_in_per_s"] = float(answer.in_per_s[0, number])
-    for group in fused(scenario.query, scenario.plan, scenario.engine):  # one thread runs all operators of a chain
-        busy = sum(known[f"operators.{name}.busy"] for name in group)
-        uneven = max(float(answer.busiest[0, answer.operators.index(name)]) for name in group)
-        for name in group:
-            known[f"operators.{name}.busy"] = min(1.0, busy)
-            known[f"operators.{name}.busiest"] = min(1.0, busy * uneven)
     for number, host in enumerate(scenario.cluster.hosts):
         known[f"hosts.{host.name}.cpu"] = float(answer.cpu[0, number])
         known[f"hosts.{host.name}.memory_mb"] = float(answer.memory[0, number] * host.ram_mb)

@@ -47,14 +47,19 @@ class RateAnswer:
     """[P, O] CPU seconds (reference cores) of an input tuple, (de)serialisation, slow-down by garbage collection and
     waits for the memory of other sockets included, window evaluations apart; mean of all replicas; reached."""
     busy_cores: np.ndarray
-    """[P, O] Mean demand of one replica in reference cores, window evaluations included; reached."""
+    """[P, O] Mean demand of one replica in reference cores, window evaluations included, of this operator alone; its
+    thread has that of all that is chained to it; reached."""
     speed: np.ndarray
     """[P, O] Reference cores that a replica can get beside its neighbours, at most one core of its clock, on the worst
     socket; reached."""
+    used: np.ndarray
+    """[P, O] Share of its time for which the mean replica works, at `speed`, as runs and engines report it: chained
+    operators are one task, so this is that of all of them together."""
     busiest: np.ndarray
     """[P, O] Input of the busiest replica over the mean of all replicas; above 1 if keys or partitions are uneven."""
     busiest_used: np.ndarray
-    """[P, O] Largest share of its time for which a replica works, at the speed that it reaches."""
+    """[P, O] Largest share of its time for which a replica works, with what is chained to it, at the speed that it
+    reaches."""
     blocked: np.ndarray
     """[P, O] bool: the operator's input channels are full, as it or something downstream of it is the bottleneck."""
 

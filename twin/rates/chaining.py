@@ -20,15 +20,17 @@ if TYPE_CHECKING:
 
 
 class Fusing:
-    """Chains under N plans. inner_sn: whether a stream is within a task. [S, N]"""
+    """Chains under N plans. inner_sn: whether a stream is within a task [S, N]; behind_on, ahead_on: whether an operator
+    follows another in its task, and whether another follows it [O, N]."""
 
     def __init__(self, job: JobArrays, inner_sn: np.ndarray) -> None:
         self.job = job
         self.inner_sn = inner_sn
         self.downward = [s for s in np.argsort(job.consumer_s, kind="stable").tolist() if inner_sn[s].any()]
-        self.behind_on = np.zeros((len(job.names), inner_sn.shape[1]), dtype=bool)
+        self.behind_on, self.ahead_on = np.zeros((2, len(job.names), inner_sn.shape[1]), dtype=bool)
         for s in self.downward:
             self.behind_on[job.consumer_s[s]] |= inner_sn[s]
+            self.ahead_on[job.producer_s[s]] |= inner_sn[s]
 
     def select(self, rows: np.ndarray) -> Fusing:
         """Chains under some of the plans (a boolean mask [N])."""
@@ -75,6 +77,22 @@ class Fusing:
             variance_on[o] += np.where(self.inner_sn[s], more, 0.0)
             mean_on[o] += np.where(self.inner_sn[s], gain * mean_on[after], 0.0)
         return mean_on, variance_on / np.maximum(mean_on, 1e-12) ** 2
+
+    def left_scv(self, service_on: np.ndarray, scv_on: np.ndarray) -> np.ndarray:
+        """Squared coefficient of variation of the work of a task between two tuples that an operator is done with. [O, N]
+
+        Of each operator's results a random part goes on: the work between those is that of a geometric number of them.
+        """
+        mean_on, found_on = service_on.copy(), scv_on.copy()
+        for s in self.downward:
+            o, after = self.job.producer_s[s], self.job.consumer_s[s]
+            part = min(self.job.gain_o[o], 1.0)
+            before_s, own_s = mean_on[o] / max(part, 1e-12), service_on[after]
+            squares = before_s**2 * (1.0 + part * (found_on[o] - 1.0)) + own_s**2 * scv_on[after]
+            scv = squares / np.maximum(before_s + own_s, 1e-150) ** 2
+            mean_on[after] = np.where(self.inner_sn[s], before_s + own_s, mean_on[after])
+            found_on[after] = np.where(self.inner_sn[s], scv, found_on[after])
+        return found_on
 
 
 def of_plans(job: JobArrays, plans: Sequence[ExecutionPlan]) -> Fusing | None:

@@ -276,12 +276,15 @@ def _held_back(job: JobArrays, full_sn: np.ndarray, room_sn: np.ndarray, start: 
 
 def _full_s(room: np.ndarray, sent: np.ndarray, passed: Curve) -> np.ndarray:
     """Time at which a channel into which `sent` a second comes is full, in seconds. room: what it holds; passed: what
-    leaves it. [M]"""
+    leaves it. [M]
+
+    Within a chain there is no room: its operators are held back as soon as one of them takes less than comes.
+    """
     at_s, held, found = np.zeros(1), np.zeros(1), np.full(room.shape, NEVER)
     for rate, until_s in zip(passed.rates_3, (*passed.turns_2, np.full(1, NEVER)), strict=True):
-        grows = np.maximum(sent - rate, 1e-15)
-        then_s = at_s + (room - held) / grows
-        found = np.where((held < room) & (then_s <= until_s), then_s, found)
+        grows = np.where(rate < sent * NEARLY, sent - rate, 0.0)
+        then_s = at_s + (room - held) / np.maximum(grows, 1e-15)
+        found = np.where((found == NEVER) & (grows > 0.0) & (then_s <= until_s), then_s, found)
         at_s, held = until_s, held + grows * (until_s - at_s)
     return found
 

@@ -97,6 +97,7 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
             source = job.sources.index(o)
             ages[:, o] = service_on[o]
             ages[1, o] += np.where(share[source] < 1.0, fills.behind_on[o], wait_on[o])
+            ages[2, o] += np.where(share[source] < 1.0, 0.0, wait_on[o])
             continue
         producers = [job.producer_s[s] for s in streams]
         arriving = ages[:, producers] + channel_sn[None, streams] + batch_sn[streams]

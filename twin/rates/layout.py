@@ -174,6 +174,10 @@ class Layout:
         """Value of its host, for every cell. [C, N]"""
         return each_hn.ravel()[self._at_host].reshape(self.host_cn.shape)
 
+    def tasks(self, each_on: np.ndarray) -> np.ndarray:
+        """Sum over all operators that are one task with an operator, itself included. [O, N]"""
+        return each_on if self.fusing is None else self.fusing.spread(self.fusing.gathered(each_on))
+
     # streams ---------------------------------------------------------------------------------------------------------
 
     def cells(self, operator: int) -> slice:

@@ -175,14 +175,11 @@ def load(layout: Layout, flow: Mapping[str, Flow]) -> Load:
 
 
 def most_used(layout: Layout, found: Load) -> np.ndarray:
-    """Largest share of its time for which a replica of an operator works. [O, N]"""
+    """Largest share of its time for which a task of an operator works. [O, N]"""
     if found.cells is None:
-        return np.asarray(np.minimum(found.busy_on / found.speed_on, 1.0))
+        return np.asarray(np.minimum(layout.tasks(found.busy_on) / found.speed_on, 1.0))
     most_on = layout.worst(np.where(layout.here_cn, found.cells.busy_cn / found.cells.speed_cn, 0.0))
-    if layout.fusing is not None:  # each operator's part in the work of its task
-        task_on = layout.fusing.spread(layout.fusing.gathered(found.busy_on))
-        most_on = layout.fusing.spread(most_on) * found.busy_on / np.maximum(task_on, 1e-300)
-    return np.asarray(np.minimum(most_on, 1.0))
+    return np.asarray(np.minimum(most_on if layout.fusing is None else layout.fusing.spread(most_on), 1.0))
 
 
 def whole_speed_on(layout: Layout, found: Load) -> np.ndarray:

@@ -148,6 +148,7 @@ class RateModel:
         backpressured = 1.0 - 1.0 / (1.0 + np.minimum(seen, 100.0) ** SHARPNESS / tolerated)
         costs, chances = _costs(found, crashed, backpressured, reached, measured)
         slow_on = layout.mean(layout.slow_cn)  # work takes so many times as much CPU time
+        speed_on = whole_speed_on(layout, reached)
         return RateAnswer(
             operators=job.names,
             sources=tuple(job.names[o] for o in job.sources),
@@ -161,7 +162,8 @@ class RateModel:
             pressure=reached.pressure(job).T,
             service_s=(reached.service_on * slow_on).T,
             busy_cores=(reached.busy_on * slow_on).T,
-            speed=whole_speed_on(layout, reached).T,
+            speed=speed_on.T,
+            used=np.minimum(layout.tasks(reached.busy_on * slow_on) / np.maximum(speed_on, 1e-300), 1.0).T,
             busiest=layout.busiest_on.T,
             busiest_used=most_used(layout, reached).T,
             blocked=ages.blocked_on.T,

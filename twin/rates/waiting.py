@@ -39,19 +39,27 @@ class Gaps(NamedTuple):
 def gap_scvs(layout: Layout, found: Load) -> Gaps:
     """Variation of the gaps between every operator's arrivals. Batches, results of windows, answers of calls, and
     copies that meet count as Poisson."""
-    job = layout.job
+    job, fusing, left_scv_on = layout.job, layout.fusing, found.line_scv_on
+    if fusing is not None:
+        left_scv_on = fusing.left_scv(found.service_on, job.costs.scv_o[:, None] + np.zeros(layout.size))
     coming, all_in, entry, leaving, together, entered = np.ones((6, len(job.names), layout.size))
     for o, streams in enumerate(job.inputs):
         if not streams:
             coming[o] = all_in[o] = entry[o] = job.arrival_scv_o[o]
         elif not job.dealing.akin_o[o] and not any(job.dealing.batch_s[s] > 1 for s in streams):
             coming[o], all_in[o] = _met(layout, found, o, leaving, together)
+        if streams and fusing is not None:  # within a task, tuples go on as they came to it
+            before = job.producer_s[streams[0]]
+            coming[o] = np.where(fusing.behind_on[o], leaving[before], coming[o])
+            all_in[o] = np.where(fusing.behind_on[o], together[before], all_in[o])
         if streams:
             entry[o] = _entered(layout, found, streams, entered, all_in[o])
         if o in job.windows.all or o in job.calling:
             continue
         rho2, gain = np.minimum(found.used_on[o], 1.0) ** 2, np.minimum(job.gain_o[o], 1.0)
-        varied = found.line_scv_on[o] - 1.0
+        varied = left_scv_on[o] - 1.0
+        if fusing is not None:  # a task spaces tuples by all of its work, as they leave it
+            rho2 = np.where(fusing.ahead_on[o], 0.0, rho2)
         servers = np.sqrt(layout.replicas_on[o])
         own = servers if job.dealing.shared_o[o] else 1.0
         leaving[o] = 1.0 + gain * ((1.0 - rho2) * (coming[o] - 1.0) + rho2 / own * varied)
