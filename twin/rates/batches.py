@@ -25,13 +25,13 @@ from twin.rates.load import Load
 
 
 def made_on(layout: Layout) -> np.ndarray:
-    """Tuples that a task makes at one moment of each input tuple, up to an operator of it. [O, N]"""
+    """Tuples that a task makes at one moment of an input tuple, up to an operator of it, if it makes any. [O, N]"""
     job = layout.job
     made = np.ones((len(job.names), layout.size)) * job.gain_o[:, None]
     if layout.fusing is not None:
         for s in layout.fusing.downward:
-            inner = np.where(layout.fusing.inner_sn[s], made[job.producer_s[s]] * job.share_s[s], 1.0)
-            made[job.consumer_s[s]] *= inner
+            several = np.maximum(made[job.producer_s[s]] * job.share_s[s], 1.0)
+            made[job.consumer_s[s]] *= np.where(layout.fusing.inner_sn[s], several, 1.0)
     return made
 
 
@@ -132,9 +132,9 @@ def _longest(job: JobArrays, o: int, bursts: list[Burst], each: np.ndarray) -> t
 def _share(layout: Layout, s: int) -> np.ndarray:
     """Share of a producer replica's output on a stream that goes to one replica, or to the common queue. [N]"""
     job = layout.job
-    if job.dealing.broadcast_s[s] or job.dealing.forward_s[s] or job.dealing.shared_o[job.consumer_s[s]]:
+    if job.dealing.broadcast_s[s] or job.dealing.shared_o[job.consumer_s[s]]:
         return np.ones(layout.size)
-    return np.asarray(1.0 / layout.replicas_on[job.consumer_s[s]])
+    return np.where(layout.straight(s), 1.0, 1.0 / layout.replicas_on[job.consumer_s[s]])
 
 
 def _results(layout: Layout, o: int, s: int, results: np.ndarray) -> tuple[Burst, Burst]:
@@ -144,7 +144,7 @@ def _results(layout: Layout, o: int, s: int, results: np.ndarray) -> tuple[Burst
     if job.windows.by_time_o[o]:
         mine = results / layout.replicas_on[o] * _share(layout, s)
         return Burst.at_once(mine), Burst.at_once(np.maximum(results * dealt, 1.0))
-    alone = 1.0 if job.dealing.forward_s[s] else dealt
+    alone = np.where(layout.straight(s), 1.0, dealt)
     return Burst.at_once(results * _share(layout, s)), Burst.at_once(np.maximum(results * alone, 1.0))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twin.chaining import fused, goes_straight_on, may_chain
+from twin.kinds.selective import beside
 from twin.plan import ExecutionPlan
 
 if TYPE_CHECKING:
@@ -77,6 +78,16 @@ class Fusing:
             variance_on[o] += np.where(self.inner_sn[s], more, 0.0)
             mean_on[o] += np.where(self.inner_sn[s], gain * mean_on[after], 0.0)
         return mean_on, variance_on / np.maximum(mean_on, 1e-12) ** 2
+
+    def siblings(self) -> np.ndarray:
+        """Mean number of others that come to an operator behind the first of its task with a tuple, of the same tuple
+        that came to the task; 0 at the first. [O, N]"""
+        found_on = np.zeros(self.behind_on.shape)
+        for s in self.downward:
+            o, after = self.job.producer_s[s], self.job.consumer_s[s]
+            made = self.job.gain_o[o] * self.job.share_s[s]
+            found_on[after] = np.where(self.inner_sn[s], found_on[o] * made + beside(made), 0.0)
+        return found_on
 
     def left_scv(self, service_on: np.ndarray, scv_on: np.ndarray) -> np.ndarray:
         """Squared coefficient of variation of the work of a task between two tuples that an operator is done with. [O, N]

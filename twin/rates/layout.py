@@ -34,13 +34,18 @@ class Layout:
     """
 
     def __init__(
-        self, job: JobArrays, seats: Sequence[Seats], owners_n: Mapping[int, Mapping[str, tuple[int, ...]]]
+        self,
+        job: JobArrays,
+        seats: Sequence[Seats],
+        owners_n: Mapping[int, Mapping[str, tuple[int, ...]]],
+        fusing: Fusing | None,
     ) -> None:
         """Makes the cells. seats: by operator. owners_n: by plan and operator, the subtask of each key group, unless
         they are in contiguous ranges."""
         self.job = job
         self.size = len(seats[0].code_n)
-        uneven = uneven_shares(job, seats, owners_n)
+        self.fusing = fusing
+        uneven = uneven_shares(job, seats, owners_n, fusing)
         groups = [
             alike_cells(each) if o not in uneven else uneven_cells(each, *uneven[o]) for o, each in enumerate(seats)
         ]
@@ -54,7 +59,6 @@ class Layout:
         self.pair_c = _pair_indices(sizes, uneven) if uneven else None
         """Cell of the busiest subtasks on each cell's socket, and cell of the others there: the cell itself for
         operators whose subtasks are alike; None if those of all operators are. [C] each"""
-        self.fusing: Fusing | None = None
         self.slow_cn = np.ones(self.count_cn.shape)
         """How many times as long work takes on the host as its memory is nearly full. [C, N]"""
         self.capacity_cn = job.places.capacity_l[self.socket_cn]
@@ -67,17 +71,15 @@ class Layout:
     def of_plans(cls, job: JobArrays, plans: Sequence[ExecutionPlan]) -> Layout:
         """Layout of plans. Raises KeyError if a plan does not fit the deployment."""
         owners_n = {number: plan.key_groups for number, plan in enumerate(plans) if plan.key_groups}
-        layout = cls(job, [Seats.of_plans(job, o, plans) for o in range(len(job.names))], owners_n)
-        layout.fusing = chaining.of_plans(job, plans)
-        return layout
+        seats = [Seats.of_plans(job, o, plans) for o in range(len(job.names))]
+        return cls(job, seats, owners_n, chaining.of_plans(job, plans))
 
     @classmethod
     def of_counts(cls, job: JobArrays, counts_pol: np.ndarray) -> Layout:
         """Layout of plans from numbers of replicas by plan, operator in data-flow order, and socket [P, O, L]; an
         operator's subtasks are in the order of sockets."""
-        layout = cls(job, [Seats.of_counts(job, o, counts_pol[:, o]) for o in range(len(job.names))], {})
-        layout.fusing = chaining.of_counts(job, counts_pol)
-        return layout
+        seats = [Seats.of_counts(job, o, counts_pol[:, o]) for o in range(len(job.names))]
+        return cls(job, seats, {}, chaining.of_counts(job, counts_pol))
 
     def select(self, rows: np.ndarray) -> Layout:
         """Layout of some of the plans (a boolean mask [N])."""
@@ -198,6 +200,11 @@ class Layout:
         if self.fusing is None:
             return found
         return [each * ~inner for each, inner in zip(found, self.fusing.inner_sn, strict=True)]
+
+    def straight(self, s: int) -> np.ndarray | bool:
+        """Whether each replica of a stream's producer sends to the consumer's of the same number alone. [N]"""
+        forward = self.job.dealing.forward_s[s]
+        return forward if self.fusing is None else self.fusing.inner_sn[s] | forward
 
     @cached_property
     def remote_sn(self) -> np.ndarray:

@@ -25,6 +25,7 @@ from twin.rates.seats import EVEN, Seats
 
 if TYPE_CHECKING:
     from twin.rates.arrays import JobArrays
+    from twin.rates.chaining import Fusing
 
 ORDERS = 16
 """Number of random orders of frequency to average over, as only a run's seed decides which key groups are frequent."""
@@ -40,21 +41,25 @@ class SubtaskShares(NamedTuple):
 
 
 def uneven_shares(
-    job: JobArrays, seats: Sequence[Seats], owners_n: Mapping[int, Mapping[str, tuple[int, ...]]]
+    job: JobArrays,
+    seats: Sequence[Seats],
+    owners_n: Mapping[int, Mapping[str, tuple[int, ...]]],
+    fusing: Fusing | None = None,
 ) -> dict[int, tuple[list[SubtaskShares], np.ndarray]]:
     """Shares of operators' subtasks, and which of these each plan has [N], by operator; only operators with uneven
     ones.
 
-    Shares are by partitions of sources, by key groups, by few values of a key, and by forward and local streams from
-    uneven subtasks. seats: by operator. owners_n: by plan and operator, the subtask of each key group, unless they are
+    Shares are by partitions of sources, by key groups, by few values of a key, and by forward and local streams, and
+    those within chains, from uneven subtasks. seats: by operator. owners_n: by plan and operator, the subtask of each key group, unless they are
     in contiguous ranges.
     """
     shares: dict[int, list[SubtaskShares]] = {}
     kind_on: dict[int, np.ndarray] = {}  # index of an operator's shares under each plan
     for o, name in enumerate(job.names):
         near = [s for s in job.inputs[o] if job.hows[s].near]
-        before = [job.producer_s[s] for s in job.inputs[o] if job.dealing.forward_s[s] or s in near]
-        before = [p for p in before if p in shares]
+        inner = [s for s in job.inputs[o] if fusing is not None and fusing.inner_sn[s].any()]
+        ways = [s for s in job.inputs[o] if job.dealing.forward_s[s] or s in near or s in inner]
+        before = [p for s in ways if (p := job.producer_s[s]) in shares]
         keyed = group_count(job.deployment.query, name, 1) is not None
         if not (keyed or before or near or job.operators[o].parts is not None or _unlike(job, o)):
             continue
@@ -64,6 +69,10 @@ def uneven_shares(
         which_n = np.array([numbers[owners[n]] if n in owners else 0 for n in range(len(replicas_n))])
         ends = {o, *(job.producer_s[s] for s in near)} if near else set()
         differs = [replicas_n, which_n, *(kind_on[p] for p in before), *(seats[p].way_n for p in ends)]
+        chained_n = np.zeros(len(replicas_n), dtype=bool)
+        if fusing is not None and inner:
+            chained_n = fusing.inner_sn[inner[0]]
+            differs.append(chained_n)
         first_u, kind_on[o] = distinct_rows(np.stack(differs, axis=1))
         shares[o] = []
         for n in first_u.tolist():
@@ -73,7 +82,7 @@ def uneven_shares(
                 continue
             upstream = {p: shares[p][kind_on[p][n]] for p in before}
             hosts = {p: job.places.host_l[seats[p].sockets(n)] for p in ends}
-            shares[o].append(_of_inputs(job, o, count, upstream, hosts))
+            shares[o].append(_of_inputs(job, o, count, upstream, hosts, bool(chained_n[n])))
     uneven = {o for o, found in shares.items() if any(len(each.taken) * each.taken.max() > EVEN for each in found)}
     return {o: (shares[o], kind_on[o]) for o in sorted(uneven)}
 
@@ -85,10 +94,15 @@ def _unlike(job: JobArrays, o: int) -> bool:
 
 
 def _of_inputs(
-    job: JobArrays, o: int, count: int, upstream: Mapping[int, SubtaskShares], hosts: Mapping[int, np.ndarray]
+    job: JobArrays,
+    o: int,
+    count: int,
+    upstream: Mapping[int, SubtaskShares],
+    hosts: Mapping[int, np.ndarray],
+    chained: bool,
 ) -> SubtaskShares:
     """Shares of an operator without key groups. upstream: those of producers that may send unevenly. hosts: host of
-    each subtask at both ends of local streams."""
+    each subtask at both ends of local streams. chained: whether it is behind its producer in a chain."""
     operator, taken = job.operators[o], np.zeros(count)
     if operator.parts is not None:
         taken = np.array(counts(operator.parts, count)) / operator.parts
@@ -97,14 +111,15 @@ def _of_inputs(
         before = upstream[producer].emitted if producer in upstream else None
         if job.hows[s].near and before is not None and not upstream[producer].known:
             before = np.full(len(before), before.mean())  # it is not known which host sends most
-        sent = before if job.dealing.forward_s[s] else None
-        if job.hows[s].near:
+        straight = chained or job.dealing.forward_s[s]
+        sent = before if straight else None
+        if job.hows[s].near and not straight:
             near = [tuple(np.flatnonzero(hosts[o] == host).tolist()) for host in hosts[producer]]
             rows = [job.hows[s].shares(Ends(p, count, values, each)) for p, each in enumerate(near)]
             sent = (np.full(len(rows), 1.0 / len(rows)) if before is None else before) @ np.array(rows)
         elif sent is None:  # all producer subtasks send with the same shares
             row = np.array(job.hows[s].shares(Ends(0, count, values)))
-            sent = np.full(count, 1.0 / count) if job.dealing.forward_s[s] else row / row.sum()
+            sent = np.full(count, 1.0 / count) if straight else row / row.sum()
         taken[: len(sent)] += job.offered_sent_s[s] * sent[:count]
     taken = taken / max(taken.sum(), 1e-300)
     return SubtaskShares(taken, taken, all(each.known for each in upstream.values()))

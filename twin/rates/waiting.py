@@ -149,7 +149,9 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     service_on = line_on
     if fusing is not None:  # operators behind the first get the same cores
         slow_on = fusing.spread(line_on / np.maximum(found.line_s_on, 1e-300))
-        service_on, line_on = found.service_on * slow_on, found.line_s_on * slow_on
+        # all that a task makes of a tuple leaves together, when the last of it is done
+        service_on = found.service_on * slow_on * (1.0 + fusing.siblings())
+        line_on = found.line_s_on * slow_on
     wait_on = _of_common_queues(layout, found, line_on, gaps, beside, wait_on)
     if fusing is not None:
         wait_on = np.where(fusing.behind_on, 0.0, wait_on)
