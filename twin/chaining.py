@@ -8,7 +8,7 @@ as those in between leave its values as they are. Fused operators are a path, gi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from twin.kinds.mechanism import Collecting, Selecting
@@ -68,6 +68,13 @@ def fused(query: Query, plan: ExecutionPlan, engine: EngineProfile) -> tuple[Fus
         follower |= {stream.producer: stream.consumer for stream in query.streams if _chained(query, plan, stream)}
     firsts = sorted(follower.keys() - follower.values())
     return tuple(tuple(_path(follower, first)) for first in firsts)
+
+
+def one_a_task(readings: Mapping[str, float], chains: Sequence[Fused]) -> dict[str, float]:
+    """Readings by operator, one for each task: engines and runs show a task's at each of its operators, of which the
+    first that has one stands for it."""
+    firsts = {name: next((each for each in chain if each in readings), name) for chain in chains for name in chain}
+    return {name: reading for name, reading in readings.items() if firsts.get(name, name) == name}
 
 
 def _path(follower: dict[str, str], first: str) -> Iterator[str]:

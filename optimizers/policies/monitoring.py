@@ -136,7 +136,7 @@ class Monitoring:
         """Mean reference cores of each replica over the periods seen."""
         work: dict[Replica, float] = {}
         for period in self._seen:
-            for replica, cores in cores_by_replica(period, self.cores).items():
+            for replica, cores in cores_by_replica(period, self.cores, self.deployment).items():
                 work[replica] = work.get(replica, 0.0) + cores / len(self._seen)
         return work
 

@@ -78,7 +78,7 @@ class Relieve:
         """Move of the busiest replica that may go, and the utilisation of the fullest host afterwards; replicas of one
         operator count as equal."""
         busy = {operator: row["busyTimeMsPerSecond"] for operator, row in statistics.operators.items()}
-        work, hosts = cores_by_replica(statistics, cores), hosts_of(statistics)
+        work, hosts = cores_by_replica(statistics, cores, self.deployment), hosts_of(statistics)
         here = [key for key in work if hosts[key] == name and busy[key[0]] > 0.0]
         for operator, replica in sorted(here, key=lambda key: (-busy[key[0]], key)):
             load = work[operator, replica]

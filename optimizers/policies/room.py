@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from twin.chaining import fused, one_a_task
 from twin.control import PeriodStatistics, Reconfiguration
 from twin.deployment import Deployment
 from twin.event_checks import check_move, check_rescale, together
@@ -74,11 +75,16 @@ def fixed_operators(deployment: Deployment) -> dict[str, str]:
     return {name: why for name, why in reasons.items() if why}
 
 
-def cores_by_replica(statistics: PeriodStatistics, cores: Mapping[str, float]) -> dict[tuple[str, int], float]:
-    """Reference cores that each replica of a used host took. A replica that shares its host is busy for longer than it
-    works: it gets its share of the busy time of what the host did."""
-    home = hosts_of(statistics)
-    busy = {replica: statistics.operators[replica[0]]["busyTimeMsPerSecond"] for replica in home}
+def cores_by_replica(
+    statistics: PeriodStatistics, cores: Mapping[str, float], deployment: Deployment
+) -> dict[tuple[str, int], float]:
+    """Reference cores that each replica of a used host took, those of a task at the first of chained operators. A
+    replica that shares its host is busy for longer than it works: it gets its share of the busy time of what the host
+    did."""
+    home, chains = hosts_of(statistics), fused(deployment.query, deployment.plan, deployment.engine)
+    busy_ms = {name: float(row["busyTimeMsPerSecond"]) for name, row in statistics.operators.items()}
+    of_tasks = one_a_task(busy_ms, chains)
+    busy = {replica: of_tasks.get(replica[0], 0.0) for replica in home}
     on_host = dict.fromkeys(home.values(), 0.0)
     for replica, host in home.items():
         on_host[host] += busy[replica]

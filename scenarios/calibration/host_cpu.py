@@ -18,6 +18,7 @@ from scipy import optimize
 
 from scenarios.calibration.design import core_speeds
 from scenarios.calibration.point import Point, one_job
+from twin.chaining import fused, one_a_task
 from twin.overrides import put
 from twin.query import Windowed
 from twin.scenario import Scenario
@@ -152,18 +153,19 @@ def _host(point: Point, name: str, each_s: Mapping[str, float]) -> _Host:
     as work, although they include waiting for a core."""
     host, plan = point.scenario.cluster.host(name), point.scenario.plan
     core = fmean(host.core_speed(each) for each in range(host.socket_count))
-    wanted, crowded, plain, whole = [], 0.0, 0.0, True
+    scenario, wanted, crowded, plain, whole = point.scenario, [], 0.0, 0.0, True
+    of_tasks = one_a_task(point.busy, fused(scenario.query, plan, scenario.engine))
     for operator in point.scenario.query.operators:
         places = plan.locations(operator.name)
         here = sum(place.host == name for place in places)
-        if here and operator.name in point.busy:
+        if here and operator.name in of_tasks:
             usual = harmonic_mean(core_speeds(point.scenario, operator.name))  # busy for longer on a slower one
-            busy = min(1.0, max(0.0, point.busy[operator.name]))
+            busy = min(1.0, max(0.0, of_tasks[operator.name]))
             wanted.append((here, min(1.0, busy * usual / core)))
             if operator.name in each_s:
                 crowded += here * busy
                 plain += each_s[operator.name] * point.taken_per_s[operator.name] * here / len(places)
-        elif here and operator.service_time_s != 0.0:
+        elif here and operator.service_time_s != 0.0 and operator.name not in point.busy:
             whole = False
     factor = crowded / plain if plain > 0.0 else 1.0
     demand = core * sum(count * share for count, share in wanted)

@@ -41,11 +41,10 @@ def predict(scenario: Scenario, answer: RateAnswer | None = None) -> Predicted:
         name: float(np.log(max(share, 1e-9))) if share < SLOWED else _room(scenario.query, name, pressure)
         for name, share in delivered.items()
     }
-    busy_o = np.minimum(answer.busy_cores[0] / np.maximum(answer.speed[0], 1e-12), 1.0)
     return Predicted(
         delivered=delivered,
         margin=margin,
-        busy=dict(zip(answer.operators, busy_o.tolist(), strict=True)),
+        busy=dict(zip(answer.operators, answer.used[0].tolist(), strict=True)),
         cpu=dict(zip(answer.hosts, np.minimum(answer.cpu[0], 1.0).tolist(), strict=True)),
         latency_s=float(answer.costs["processing_latency_s"][0]),
         markers_s=by_operator(markers_of(answer, scenario.query)),

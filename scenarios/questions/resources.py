@@ -9,6 +9,7 @@ import numpy as np
 
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import of
+from twin.chaining import fused
 from twin.deployment import Deployment
 from twin.key_skew import zipf_shares
 from twin.keys import group_count
@@ -83,11 +84,19 @@ def binding(listed: Sequence[Resource], scenario: Scenario) -> str:
     if not full:
         return ""
     hosts = {resource.name for resource in full if resource.kind == "CPU"}
-    operators = [resource for resource in full if resource.kind == "operator"]
-    words = [f"operator {busy.name} on {_hosts(busy.name, scenario)} ({_words(busy, scenario)})" for busy in operators]
+    chains = {name: chain for chain in fused(scenario.query, scenario.plan, scenario.engine) for name in chain}
+    of_tasks = dict[tuple[str, ...], Resource]()
+    for each in full:
+        if each.kind == "operator":
+            of_tasks.setdefault(chains.get(each.name, (each.name,)), each)
+    words = [
+        f"operator {' + '.join(task)} on {_hosts(busy.name, scenario)} ({_words(busy, scenario)})"
+        for task, busy in of_tasks.items()
+    ]
+    operators = list(of_tasks.values())
     used = {other: f"{other.used:.0%}{others_words(other, scenario)}" for other in full if other.kind != "operator"}
     words += [f"{other.kind} of {other.name} ({words})" for other, words in used.items()]
-    alone = bool(operators) and not hosts and len(full) == len(operators) and not any(busy.uneven for busy in operators)
+    alone = bool(operators) and not hosts and not used and not any(busy.uneven for busy in operators)
     if not alone:
         return " and ".join(words)
     capped = [f"{busy.name} has {why}" for busy in operators if (why := most_subtasks(busy.name, scenario))]

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class Fusing:
-    """Chains under N plans. inner_sn: whether a stream is within a task [S, N]; behind_on, ahead_on: whether an operator
-    follows another in its task, and whether another follows it [O, N]."""
+    """Chains under N plans. inner_sn: whether a stream is within a task [S, N]. behind_on, ahead_on: whether an
+    operator follows another in its task, and whether another follows it [O, N]."""
 
     def __init__(self, job: JobArrays, inner_sn: np.ndarray) -> None:
         self.job = job
@@ -90,7 +90,7 @@ class Fusing:
         return found_on
 
     def left_scv(self, service_on: np.ndarray, scv_on: np.ndarray) -> np.ndarray:
-        """Squared coefficient of variation of the work of a task between two tuples that an operator is done with. [O, N]
+        """Squared coefficient of variation of a task's work between two tuples that an operator is done with. [O, N]
 
         Of each operator's results a random part goes on: the work between those is that of a geometric number of them.
         """

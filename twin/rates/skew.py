@@ -50,8 +50,8 @@ def uneven_shares(
     ones.
 
     Shares are by partitions of sources, by key groups, by few values of a key, and by forward and local streams, and
-    those within chains, from uneven subtasks. seats: by operator. owners_n: by plan and operator, the subtask of each key group, unless they are
-    in contiguous ranges.
+    those within chains, from uneven subtasks. seats: by operator. owners_n: by plan and operator, the subtask of each
+    key group, unless they are in contiguous ranges.
     """
     shares: dict[int, list[SubtaskShares]] = {}
     kind_on: dict[int, np.ndarray] = {}  # index of an operator's shares under each plan

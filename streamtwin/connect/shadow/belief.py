@@ -16,6 +16,7 @@ import numpy as np
 
 from streamtwin.connect.shadow.window import Window
 from twin.arrivals.law import MIN_RATE_PER_S
+from twin.chaining import fused, one_a_task
 from twin.kinds.async_io import Calling
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
@@ -75,7 +76,8 @@ def speeds_of(scenario: Scenario, window: Window, least: Mapping[str, float]) ->
     two, the speeds are those at which the replicas on a host use the CPU that was measured.
     """
     busy = {name: each["busy"] for name, each in window.operators.items() if each.get("busy", 0.0) >= LEAST_BUSY}
-    known = {name: share for name, share in busy.items() if name in least}
+    chains = fused(scenario.query, scenario.plan, scenario.engine)
+    known = {name: share for name, share in one_a_task(busy, chains).items() if name in least}
     factors = {host: _factor(scenario, window, host, known, least) for host in window.hosts}
     found = {}
     for name in known:
@@ -168,13 +170,16 @@ def _costs_s(given: Scenario, windows: Sequence[Window]) -> dict[str, float]:
 
 
 def _more_s(scenario: Scenario, window: Window) -> dict[str, float]:
-    """CPU seconds of a tuple as measured, less those predicted at the rates of the window, by operator."""
+    """CPU seconds of a tuple as measured, less those predicted at the rates of the window, by operator; of chained
+    operators, those of all of them at the first."""
     rates = {each.name: _offered(window, each.name) for each in scenario.query.sources}
     taken = {name: rate for name, rate in rates.items() if rate is not None}
     if len(taken) < len(rates):
         return {}
     answer = RateModel().answer(at_rates(scenario, taken), [scenario.plan])
     columns = {name: number for number, name in enumerate(answer.operators)}
+    chains = fused(scenario.query, scenario.plan, scenario.engine)
+    tasks = {name: chain for chain in chains for name in chain}
     speeds = speeds_of(scenario, window, {name: float(answer.speed[0, n]) for name, n in columns.items()})
     found = {}
     for name, speed in speeds.items():
@@ -184,6 +189,7 @@ def _more_s(scenario: Scenario, window: Window) -> dict[str, float]:
         tuples_per_s = readings.get("in_per_s") or taken.get(name)
         if not tuples_per_s or not predicted_per_s:
             continue
-        predicted_s = float(answer.busy_cores[0, columns[name]]) / predicted_per_s
+        cores = sum(float(answer.busy_cores[0, columns[each]]) for each in tasks.get(name, (name,)))
+        predicted_s = cores / predicted_per_s
         found[name] = scenario.plan.replicas(name) * (readings["busy"] * speed / tuples_per_s - predicted_s)
     return found
