@@ -42,7 +42,7 @@ class Layout:
     ) -> None:
         """Makes the cells. seats: by operator. owners_n: by plan and operator, the subtask of each key group, unless
         they are in contiguous ranges."""
-        self.job = job
+        self.job, self.seats = job, seats
         self.size = len(seats[0].code_n)
         self.fusing = fusing
         uneven = uneven_shares(job, seats, owners_n, fusing)
@@ -86,6 +86,7 @@ class Layout:
         part = object.__new__(Layout)
         part.job, part.single, part.first_c, part.operator_c = self.job, self.single, self.first_c, self.operator_c
         part.pair_c, part.size = self.pair_c, int(rows.sum())
+        part.seats = [each.select(rows) for each in self.seats]
         columns = "socket_cn", "count_cn", "share_cn", "emitted_cn", "busiest_cn", "slow_cn", "capacity_cn", "core_cn"
         for name in columns:
             setattr(part, name, getattr(self, name)[:, rows])
@@ -191,15 +192,36 @@ class Layout:
     def leaving(self) -> list[np.ndarray]:
         """Share of a stream's tuples that leave the host, by stream and cell of its producer. [S] of [cells, N]"""
         found = []
-        for start, end, how in zip(self.job.producer_s, self.job.consumer_s, self.job.hows, strict=True):
+        for s, (start, end) in enumerate(zip(self.job.producer_s, self.job.consumer_s, strict=True)):
             out, into = self.cells(start), self.cells(end)
-            same = self.host_cn[out, None] == self.host_cn[None, into]
-            stays = (same * self.share_cn[None, into]).sum(axis=1)
-            stays = np.where(stays > 0.0, 1.0, 0.0) if how.near else stays
+            if self.job.dealing.forward_s[s]:
+                hosts = np.arange(len(self.job.places.bandwidth_h))
+                stays_nh = self.partners_np((start, end), self.job.places.host_l, (hosts, hosts))
+                stays = stays_nh[np.arange(self.size), self.host_cn[out]]
+            else:
+                same = self.host_cn[out, None] == self.host_cn[None, into]
+                stays = (same * self.share_cn[None, into]).sum(axis=1)
+                stays = np.where(stays > 0.0, 1.0, 0.0) if self.job.hows[s].near else stays
             found.append(self.emitted_cn[out] * np.maximum(1.0 - stays, 0.0))
         if self.fusing is None:
             return found
         return [each * ~inner for each, inner in zip(found, self.fusing.inner_sn, strict=True)]
+
+    def partners_np(
+        self, ends: tuple[int, int], place_l: np.ndarray, pairs: tuple[np.ndarray, np.ndarray]
+    ) -> np.ndarray:
+        """Share of the subtasks of the first of two operators on one place of a pair [P] whose partner, the second's of
+        the same number, is on the other; 0 where none is on the first. place_l: place of each socket. [N, P]"""
+        first_nr, second_nr = (self.seats[o].sockets_nr() for o in ends)
+        found_np, there_np = np.zeros((2, self.size, len(pairs[0])))
+        for first_n, second_n in zip(first_nr.T, second_nr.T, strict=False):
+            here_np, with_np = (
+                (place_l[each_n][:, None] == each_p) & (each_n >= 0)[:, None]
+                for each_n, each_p in zip((first_n, second_n), pairs, strict=True)
+            )
+            there_np += here_np
+            found_np += here_np & with_np
+        return np.divide(found_np, there_np, out=found_np, where=there_np > 0.0)
 
     def straight(self, s: int) -> np.ndarray | bool:
         """Whether each replica of a stream's producer sends to the consumer's of the same number alone. [N]"""

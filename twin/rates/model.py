@@ -42,7 +42,7 @@ PAIRS = 2**20
 SEEN = frozenset(
     {
         *("fusion", "sockets", "links", "skew", "assignment", "broadcast", "shared", "two-choice", "batches"),
-        *("counting", "commits", "partitions", "global", "local"),
+        *("counting", "commits", "partitions", "forward", "global", "local"),
     }
 )
 """Features beyond a plain job that the model sees (names of `twin.unsupported`)."""

@@ -104,8 +104,11 @@ def _of_shares(layout: Layout) -> tuple[list[tuple[int, int]], Of]:
     start_p, end_p = np.array(pairs, dtype=int).reshape(-1, 2).T
 
     def of(s: int, each_px: np.ndarray) -> np.ndarray:
-        start_nh, end_nh = layout.emitted_nh(job.producer_s[s]), shares_onh[job.consumer_s[s]]
-        crossed_np = start_nh[:, start_p] * end_nh[:, end_p]
+        ends = job.producer_s[s], job.consumer_s[s]
+        start_nh, end_nh, ways_np = layout.emitted_nh(ends[0]), shares_onh[ends[1]], shares_onh[ends[1]][:, end_p]
+        if job.dealing.forward_s[s]:
+            ways_np = layout.partners_np(ends, job.places.host_l, (start_p, end_p))
+        crossed_np = start_nh[:, start_p] * ways_np
         if job.hows[s].near:  # tuples leave only hosts without a consumer
             crossed_np *= end_nh[:, start_p] == 0.0
         crossed_nx = crossed_np @ each_px

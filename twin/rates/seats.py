@@ -70,6 +70,22 @@ class Seats(NamedTuple):
             return self.sockets_v[v]
         return np.repeat(np.arange(self.count_vl.shape[1]), self.count_vl[v].astype(int))
 
+    def select(self, rows: np.ndarray) -> Self:
+        """Seats under some of the plans (a boolean mask [N])."""
+        return self._replace(code_n=self.code_n[rows])
+
+    def sockets_nr(self) -> np.ndarray:
+        """Socket of each subtask under all plans, -1 where a plan has fewer. [N, R]"""
+        if self.sockets_v is not None:
+            size_v, each = np.array([len(way) for way in self.sockets_v]), np.concatenate(self.sockets_v)
+        else:
+            count_vl = self.count_vl.astype(int)
+            size_v = count_vl.sum(axis=1)
+            each = np.repeat(np.tile(np.arange(count_vl.shape[1]), len(count_vl)), count_vl.ravel())
+        found_vr = np.full((len(size_v), size_v.max(initial=0)), -1)
+        found_vr[np.arange(found_vr.shape[1]) < size_v[:, None]] = each
+        return found_vr[self.code_n]
+
 
 class Group(NamedTuple):
     """Cells of an operator. [K, N] each

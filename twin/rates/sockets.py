@@ -127,6 +127,11 @@ class SocketLayout:
             if job.hows[s].near:  # replicas get tuples sent on their host, and their share of those that leave others
                 shares_n = layout.taken_nh(end)[plans, layout.host_cn[into]] * layout.leaving[s].sum(axis=0)
                 share_kcn = share_kcn / np.maximum(share_kcn.sum(axis=0) + shares_n, 1e-300)
+            if job.dealing.forward_s[s]:
+                here_p, other_k = np.repeat(np.arange(rows), width), np.tile(np.arange(width), rows)
+                pairs = here_p, places.first_l[here_p] + other_k
+                sent_np = layout.partners_np((end, start), np.arange(rows), pairs)
+                share_kcn = sent_np[plans, taker_cn * width + np.arange(width)[:, None, None]]
             fetch_cn = np.einsum("kcn,cnk->cn", share_kcn, places.line_lk[taker_cn]) * job.costs.lines_s[s]
             if job.dealing.shared_o[end]:  # a free replica takes the next tuple
                 fetch_cn = np.broadcast_to((fetch_cn * layout.share_cn[into]).sum(axis=0), fetch_cn.shape)
