@@ -13,6 +13,7 @@ import pytest
 from optimizers.policies.balance import BalanceSpec
 from optimizers.policies.relieve import RelieveSpec
 from optimizers.policies.restarts import TOO_DEAR, RestartAccount
+from optimizers.policies.room import cores_by_replica
 from tests.optimizers.skewed_jobs import (
     STOP_S,
     WORKERS,
@@ -59,6 +60,16 @@ def test_a_host_is_relieved_after_two_hot_periods_of_its_busiest_replica() -> No
     decision = policy.decide(period(1))
     assert decision is not None
     assert decision.moves == (Move(operator="a", replica=0, to="h2"),)
+
+
+def test_the_cores_of_a_task_are_those_of_its_first_operator() -> None:
+    """Cores that a host used are dealt to its tasks by their busy times, once for each chain."""
+    job = chain_job()
+    job = job.with_plan(job.plan.model_copy(update={"fused": (("a", "b"),)}))
+    found = cores_by_replica(period(0, {**BUSY, "a": 0.8, "b": 0.8}), {"h0": 1.0, "h1": 1.0, "h2": 1.0}, job)
+    used = period(0, {**BUSY, "a": 0.8, "b": 0.8}).hosts["h0"]["cpuUtilisation"]
+    assert found["a", 0] == pytest.approx(used * 0.8 / 0.9) and found["b", 0] == 0.0
+    assert found["source", 0] == pytest.approx(used * 0.1 / 0.9)
 
 
 def test_one_hot_period_is_not_enough() -> None:

@@ -90,6 +90,18 @@ def test_a_call_that_keeps_its_subtask_busy_is_no_cpu():
     assert "rate" not in belief.costs_s and "parse" in belief.costs_s
 
 
+def test_costs_of_a_chain_are_believed_once(tmp_path):
+    """A task's busy time is read at each of its operators: what it costs beyond its description, the first costs."""
+    places = {"in": "door", "parse": "small", "rate": "small", "out": "door"}
+    chained = steady(200, plan={"placement": places, "fused": [["parse", "rate"]]})
+    real = chained.model_dump(mode="json")
+    real["query"]["operators"][2]["service_time_s"] = 2.5 * SERVICE_S
+    series = series_of(write_metrics(type(chained).model_validate(real), tmp_path))
+    found = believed(chained, list(windows_of(series, WINDOW_S)))
+    assert found.costs_s["parse"] == pytest.approx(2.5 * SERVICE_S, rel=0.05)
+    assert "rate" not in found.costs_s
+
+
 def test_a_move_that_no_more_than_delays_it_is_advised(followed, tmp_path):
     """A move that only delays is advised: nothing bears the rates of an hour, but a host those of a minute."""
     Shadow(crossing(), tmp_path / "out", WINDOW_S, 3600.0, 10).told(followed[1])

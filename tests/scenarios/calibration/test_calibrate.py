@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from scenarios.calibration.host_cpu import bases, without
 from scenarios.calibration.judging import ALWAYS, CALIBRATED, CAP, held_out
 from scenarios.calibration.least_squares import fit
 from scenarios.calibration.point import Point
+from scenarios.calibration.predicting import predict
 from scenarios.calibration.structures import with_power
 from scenarios.calibration.unit_costs import UnitCost, of_functions, of_kinds
 from scenarios.spaces.families import RandomScenarios
@@ -29,6 +31,7 @@ from tests.scenarios.calibration.engines import (
     random_costs,
     simulated,
 )
+from twin.chaining import fused
 from twin.profiles import STORM
 from twin.scenario import RunSettings, Scenario
 
@@ -255,6 +258,33 @@ def test_waits_that_cpu_tells_do_not_depend_on_what_a_core_is_worth() -> None:
         ]
     assert found[50.0] == pytest.approx(found[100.0]) == found[140.0]
     assert min(found[100.0][-3:]) > 100.0 * found[100.0][0] > 0.0, "others and the base"
+
+
+def test_busy_times_of_chained_operators_are_those_of_their_task() -> None:
+    """At a point, and in predictions, chained operators are as busy as their task."""
+    apart = JOBS["a window"]
+    chained = apart.model_copy(update={"engine": apart.engine.model_copy(update={"chaining": True})})
+    (chain,) = fused(chained.query, chained.plan, chained.engine)
+    points = [simulated(str(f), at, at) for f in (0.3, 0.6, 0.9) for at in (at_rates(chained, f),)]
+    for point in points:
+        busy = predict(point.scenario).busy
+        assert len({busy[name] for name in chain}) == 1
+        assert [point.busy[name] for name in chain] == pytest.approx([busy[name] for name in chain], rel=0.1)
+
+
+def test_busy_times_of_a_chain_want_a_core_once() -> None:
+    """On a host with a chain and another subtask on one core, others use the base and no more."""
+    rows = [SOURCE, MAP | {"service_time_s": 1e-3}]
+    rows += [MAP | {"name": name, "service_time_s": each_s} for name, each_s in (("then", 2e-3), ("other", 3e-3))]
+    names = ["source", "map", "then", "other", "sink"]
+    places = dict.fromkeys(names, "h") | {"source": "k", "sink": "k"}
+    apart = job([*rows, SINK], list(pairwise(names)), {"source": 130}, places, {"h": 100, "k": 400})
+    chained = apart.with_plan(apart.plan.model_copy(update={"fused": (("map", "then"),)}))
+    points = [simulated(str(f), at, at) for f in (0.3, 0.6, 0.9) for at in (at_rates(chained, f),)]
+    points = [replace(point, cpu={"h": point.cpu["h"] + 0.05}) for point in points]
+    base = {name: each.cores for name, each in bases(points).items()}
+    for point in without(points, base):
+        assert point.scenario.cluster.host("h").others_percent == pytest.approx(5.0, abs=2.0)
 
 
 def test_a_busy_time_of_fused_operators_is_the_sum_of_their_costs() -> None:
