@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol
 
@@ -36,6 +36,7 @@ class PeriodStatistics:
     """Statistics that a policy gets: measured rates and times of the period just ended, never the simulator's insides.
 
     operators, hosts: the rows of the trace (`twin.trace`), by name; a host appears once it carries an operator.
+    subtasks: rows of the trace, by operator, of the subtasks that it had in the period, also of those that left.
     placement: present places of each operator's replicas. key_groups: for operators that have them. traffic: by the
     ends of streams between such operators, [G, K] tuples a second from each key group of the producer to each of the
     consumer.
@@ -48,6 +49,7 @@ class PeriodStatistics:
     placement: Mapping[str, tuple[str, ...]]
     key_groups: Mapping[str, tuple[KeyGroupStatistics, ...]] = field(default_factory=dict)
     traffic: Mapping[tuple[str, str], np.ndarray] = field(default_factory=dict, compare=False)
+    subtasks: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
     @property
     def length_s(self) -> float:

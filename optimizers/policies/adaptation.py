@@ -38,7 +38,7 @@ MOST = 10.0
 """Largest factor on the present work that is believed of one round; its inverse is the smallest."""
 LITTLE = 1e-9
 CATCH_UP_S = 60.0
-"""Seconds within which a backlog is to be gone; the default of DS2."""
+"""Seconds within which a backlog is to be gone."""
 
 
 @dataclass
@@ -90,13 +90,14 @@ def _by_ds2(deployment: Deployment, target: float) -> PressureGauge:
 
 def _by_flink(deployment: Deployment, target: float) -> PressureGauge:
     """Gauge by the rate that an operator should be capable of, at the target, and the rate that it takes."""
-    rule = FlinkAutoscaler(deployment, FlinkAutoscalerSpec(target_utilization=target, metrics_window_periods=1))
+    rule = FlinkAutoscaler(deployment, FlinkAutoscalerSpec(utilization_target=target, metrics_window_periods=1))
 
     def work(last: PeriodStatistics) -> dict[str, tuple[float, float]]:
         taken = {name: row["numRecordsIn"] / last.length_s for name, row in last.operators.items()}
-        return {name: (target * rule.wanted_rate(each), taken[name]) for name, each in rule.evaluated().items()}
+        rates = rule.evaluated()
+        return {name: (target * rule.wanted_rate(rates[head]), taken[head]) for name, head in rule.heads.items()}
 
-    return PressureGauge(rule.window.append, work)
+    return PressureGauge(rule.measure, work)
 
 
 class AdaptationSpec(Round, PolicySpec):

@@ -28,19 +28,24 @@ SURE = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Number of an operator's replicas busy all the time: at the offered rate, and for the backlog besides."""
+    """Number of an operator's replicas busy all the time: at the offered rate, and for the backlog besides.
+
+    slack: part of the load that may be due to where periods end: one record under way at each replica, here and before.
+    """
 
     load: float
     catch_up: float
+    slack: float = 0.0
 
 
 class Demand:
     """Demand of a job by operator, from the periods given to `add`.
 
-    fixed: operators whose replicas cannot change. catch_up_s: within so many seconds a backlog is to be gone.
+    fixed: operators whose replicas cannot change. catch_up_s: seconds within which a backlog is to be gone; None: it
+    asks for nothing.
     """
 
-    def __init__(self, query: Query, fixed: Collection[str], catch_up_s: float, smoothing_periods: int) -> None:
+    def __init__(self, query: Query, fixed: Collection[str], catch_up_s: float | None, smoothing_periods: int) -> None:
         self.query = query
         self.fixed = fixed
         self.catch_up_s = catch_up_s
@@ -51,6 +56,7 @@ class Demand:
         self._work: list[PeriodStatistics] = []
         self._cost_s: dict[str, float] = {}
         self._selectivity: dict[str, float] = {}
+        self._under_way: dict[str, float] = {}  # records at the replicas when measured, as a share of those taken
         self._waiting: dict[str, float] = {}
         self.behind = False
         """Whether there is a backlog."""
@@ -102,34 +108,42 @@ class Demand:
             there_s = sum(row["replicas"] * length_s for row, length_s in rows)
             busy_s = sum(row["busyTimeMsPerSecond"] / 1000 * row["replicas"] * length_s for row, length_s in rows)
             if taken:
+                self._under_way[operator.name] = there_s / sum(length_s for _, length_s in rows) / taken
                 self._selectivity[operator.name] = sum(row["numRecordsOut"] for row, _ in rows) / taken
             if taken and busy_s * 1000 >= ENOUGH_BUSY_MS * there_s:
                 self._cost_s[operator.name] = busy_s / taken
 
     def _needs(self, offered: Mapping[str, float]) -> dict[str, Need]:
         placement = self._work[-1].placement
-        flows: dict[str, tuple[float, float]] = {}  # tuples a second that leave: at the offered rate, of the backlog
+        flows: dict[str, tuple[float, float, float]] = {}  # records that leave, as `_inflow` has those that come
         needs: dict[str, Need] = {}
         for operator in self.query.topological:
             name = operator.name
             if operator.is_source:
-                rate, extra = offered[name], self._waiting.get(name, 0.0) / self.catch_up_s
+                waiting = self._waiting.get(name, 0.0)
+                rate, extra = offered[name], waiting / self.catch_up_s if self.catch_up_s is not None else 0.0
+                slack = 1.0 / self._work[-1].length_s
             else:
-                rate, extra = self._inflow(name, flows, len(placement[name]))
+                rate, extra, slack = self._inflow(name, flows, len(placement[name]))
+            slack += rate * self._under_way.get(name, 0.0)
             cost_s = self._cost_s.get(name)
             if cost_s is not None:
-                needs[name] = Need(rate * cost_s, extra * cost_s)
+                needs[name] = Need(rate * cost_s, extra * cost_s, slack * cost_s)
                 if name in self.fixed:
                     most = len(placement[name]) / cost_s
                     rate, extra = min(rate, most), max(0.0, min(extra, most - rate))
             share = self._selectivity.get(name, 0.0)
-            flows[name] = rate * share, extra * share
+            flows[name] = rate * share, extra * share, slack * share
         return needs
 
-    def _inflow(self, name: str, flows: Mapping[str, tuple[float, float]], replicas: int) -> tuple[float, float]:
-        rate = extra = 0.0
+    def _inflow(
+        self, name: str, flows: Mapping[str, tuple[float, float, float]], replicas: int
+    ) -> tuple[float, float, float]:
+        """Records a second that come: at the offered rate, of the backlog, and how unsure the first number is."""
+        rate = extra = slack = 0.0
         for stream in self.query.inputs(name):
             copies = self.query.partitioning(stream).count_of_copies(replicas)
             rate += flows[stream.producer][0] * copies
             extra += flows[stream.producer][1] * copies
-        return rate, extra
+            slack += flows[stream.producer][2] * copies
+        return rate, extra, slack

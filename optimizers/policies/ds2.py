@@ -1,17 +1,18 @@
-"""Scales to the replicas that measured true rates call for: DS2 (Kalavri et al., OSDI 2018), kept from oscillating.
+"""Scales to the replicas that measured true rates call for: DS2 (Kalavri et al., OSDI 2018).
 
 True rates and selectivities give the number of replicas that the offered rate keeps busy (`demand`), for all operators
-at once. The number wanted brings them to `target_utilisation`. Around that lies a dead band, as in the autoscaler of
-Flink's Kubernetes operator (`target.utilization`, `.boundary`): nothing changes while the present replicas would be
-between `target_utilisation` less and plus `margin` busy. As in Flink (`catch-up.duration`), a backlog is no steady
-demand: it is to be gone within `catch_up_s`, with replicas that may be fully busy meanwhile, and until then no operator
-shrinks.
+but sources at once; the next whole number is the published optimum. Like DS2's scaling manager, in periods: a period
+after a change is ignored (warm-up time), as is one in which the job stood still for a time; nothing changes if no
+operator would grow, and none would shrink by more than `minor_change` replicas.
 
-From DS2's scaling manager, here in periods: a period after a change is ignored (warm-up time), as is one in which the
-job stood still for a time; an operator shrinks only after `calm_periods` that all call for fewer replicas (activation
-time), to the most that any of them called for, except the first, which may have begun before the load fell. It grows at
-once, by means over `smoothing_periods`: a step of the load or a growing backlog is believed in its first period, a
-small excess is not. Our addition: an operator that grows again after it shrank waits twice as long the next time.
+The other options keep it from oscillating, and are ours. `target_utilisation` leaves replicas idle for a part of the
+time (DS2's scaling factor: 1 / (1 + factor)). Around that lies a dead band, as in the autoscaler of Flink's Kubernetes
+operator: nothing changes while the present replicas would be between `target_utilisation` less and plus `margin` busy.
+An operator grows by means over `smoothing_periods`: a step of the load or a growing backlog is believed in its first
+period, a small excess is not. It shrinks only after `calm_periods` that all call for fewer replicas (activation time),
+to the most that any of them called for, except the first, which may have begun before the load fell. An operator that
+grows again after it shrank waits twice as long the next time, up to `patience` times. With `catch_up_s` a backlog is to
+be gone within that time, with replicas that may be fully busy meanwhile, and until then no operator shrinks.
 """
 
 from __future__ import annotations
@@ -25,30 +26,36 @@ from optimizers.policies.demand import Demand, Need
 from optimizers.policies.room import continues, fixed_operators, rescaled, stood_still
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
-
-ROUNDING = 1e-9
-"""Part of a replica that is not rounded up to a whole one."""
+from twin.keys import key_groups_of
 
 
 class Ds2Spec(PolicySpec):
-    """Settings of policy `ds2`."""
+    """Settings of policy `ds2`; the defaults are as published."""
 
     name: Literal["ds2"] = "ds2"
-    target_utilisation: Annotated[float, Field(description="share of time that replicas are to be busy")] = 0.8
-    margin: Annotated[float, Field(description="half of the dead band around it")] = 0.15
-    catch_up_s: Annotated[float, Field(gt=0, le=10**10, description="within which a backlog is to be gone")] = 60.0
-    smoothing_periods: Annotated[int, Field(ge=1, description="that the means are taken over")] = 5
-    calm_periods: Annotated[int, Field(ge=1, description="that call for fewer replicas before there are fewer")] = 8
+    target_utilisation: Annotated[
+        float, Field(gt=0, le=1, description="share of time that replicas are to be busy")
+    ] = 1.0
+    margin: Annotated[float, Field(ge=0, description="half of the dead band around it")] = 0.0
+    catch_up_s: Annotated[
+        float | None,
+        Field(gt=0, le=10**10, description="within which a backlog is to be gone; absent: it asks for no replicas"),
+    ] = None
+    minor_change: Annotated[
+        int, Field(ge=0, description="replicas by which operators do not shrink unless another change is made")
+    ] = 1
+    smoothing_periods: Annotated[int, Field(ge=1, description="that the means are taken over")] = 1
+    calm_periods: Annotated[int, Field(ge=1, description="that call for fewer replicas before there are fewer")] = 1
     patience: Annotated[
         int, Field(ge=1, description="times calm_periods, at most, for an operator that had to grow again")
-    ] = 8
+    ] = 1
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if not 0.0 <= self.margin < self.target_utilisation <= 1.0 - self.margin:
+        if not self.margin < self.target_utilisation:
             raise ValueError(
-                f"target_utilisation {self.target_utilisation:g} with margin {self.margin:g} leaves (0, 1]; "
-                "give 0 <= margin < target_utilisation <= 1 - margin"
+                f"margin {self.margin:g} is not below target_utilisation {self.target_utilisation:g}, so no operator "
+                "could shrink; give 0 <= margin < target_utilisation"
             )
         return self
 
@@ -74,10 +81,23 @@ class Ds2:
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
         """Returns new replica counts where the present ones do not fit; None if all fit, or without a measurement."""
-        return rescaled(self.deployment, statistics, self.replicas_wanted(statistics), self._fixed)
+        called, present = self.replicas_wanted(statistics), {k: len(v) for k, v in statistics.placement.items()}
+        groups = {operator.name: key_groups_of(operator) for operator in self.deployment.query.operators}
+        most = {name: count for name, count in groups.items() if count is not None}  # others would be idle
+        limits = {
+            name: f"it has {most[name]} key groups; give it more"
+            for name, count in called.items()
+            if count > most.get(name, count) and name not in self._fixed
+        }
+        wanted = {name: min(count, most.get(name, count)) for name, count in called.items()}
+        free = [(wanted[name], present[name]) for name in wanted if name not in self._fixed]
+        if not any(count > now or count < now - self.spec.minor_change for count, now in free):
+            wanted = {name: max(count, present[name]) for name, count in wanted.items()}
+        self._shrunk |= {name for name, count in wanted.items() if count < present[name]}
+        return rescaled(self.deployment, statistics, wanted, self._fixed, limits)
 
     def replicas_wanted(self, statistics: PeriodStatistics) -> dict[str, int]:
-        """Number of replicas wanted of each operator that was ever busy, whether it can be scaled or not."""
+        """Number of replicas wanted of each operator that was ever busy, whether it can have them or not."""
         last, self._last = self._last, statistics
         if last is not None and not continues(last, statistics):
             self._calm.clear()
@@ -93,11 +113,11 @@ class Ds2:
         """Replicas wanted of an operator: it grows at once, shrinks after calm periods, not within the dead band."""
         calm = self._calm.setdefault(name, [])
         target, margin = self.spec.target_utilisation, self.spec.margin
-        if lately.load / (target + margin) + lately.catch_up > present + ROUNDING:
+        if (lately.load - lately.slack) / min(1.0, target + margin) + lately.catch_up > present:
             calm.clear()
-            return self._grown(name, self._wanted(lately, name))
-        few = self._wanted(now, name)
-        if self._demand.behind or few >= present or now.load / (target - margin) >= present:
+            return self._grown(name, self._wanted(lately))
+        few, catching_up = self._wanted(now), self.spec.catch_up_s is not None and self._demand.behind
+        if catching_up or few >= present or now.load / (target - margin) >= present:
             calm.clear()
             return present
         calm.append(few)
@@ -105,7 +125,6 @@ class Ds2:
             return present
         count = max(calm[1:] or calm)
         calm.clear()
-        self._shrunk.add(name)
         return count
 
     def _grown(self, name: str, count: int) -> int:
@@ -114,7 +133,5 @@ class Ds2:
             self._patience[name] = min(self.spec.patience, 2 * self._patience.get(name, 1))
         return count
 
-    def _wanted(self, need: Need, name: str) -> int:
-        count = max(1, math.ceil(need.load / self.spec.target_utilisation + need.catch_up - ROUNDING))
-        groups: int | None = getattr(self.deployment.query.operator(name), "key_groups", None)
-        return count if groups is None else min(count, groups)  # a replica without key groups would be idle
+    def _wanted(self, need: Need) -> int:
+        return max(1, math.ceil((need.load - need.slack) / self.spec.target_utilisation + need.catch_up))

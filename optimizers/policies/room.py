@@ -16,6 +16,7 @@ from twin.plan import Location
 TINY_S = 1e-9
 STILL_MS = 5.0
 """Backpressured milliseconds a second of a sink above which the job stood still."""
+NO_ROOM = "no host that can take it has an idle core; give the cluster more hosts or cores"
 ENOUGH = 0.25
 """Idle share of a core (or of the host, if it has less than one) below which a host has no room for a replica."""
 
@@ -33,8 +34,6 @@ def stood_still(statistics: PeriodStatistics, deployment: Deployment) -> bool:
 
 def why_not_rescale(operator: str, places: tuple[str, ...], deployment: Deployment) -> str:
     """Why an operator cannot have its replicas at these places; empty if it can."""
-    if deployment.query.operator(operator).is_source:
-        return f"{operator!r} is a source, which policies do not scale; give it more replicas in the plan"
     try:
         check_rescale(Rescale(operator=operator, placement=places), deployment, "")
     except ValueError as error:
@@ -67,10 +66,14 @@ def hosts_of(statistics: PeriodStatistics) -> dict[tuple[str, int], str]:
     }
 
 
-def fixed_operators(deployment: Deployment) -> dict[str, str]:
-    """Operators whose numbers of replicas cannot change, and why."""
+def fixed_operators(deployment: Deployment, *, sources: bool = False) -> dict[str, str]:
+    """Operators whose numbers of replicas cannot change, and why. sources: whether the policy scales sources."""
+    left = "is a source, which this policy does not scale; give it more replicas in the plan"
     reasons = {
-        name: why_not_rescale(name, places[:1], deployment) for name, places in deployment.plan.placement.items()
+        name: f"{name!r} {left}"
+        if deployment.query.operator(name).is_source and not sources
+        else why_not_rescale(name, places[:1], deployment)
+        for name, places in deployment.plan.placement.items()
     }
     return {name: why for name, why in reasons.items() if why}
 
@@ -133,24 +136,35 @@ class Room:
 
 
 def rescaled(
-    deployment: Deployment, statistics: PeriodStatistics, wanted: Mapping[str, int], fixed: Mapping[str, str]
+    deployment: Deployment,
+    statistics: PeriodStatistics,
+    wanted: Mapping[str, int],
+    fixed: Mapping[str, str],
+    limits: Mapping[str, str],
 ) -> Reconfiguration | None:
     """Change to the wanted replicas: new ones on the hosts with most idle CPU, the last ones go; None if none.
 
-    fixed: operators that cannot be scaled, and why; those that should have more replicas are warned of."""
+    fixed: operators that cannot be scaled, and why. limits: operators that would need more than is wanted here, and why
+    they do not get it. The run is warned of these, of fixed ones that should have more, and of a lack of room."""
     room = Room(deployment, statistics)
-    rescales, warnings = [], []
+    rescales, short = [], {name: f"{name!r} up further and cannot: {why}" for name, why in limits.items()}
     for name, count in wanted.items():
         places = statistics.placement[name]
         if name in fixed:
             if count > len(places) and together(name, deployment)[0] == name:  # which stands for what runs as one
-                warnings.append(f"would scale {name!r} up and cannot: {fixed[name]}")
+                short[name] = f"{name!r} up and cannot: {fixed[name]}"
             continue
         new = places + room.give(name, count - len(places)) if count > len(places) else places[:count]
+        if len(new) < count:
+            short[name] = f"{name!r} up further and cannot: {NO_ROOM}"
         if len(new) != len(places):
-            rescales.append(Rescale(operator=name, placement=new))
-    if not (rescales or warnings):
+            if why := why_not_rescale(name, new, deployment):
+                short[name] = f"{name!r} to {len(new)} and cannot: {why}"
+            else:
+                rescales.append(Rescale(operator=name, placement=new))
+    if not (rescales or short):
         return None
     counts = {name: len(places) for name, places in statistics.placement.items()}
     changes = (f"{rescale.operator} {counts[rescale.operator]}->{len(rescale.placement)}" for rescale in rescales)
-    return Reconfiguration(rescales=tuple(rescales), reason=", ".join(changes), warnings=tuple(warnings))
+    warnings = tuple(f"would scale {text}" for text in short.values())
+    return Reconfiguration(rescales=tuple(rescales), reason=", ".join(changes), warnings=warnings)

@@ -83,7 +83,9 @@ class Plant:
         }
         hosts = {name: {"host": name, "cpuUtilisation": 0.2} for name in ("h0", "h1")}
         placement = {"source": ("h0",), "m": self.places, "sink": ("h0",)}
-        return PeriodStatistics(index * LENGTH_S, (index + 1) * LENGTH_S, operators, hosts, placement)
+        subtasks = {name: [row] * len(placement[name]) for name, row in operators.items()}
+        ends_s = index * LENGTH_S, (index + 1) * LENGTH_S
+        return PeriodStatistics(*ends_s, operators, hosts, placement, subtasks=subtasks)
 
 
 def changes(counts: Sequence[int]) -> list[tuple[int, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from optimizers.policies.flink_autoscaler import FlinkAutoscaler, FlinkAutoscalerSpec, spread
+from optimizers.policies.flink_autoscaler import FlinkAutoscaler, FlinkAutoscalerSpec
 from tests.optimizers.plant import ByPeriod, Plant, changes, plant_job
 from twin.deployment import Deployment
 from twin.errors import BadInput
@@ -22,7 +22,7 @@ def counts(load: ByPeriod, job: Deployment = JOB, replicas: int = 1, periods: in
 
 def test_defaults_are_those_of_the_documentation():
     spec = FlinkAutoscalerSpec()
-    assert (spec.target_utilization, spec.target_utilization_boundary) == (0.7, 0.3)
+    assert (spec.utilization_target, spec.target_utilization_boundary) == (0.7, 0.3)
     assert (spec.metrics_window_periods, spec.stabilization_interval_periods) == (15, 5)
     assert (spec.catch_up_duration_periods, spec.restart_time_periods) == (30, 5)
     assert spec.periods_before_acting == 20
@@ -39,7 +39,7 @@ def test_nothing_changes_within_the_boundary(load, replicas, expected):
     assert counts(load, replicas=replicas, **PLAIN)[-1] == expected
 
 
-def test_replicas_follow_from_target_utilization():
+def test_replicas_follow_from_the_target():
     """A load of 4.2 replicas at 70 % needs 6; with a restart of 1 in 6 of the catch-up, 7."""
     assert counts(4.2, replicas=6, **PLAIN, target_utilization_boundary=0.0)[-1] == 6
     grown = {**QUICK, "catch_up_duration_periods": 30, "restart_time_periods": 5, "target_utilization_boundary": 0.0}
@@ -72,22 +72,13 @@ def test_at_most_so_many_go_or_come_at_once():
     assert max(counts(9.0, **PLAIN, vertex_max_parallelism=5)) == 5
 
 
-@pytest.mark.parametrize(
-    ("count", "groups", "most", "expected"),
-    [(5, 12, 200, 6), (7, 12, 12, 12), (7, 12, 8, 6), (5, 128, 200, 8), (3, 7, 5, 3), (1, 7, 7, 1)],
-)
-def test_key_groups_are_spread_evenly(count, groups, most, expected):
-    """Parallelism has the fewest replicas whose largest number of key groups is that of `count` replicas."""
-    assert spread(count, groups, min(groups, most)) == expected
-
-
 def test_keyed_operators_get_counts_that_divide_their_groups():
     assert counts(3.2, plant_job(key_groups=12), **PLAIN, target_utilization_boundary=0.1)[-1] == 6
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"target_utilization": 0}, {"vertex_min_parallelism": 9, "vertex_max_parallelism": 3}, {"margin": 0.1}],
+    [{"utilization_target": 0}, {"vertex_min_parallelism": 9, "vertex_max_parallelism": 3}, {"margin": 0.1}],
 )
 def test_options_that_cannot_be_are_refused(options):
     with pytest.raises(BadInput):

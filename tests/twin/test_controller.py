@@ -156,7 +156,7 @@ def test_ds2_scales_until_backpressure_ends() -> None:
 
 
 def test_ds2_asks_for_what_the_true_rates_say() -> None:
-    """DS2 asks for replicas at 80 %: 840 a second at 2 ms are 1.68 cores, which need three."""
+    """DS2 asks for the next whole number: 840 a second at 2 ms keep 1.68 replicas busy; at 80 %, 2.1."""
     deployment = job(rate={"law": "constant", "rate_per_s": 840}, service_s=2e-3)
     policy = Scripted()
     run(
@@ -164,8 +164,9 @@ def test_ds2_asks_for_what_the_true_rates_say() -> None:
         policy=policy,
         horizon_s=6,
     )
-    wanted = Ds2Spec().start(deployment).replicas_wanted(policy.seen[-1])
-    assert wanted["m"] == 3
+    for target, count in ((1.0, 2), (0.8, 3)):
+        wanted = Ds2Spec(target_utilisation=target).start(deployment).replicas_wanted(policy.seen[-1])
+        assert wanted["m"] == count
 
 
 def test_relieve_moves_the_busiest_replica_off_a_hot_host() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -95,7 +96,15 @@ class Observer:
                 name: self._groups(name, counted[name], percent, end_s - start_s, own.get(name)) for name in counted
             },
             traffic=traffic,
+            subtasks=self._subtasks(start_s),
         )
+
+    def _subtasks(self, start_s: float) -> dict[str, list[Row]]:
+        """Rows of all subtasks in the period that has just ended, by operator."""
+        rows = defaultdict[str, list[Row]](list)
+        for row in takewhile(lambda row: row["end_s"] > start_s, reversed(self.job.statistics.subtask_rows)):
+            rows[row["operator"]].append(row)
+        return dict(rows)
 
     def _traffic(self, counted: Mapping[str, Counted], length_s: float) -> dict[tuple[str, str], np.ndarray]:
         """Tuples a second from key groups to key groups, by stream. These are expectations, as tuples carry no keys."""
