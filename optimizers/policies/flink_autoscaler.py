@@ -138,7 +138,7 @@ class Evaluated(NamedTuple):
         return math.floor(self.catch_up_rate + self.target_rate * restart_share + at_utilization + 0.5)
 
 
-class Change(NamedTuple):
+class VertexChange(NamedTuple):
     """Change of a vertex that is called for. subtasks: their number then. outside: whether the vertex is outside of its
     bounds of utilisation. expected_rate: true rate that it should have then. limit: why it gets no more subtasks; empty
     if it gets enough."""
@@ -189,7 +189,9 @@ class FlinkAutoscaler:
         self._samples: deque[Sample] = deque(maxlen=spec.periods_before_acting)
         self._stable = 0  # periods since the last restart
         self._last: PeriodStatistics | None = None
-        self._fewer: dict[str, list[tuple[float, Change]]] = {}  # (time, change), since the first that called for fewer
+        self._fewer: dict[
+            str, list[tuple[float, VertexChange]]
+        ] = {}  # (time, change), since the first that called for fewer
         self._scaled: dict[str, Scaled] = {}
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
@@ -324,7 +326,7 @@ class FlinkAutoscaler:
         """Rate that a vertex should be capable of taking, in records a second."""
         return rates.capacity(self.spec.utilization_target, self._restart_share)
 
-    def _change(self, name: str, rates: Evaluated) -> Change:
+    def _change(self, name: str, rates: Evaluated) -> VertexChange:
         """Change of a vertex by the rule, without regard to bounds of utilisation and obstacles."""
         spec, present, outside = self.spec, self._present(name), self._outside(rates)
         factor = self.wanted_rate(rates) / rates.true_rate
@@ -339,9 +341,9 @@ class FlinkAutoscaler:
         if count >= present:
             self._fewer.pop(name, None)
             if count > present and self._ineffective(name, rates):
-                return Change(present, outside, limit="its last scaling raised its true rate by too little")
-            return Change(count, outside, factor * rates.true_rate, self._limit(name) if count < asked else "")
-        return self._delayed(name, present, Change(count, outside, factor * rates.true_rate))
+                return VertexChange(present, outside, limit="its last scaling raised its true rate by too little")
+            return VertexChange(count, outside, factor * rates.true_rate, self._limit(name) if count < asked else "")
+        return self._delayed(name, present, VertexChange(count, outside, factor * rates.true_rate))
 
     def _groups(self, name: str) -> int:
         """Maximum parallelism of a vertex: its key groups, or as many as Flink gives it by default."""
@@ -372,14 +374,14 @@ class FlinkAutoscaler:
         expected = self.spec.scaling_effectiveness_threshold * (last.expected_rate - last.true_rate)
         return rates.true_rate - last.true_rate < expected
 
-    def _delayed(self, name: str, present: int, change: Change) -> Change:
+    def _delayed(self, name: str, present: int, change: VertexChange) -> VertexChange:
         """Change to fewer subtasks: none until the interval is over, then to the most that it called for."""
         now_s, length_s = self._window[-1].period.end_s, self._window[-1].period.length_s
         interval_s = self.spec.scale_down_interval_periods * length_s
         called = self._fewer.setdefault(name, [])
         called.append((now_s, change))
         if now_s - called[0][0] < interval_s - ROUNDING:
-            return Change(present)
+            return VertexChange(present)
         recent = [(change.subtasks, at_s, change) for at_s, change in called if at_s >= now_s - interval_s - ROUNDING]
         return max(recent)[2]
 

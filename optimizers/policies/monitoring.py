@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from optimizers.policies.room import can_move, continues, cores_by_replica, hosts_of, stays
+from optimizers.policies.room import can_move, continues, cores_by_replica, hosts_of, stays, told
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.events import Move
@@ -95,11 +95,13 @@ class Monitoring:
         self.deployment = deployment
         self.spec = spec
         self.cores = {host.name: host.left_percent / 100 for host in deployment.cluster.hosts}
-        self._fixed = [name for name in deployment.plan.placement if stays(name, deployment)]
+        self._fixed = stays(deployment)
         self._seen: deque[PeriodStatistics] = deque(maxlen=spec.most_periods)
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
         """Returns all moves to a better schedule; None while the job settles, or if no schedule is worth its moves."""
+        if self._fixed.keys() >= statistics.placement.keys():
+            return Reconfiguration(warnings=(f"can move no subtask: {told(self._fixed)}",))
         if self._seen and not continues(self._seen[-1], statistics):
             self._seen.clear()  # the deployment has changed, or the job was down meanwhile
         self._seen.append(statistics)

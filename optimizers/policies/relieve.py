@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from optimizers.policies.restarts import TOO_DEAR, RestartAccount
-from optimizers.policies.room import can_move, continues, cores_by_replica, hosts_of
+from optimizers.policies.room import can_move, continues, cores_by_replica, hosts_of, stays, told
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.events import Move
@@ -47,6 +47,7 @@ class Relieve:
     def __init__(self, deployment: Deployment, spec: RelieveSpec) -> None:
         self.deployment = deployment
         self.spec = spec
+        self._fixed = stays(deployment)
         self._last: PeriodStatistics | None = None
         self._account = RestartAccount(deployment)
 
@@ -70,7 +71,9 @@ class Relieve:
                     return TOO_DEAR
                 self._account.pay(cost)
                 return Reconfiguration(moves=(move,), reason=f"{name} is {shares[name]:.0%} utilised")
-        return None
+        if self._fixed.keys() >= statistics.placement.keys():
+            return Reconfiguration(warnings=(f"can move no subtask: {told(self._fixed)}",))
+        return Reconfiguration(reason=f"no subtask of {', '.join(sorted(hot))} fits another host") if hot else None
 
     def _move_from(
         self, name: str, statistics: PeriodStatistics, cores: Mapping[str, float], used: Mapping[str, float]

@@ -16,6 +16,7 @@ from twin.plan import Location
 TINY_S = 1e-9
 STILL_MS = 5.0
 """Backpressured milliseconds a second of a sink above which the job stood still."""
+MOST_REASONS = 2
 NO_ROOM = "no host that can take it has an idle core; give the cluster more hosts or cores"
 ENOUGH = 0.25
 """Idle share of a core (or of the host, if it has less than one) below which a host has no room for a replica."""
@@ -41,20 +42,29 @@ def why_not_rescale(operator: str, places: tuple[str, ...], deployment: Deployme
     return ""
 
 
-def can_move(move: Move, deployment: Deployment, placement: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether a move could be carried out on a job that is placed like this."""
+def why_not_move(move: Move, deployment: Deployment, placement: Mapping[str, tuple[str, ...]]) -> str:
+    """Why a move cannot be carried out on a job that is placed like this; empty if it can."""
     try:
         check_move(move, deployment, "", placement)
-    except ValueError:
-        return False
-    return True
+    except ValueError as error:
+        return str(error).removeprefix(": ")
+    return ""
 
 
-def stays(operator: str, deployment: Deployment) -> bool:
-    """Whether the replicas of an operator cannot move at all."""
-    head, plan = together(operator, deployment)[0], deployment.plan
-    probe = Move(operator=head, replica=0, to=str(plan.locations(head)[0]))
-    return not can_move(probe, deployment, plan.placement)
+def can_move(move: Move, deployment: Deployment, placement: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether a move could be carried out on a job that is placed like this."""
+    return not why_not_move(move, deployment, placement)
+
+
+def stays(deployment: Deployment) -> dict[str, str]:
+    """Operators whose replicas cannot move at all, and why."""
+    plan, found = deployment.plan, dict[str, str]()
+    for name in plan.placement:
+        head = together(name, deployment)[0]
+        probe = Move(operator=head, replica=0, to=str(plan.locations(head)[0]))
+        if why := why_not_move(probe, deployment, plan.placement):
+            found[name] = why
+    return found
 
 
 def hosts_of(statistics: PeriodStatistics) -> dict[tuple[str, int], str]:
@@ -76,6 +86,12 @@ def fixed_operators(deployment: Deployment, *, sources: bool = False) -> dict[st
         for name, places in deployment.plan.placement.items()
     }
     return {name: why for name, why in reasons.items() if why}
+
+
+def told(reasons: Mapping[str, str]) -> str:
+    """Reasons by operator in words: the first few, and how many others there are."""
+    more = len(reasons) - MOST_REASONS
+    return "; ".join([*list(reasons.values())[:MOST_REASONS], *([f"nor can {more} others"] if more > 0 else [])])
 
 
 def cores_by_replica(
@@ -145,7 +161,10 @@ def rescaled(
     """Change to the wanted replicas: new ones on the hosts with most idle CPU, the last ones go; None if none.
 
     fixed: operators that cannot be scaled, and why. limits: operators that would need more than is wanted here, and why
-    they do not get it. The run is warned of these, of fixed ones that should have more, and of a lack of room."""
+    they do not get it. The run is warned of these, of fixed ones that should have more, of a lack of room, and if all
+    are fixed."""
+    if fixed.keys() >= statistics.placement.keys():
+        return Reconfiguration(warnings=(f"can scale no operator: {told(fixed)}",))
     room = Room(deployment, statistics)
     rescales, short = [], {name: f"{name!r} up further and cannot: {why}" for name, why in limits.items()}
     for name, count in wanted.items():

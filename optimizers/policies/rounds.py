@@ -29,6 +29,7 @@ from twin.keys import key_groups_of
 from twin.spec import Spec
 
 MIGRATIONS = 20
+NO_PLAN = Reconfiguration(reason="no moves within the budget balance the hosts better")
 SEARCHED = 400
 """Number of looks of the search: a round need not be optimal, as loads have changed when it is done."""
 LITTLE = 1e-6
@@ -128,7 +129,7 @@ class Rounds:
             return TOO_DEAR
         plan = self._plan(balance)
         if (self.limited and balance.violation(plan.node_g)) or not gained(balance, plan):
-            return None
+            return None if balance.distance(balance.home_g) <= self.spec.band else NO_PLAN
         self.account.pay(cost)
         return Reconfiguration(
             moves=here.moves(plan.node_g), reason=reason(balance, plan), figures=figures(balance, plan)

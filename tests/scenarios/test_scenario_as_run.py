@@ -70,7 +70,7 @@ def test_a_policy_is_part_of_a_scenario_and_of_its_file() -> None:
         ("policy={name: ds2, margins: 1}", "unknown key 'margins'; did you mean 'margin'"),
         ("policy={margin: 1}", "a policy is a name, or a mapping"),
         ("policy=[ds2]", "a policy is a name, or a mapping"),
-        ("policy={name: ds2, margin: 0.9}", "give 0 <= margin < target_utilisation"),
+        ("policy={name: ds2, margin: 1}", "give 0 <= margin < target_utilisation"),
         ("policy={name: relieve, hot: 2}", "hot: .* less than or equal to 1"),
     ],
 )

@@ -42,7 +42,7 @@ MISTAKES = [
     (["corpus", "c", "--runs", 3, "--scenario", "failover"], "add --set 'events=[]'"),
     (["run", "smart-grid", "--policy", "ds1"], "did you mean 'ds2'?"),
     (["run", "smart-grid", "--policy", "ds2", "--set", "policy.margins=1"], "did you mean 'margin'?"),
-    (["run", "smart-grid", "--policy", "ds2", "--set", "policy.margin=0.9"], "margin < target_utilisation"),
+    (["run", "smart-grid", "--policy", "ds2", "--set", "policy.margin=1"], "margin < target_utilisation"),
     (["train", "nowhere", "m", "--metrics", "throughput"], "did you mean 'throughput_per_s'?"),
     (["train", "nowhere", "m", "--metrics", "success,success"], "named twice"),
     (["train", "nowhere", "m", "--preset", "paperr"], "paper"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -10,14 +11,16 @@ from optimizers.policies.ds2 import Ds2Spec
 from optimizers.policies.flink_autoscaler import FlinkAutoscalerSpec
 from optimizers.policies.monitoring import MonitoringSpec
 from optimizers.policies.relieve import RelieveSpec
-from tests.twin.changing import column, job, run
+from tests.twin.changing import HOSTS, column, job, run
 from tests.twin.fused_jobs import fuse
-from tests.twin.worlds import placed
+from tests.twin.worlds import chain, placed
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import Failure, Migration, Move, RateChange, Rescale
 from twin.scenario import Scenario
+from twin.simulation import simulate
+from twin.spec import parse
 
 SOON = {"stabilization_interval_periods": 1, "metrics_window_periods": 2}
 
@@ -134,6 +137,42 @@ def test_a_policy_warns_once_of_what_it_would_scale_and_cannot(spec: PolicySpec)
     why = "'m' is fed by a forward stream, which fixes its replicas; use rebalance or hash"
     assert [each for each in result.warnings if "policy" in each] == [f"{cannot}: {why}"]
     assert not result.event_rows
+
+
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        (Ds2Spec(), "scale no operator"),
+        (FlinkAutoscalerSpec(**SOON), "scale no operator"),
+        (RelieveSpec(), "move no subtask"),
+        (MonitoringSpec(), "move no subtask"),
+    ],
+)
+def test_a_policy_that_can_do_nothing_says_why_once(spec: PolicySpec, what: str) -> None:
+    still = pinned(job(), "source", "m", "a", "sink")
+    (told,) = [each for each in run(still, policy=spec.start(still)).warnings if "policy" in each]
+    assert told.startswith(f"policy {spec.name!r} can {what}: 'source' is") and told.endswith("; nor can 2 others")
+
+
+@pytest.mark.parametrize(
+    ("policy", "hosts", "why"),
+    [
+        ("relieve", HOSTS[:1], "no subtask of h0 fits another host"),
+        ({"name": "balance", "max_migrations": 0}, HOSTS[:2], "no moves within the budget balance the hosts better"),
+    ],
+)
+def test_a_policy_that_changed_nothing_for_a_reason_says_it(policy: Any, hosts: Any, why: str) -> None:
+    """Subtasks on one core have 0.9 of work; on two hosts, one has 7 of 8 key groups."""
+    narrow = [host | {"cpu_percent": 100} for host in hosts]
+    kept = {"kind": "map", "name": "m", "service_time_s": 9e-3, "key_groups": 8}
+    placement = {"source": "h0", "m": [host["name"] for host in narrow], "sink": "h0"}
+    there = chain([kept], 100, hosts=narrow, placement=placement)
+    if len(narrow) > 1:
+        there = there.with_plan(there.plan.model_copy(update={"key_groups": {"m": (*[0] * 7, 1)}}))
+    settings = {"horizon_s": 20.0, "period_s": 2.0}
+    told = simulate(parse(Scenario, {**dict(Scenario.of(there)), "run": settings, "policy": policy})).warnings
+    name = policy if isinstance(policy, str) else policy["name"]
+    assert [each for each in told if "policy" in each] == [f"policy {name} changed nothing: {why}"]
 
 
 def test_no_operator_that_runs_as_one_with_a_pinned_one_moves() -> None:

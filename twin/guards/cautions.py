@@ -47,7 +47,7 @@ def cautions(job: Job, scenario: Scenario, world: World, rows: Sequence[Row], cr
         *_of_event_time(job, rows, totals),
         *([] if crashed else _silent(job, settings, totals, unevaluated, rows)),
         *_of_events(world, settings, events),
-        *_of_policy(scenario.policy, settings),
+        *_of_policy(scenario.policy, settings, world),
         *_of_checkpoints(world, scenario.checkpoints, rows[-1]["end_s"]),
         *uneven(scenario, settings.warmup_s, rows[-1]["end_s"]),
     )
@@ -230,10 +230,13 @@ def _of_events(world: World, settings: RunSettings, events: Sequence[AnyEvent]) 
     return lines
 
 
-def _of_policy(policy: PolicySpec | None, settings: RunSettings) -> list[str]:
-    """Warns of a policy that never had the time to change anything."""
+def _of_policy(policy: PolicySpec | None, settings: RunSettings, world: World) -> list[str]:
+    """Warns of a policy that changed nothing, as it never had the time, or for the reason that it gave last."""
     if policy is None:
         return []
+    told = [record.detail for record in world.ledger.events if record.kind == "decision"]
+    if told and not any(each["moves"] or each["rescales"] or each.get("operations") for each in told):
+        return [f"policy {policy.name} changed nothing: {told[-1]['reason']}"]
     periods, period_s = policy.periods_before_acting, settings.period_s
     first_s = periods * period_s + settings.decision_latency_s
     if first_s < settings.horizon_s:
