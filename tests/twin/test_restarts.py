@@ -48,6 +48,31 @@ def restarted(result: Run) -> list[dict[str, Any]]:
     return [row for row in rows if row["kind"] in ("scale", "migration")]
 
 
+class Watching:
+    """Policy that keeps the replica of each key group of an operator, by period."""
+
+    name = "watching"
+
+    def __init__(self, operator: str) -> None:
+        self.operator = operator
+        self.owners: list[tuple[int, ...]] = []
+
+    def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
+        self.owners.append(tuple(group.replica for group in statistics.key_groups[self.operator]))
+        return None
+
+
+@pytest.mark.parametrize("how", ["restart", "reactive", "live"])
+def test_a_restart_deals_key_groups_in_contiguous_ranges(how: str) -> None:
+    """Eight key groups of unlike weights go to three subtasks as Flink deals them; a live change evens the load."""
+    data = passing().model_dump(mode="json", exclude_none=True)
+    data["workload"]["keys"] = {"a": {"shares": [51.0, *[7.0] * 7]}}
+    policy, scaled = Watching("a"), OUT.model_copy(update={"placement": ("h1", "h1", "h3")})
+    run(parse(Deployment, data), scaled, how=how, policy=policy)
+    assert policy.owners[0] == (0, 0, 0, 0, 1, 1, 1, 1)
+    assert (policy.owners[-1] == (0, 0, 0, 1, 1, 1, 2, 2)) is (how != "live")
+
+
 # stop with a savepoint ---------------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from twin.engine.draws import Draws
 from twin.engine.measure.ledger import Buffer
 from twin.engine.station.task import Task
 from twin.engine.streams.channel import UNBOUNDED, Inbox, Paths, Port
+from twin.keys import contiguous
 from twin.randomness import random_stream
 from twin.wiring.streams import make_inboxes, make_port, room_of
 
@@ -195,6 +196,11 @@ def even_flows(shares: Sequence[float], stay: Sequence[int]) -> list[KeyFlow]:
             if surplus[givers[0]] <= NO_SHARE:
                 givers.pop(0)
     return flows
+
+
+def dealt_group_flows(keys: KeyGroups, stay: Sequence[int]) -> list[KeyFlow]:
+    """Flows of key groups to where a restart deals them: contiguous ranges, whatever each of them carries."""
+    return flows_to(keys, {group: stay[owner] for group, owner in enumerate(contiguous(len(keys.owner), len(stay)))})
 
 
 def even_group_flows(keys: KeyGroups, stay: Sequence[int]) -> list[KeyFlow]:

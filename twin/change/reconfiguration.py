@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import simpy
 
-from twin.change.fan import even_flows, even_group_flows, flows_to
+from twin.change.fan import dealt_group_flows, even_flows, even_group_flows, flows_to
 from twin.change.migration import combine, component, flows_to_replicas, is_together, migrate, split
 from twin.change.replicas import add_replica, dismiss, move_replica
 from twin.change.restarts import Restarts
@@ -176,7 +176,8 @@ class Reconfigurer:
             fan.become([1.0 / len(stay) if index in stay else 0.0 for index in range(len(fan.slots))])
             job.checkpoints.plan_changed()
         else:
-            flows = even_group_flows(fan.keys, stay) if fan.keys is not None else even_flows(fan.shares, stay)
+            by_group = even_group_flows if self.restarts is None else dealt_group_flows
+            flows = by_group(fan.keys, stay) if fan.keys is not None else even_flows(fan.shares, stay)
             if not (yield from migrate(job, operator, flows, None, record)):
                 return False
         for task in leaving:
