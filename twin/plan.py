@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
 
@@ -34,11 +34,10 @@ class Location(NamedTuple):
         return f"{self.host}/{self.socket}" if self.socket else self.host
 
 
-def dealt(places: Sequence[str], count: int, where: str) -> tuple[str, ...]:
-    """Places of `count` replicas, dealt to the given ones in turn. Raises BadInput if no plan can have so many."""
+def check_count(count: int, where: str) -> None:
+    """Raises BadInput, beginning with `where`, if no plan can have so many subtasks."""
     if count > MOST_REPLICAS:
         raise BadInput(f"{where}: {_too_many(count)}")
-    return tuple(places[index % len(places)] for index in range(count))
 
 
 def _too_many(count: int) -> str:

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 from scenarios.files.overrides import parted
 from scenarios.questions.knobs import check_operator
+from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
-from twin.plan import Location, dealt
+from twin.plan import Location
 from twin.scenario import Scenario
+from twin.scheduling import resized
 from twin.spec import parse
 
 _REPLICA = re.compile(r"^(?P<operator>[^\[\]]+)(\[(?P<replica>\d+)\])?$")
@@ -111,15 +113,17 @@ def _usual_s(given: Scenario) -> float:
 
 
 def _rescales(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, Any]]:
-    """Scale events. A number of replicas is dealt in turn to the places that the operator has; or places are listed."""
+    """Scale events. Places are listed; or the engine finds them for a number of subtasks (`twin.scheduling`)."""
+    now: Deployment = given
     for text in change.rescale:
         name, wanted = parted(text, "--rescale", "OPERATOR=4 or OPERATOR=HOST,HOST", empty=False)
         check_operator(name, given, f"--rescale {text}")
         if _COUNT.fullmatch(wanted):
             if int(wanted) < 1:
-                raise BadInput(f"--rescale {text}: {wanted} replicas; give a whole number from 1, or places")
-            has = list(dict.fromkeys(given.plan.placement[name]))
-            yield {"kind": "scale", "operator": name, "placement": dealt(has, int(wanted), f"--rescale {text}")}
+                raise BadInput(f"--rescale {text}: {wanted} subtasks; give a whole number from 1, or places")
+            placed = resized(now, name, int(wanted), f"--rescale {text}")
+            now = now.model_copy(update={"plan": now.plan.with_placement(now.plan.placement | placed)})
+            yield {"kind": "scale", "operator": name, "placement": placed[name]}
         else:
             places = [_place(each, given, f"--rescale {text}") for each in wanted.split(",")]
             yield {"kind": "scale", "operator": name, "placement": places}

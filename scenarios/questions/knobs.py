@@ -1,4 +1,4 @@
-"""Knobs that can be varied in a scenario: a value at a path, an operator's replicas, the load of all sources, hosts.
+"""Knobs that can be varied in a scenario: a value at a path, an operator's subtasks, the load of all sources, hosts.
 
 A knob is a pure function from a scenario and a value to a scenario.
 """
@@ -12,15 +12,15 @@ from difflib import get_close_matches
 from typing import Any, Protocol
 
 from optimizers.requirements import at_rate
-from optimizers.space import tied
 from twin.cluster import Cluster
 from twin.errors import BadInput, suggest
 from twin.overrides import put, value_at
-from twin.plan import dealt
 from twin.scenario import Scenario
+from twin.scheduling import as_many, resized
 from twin.spec import parse
 
-REPLICAS = "replicas of "
+SUBTASKS, REPLICAS = "subtasks of ", "replicas of "
+"""Flink's word, and the twin's older one, for the knob of an operator's subtasks."""
 SEED = "run.seed"
 LOAD = "load"
 HOSTS = "hosts"
@@ -58,11 +58,11 @@ class PathKnob:
 
 @dataclass(frozen=True, slots=True)
 class ReplicasKnob:
-    """Number of replicas of an operator. They are dealt in turn to the places that it has in the plan, or to `places`.
+    """Number of subtasks of an operator. Those that the plan has stay; further ones go where the engine would put them
+    (`twin.scheduling`). With `places`, all take these in turn instead.
 
-    Operators that must have as many, by forward streams or in a chain, get as many: dealt to `places` as well if they
-    share its places, else to their own. The plan's owners of key groups are dropped, so that replicas own contiguous
-    ranges, as in a plan without owners.
+    Operators that must have as many, by forward streams or in a chain, get as many. Owners of key groups are dropped
+    where the number changes, so that subtasks own contiguous ranges, as in a plan without owners.
     """
 
     operator: str
@@ -72,40 +72,28 @@ class ReplicasKnob:
     @property
     def name(self) -> str:
         """Name that users write."""
-        return f"{REPLICAS}{self.operator}"
+        return f"{SUBTASKS}{self.operator}"
 
     def as_many(self, scenario: Scenario) -> tuple[str, ...]:
-        """Other operators that must have as many replicas, by forward streams or in a chain. Raises BadInput if there
+        """Other operators that must have as many subtasks, by forward streams or in a chain. Raises BadInput if there
         is no such operator."""
         self.given(scenario)
-        return tuple(name for name in self._alike(scenario) if name != self.operator)
+        return tuple(name for name in as_many(scenario, self.operator) if name != self.operator)
 
     def given(self, scenario: Scenario) -> int:
-        """Number of replicas in the plan. Raises BadInput if there is no such operator."""
+        """Number of subtasks in the plan. Raises BadInput if there is no such operator."""
         check_operator(self.operator, scenario, f"{self.flag} {self.name}")
         return scenario.plan.replicas(self.operator)
 
     def turned(self, scenario: Scenario, value: Any) -> Scenario:
-        """Scenario with `value` replicas. Raises BadInput if there is no such operator, or it cannot have so many."""
+        """Scenario with `value` subtasks. Raises BadInput if there is no such operator, or it cannot have so many."""
         self.given(scenario)
         where = f"{self.flag} {self.name}"
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise BadInput(f"{where}: {value!r} replicas; give whole numbers from 1")
-        placement = scenario.plan.placement
-        alike = self._alike(scenario)
-        own = set(placement[self.operator])
-        placed = {}
-        for name in alike:
-            there = set(placement[name]) == own  # so it is in a chain
-            places = self.places if self.places and there else tuple(dict.fromkeys(placement[name]))
-            placed[name] = dealt(places, value, where)
-        groups = {name: owners for name, owners in scenario.plan.key_groups.items() if name not in alike}
-        plan = {**scenario.plan.model_dump(), "placement": {**placement, **placed}, "key_groups": groups}
-        return put(scenario, "plan", plan, f"{where}={value}")
-
-    def _alike(self, scenario: Scenario) -> list[str]:
-        operators = [operator.name for operator in scenario.query.topological]
-        return next(names for group in tied(scenario) if self.operator in (names := [operators[o] for o in group]))
+            raise BadInput(f"{where}: {value!r} subtasks; give whole numbers from 1")
+        placed = resized(scenario, self.operator, value, where, on=self.places)
+        plan = scenario.plan.with_placement(scenario.plan.placement | placed)
+        return put(scenario, "plan", plan.model_dump(), f"{where}={value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,17 +166,20 @@ def knob(name: str, flag: str, places: Sequence[str] = ()) -> Knob:
     """Knob that users call `name`; only its use shows whether it exists. Raises BadInput for the seed."""
     if name == SEED:
         raise BadInput(f"{flag} {name}: replications have seeds of their own; use --seed and --replications")
-    if places and not name.startswith(REPLICAS):
+    operator = next(
+        (name.removeprefix(words).strip() for words in (SUBTASKS, REPLICAS) if name.startswith(words)), None
+    )
+    if operator is not None:
+        return ReplicasKnob(operator, flag, tuple(places))
+    if places:
         listed = ", ".join(places)
-        raise BadInput(f"{flag} {name}: {listed} are places for replicas; naming them goes with '{REPLICAS}OPERATOR'")
+        raise BadInput(f"{flag} {name}: {listed} are places for subtasks; naming them goes with '{SUBTASKS}OPERATOR'")
     if name == LOAD:
         return LoadKnob(flag)
     if name == HOSTS:
         return HostsKnob(flag)
-    if name.startswith(REPLICAS):
-        return ReplicasKnob(name.removeprefix(REPLICAS).strip(), flag, tuple(places))
-    if name.lower().startswith("replica"):
-        raise BadInput(f"{flag} {name}: write '{REPLICAS}OPERATOR'")
+    if name.lower().startswith(("replica", "subtask", "parallelism")):
+        raise BadInput(f"{flag} {name}: write '{SUBTASKS}OPERATOR'")
     if get_close_matches(name.lower(), [LOAD], cutoff=0.8):
         raise BadInput(f"{flag} {name}: did you mean {LOAD!r}, a factor on the rates of all sources?")
     return PathKnob(name, flag)

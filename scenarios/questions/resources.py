@@ -14,6 +14,7 @@ from twin.deployment import Deployment
 from twin.key_skew import zipf_shares
 from twin.keys import group_count
 from twin.scenario import Scenario
+from twin.scheduling import as_many
 
 FULL = 0.9
 """Utilisation from which on a resource is said to bind; with little more load, queues grow without limit."""
@@ -104,6 +105,20 @@ def binding(listed: Sequence[Resource], scenario: Scenario) -> str:
     return f"{' and '.join(words)}; {more}"
 
 
+def limits(listed: Sequence[Resource], full: Sequence[str], scenario: Deployment) -> tuple[tuple[str, ...], str]:
+    """Resources that bind, in a few words each; and the fullest, if none does. full: names of the operators and hosts
+    that are full at the end (`without_spare`), whatever their mean over a run in which the load changes."""
+    found = [each for each in holding(listed, scenario) if each.kind != "memory" or each.used >= FULL]
+    bind = [each for each in found if each.used >= FULL or (each.name in full and each.kind in ("operator", "CPU"))]
+    return tuple(map(_briefly, bind)), "" if bind or not found else _briefly(found[0])
+
+
+def _briefly(resource: Resource) -> str:
+    if resource.kind == "operator":
+        return f"operator {resource.name} ({busy_words(resource)})"
+    return f"{resource.kind} of {resource.name} ({resource.used:.0%})"
+
+
 def most_subtasks(name: str, job: Deployment) -> str:
     """Reason, in words, why an operator gains nothing from more subtasks: it, or an operator that must have as many,
     has one for each partition or key group. Empty if it may gain."""
@@ -115,11 +130,7 @@ def most_subtasks(name: str, job: Deployment) -> str:
                 most[each.name] = f"as many subtasks as {'it' if each.name == name else each.name} has {what} ({parts})"
     if not most:
         return ""
-    from optimizers.space import tied  # here, because most runs need no optimizers
-
-    names = [operator.name for operator in job.query.topological]
-    alike = next(group for group in tied(job) if names.index(name) in group)
-    return next((most[names[o]] for o in alike if names[o] in most), "")
+    return next((most[each] for each in as_many(job, name) if each in most), "")
 
 
 def others_words(resource: Resource, scenario: Deployment) -> str:

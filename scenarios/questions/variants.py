@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from optimizers.policies import POLICIES
-from scenarios.files import scenario_file
-from scenarios.files.overrides import parted, set_values
-from scenarios.questions.alterations import described, with_all_events, with_events, with_plan_of
-from scenarios.questions.knobs import Knob, knob
+from scenarios.files.overrides import parted
+from scenarios.questions.alterations import described, with_events, with_plan_of
+from scenarios.questions.knobs import REPLICAS, SUBTASKS, Knob, ReplicasKnob, knob
 from scenarios.questions.ranges import values
 from scenarios.questions.single_run import key
 from twin.errors import BadInput, suggest
@@ -39,12 +38,14 @@ class Variant:
 
 
 class VariantsQuestion(NamedTuple):
-    """Texts of the options: knobs as PATH=VALUES, files of plans, names of policies, events in YAML."""
+    """Texts of the options: knobs as PATH=VALUES, files of plans, names of policies, events in YAML. on: places that
+    the subtasks of all knobs of subtasks take in turn."""
 
     vary: Sequence[str] = ()
     plans: Sequence[str] = ()
     policies: Sequence[str] = ()
     events: Sequence[str] = ()
+    on: Sequence[str] = ()
 
 
 class VariantStep(NamedTuple):
@@ -61,7 +62,11 @@ def variants(given: Scenario, question: VariantsQuestion) -> list[Variant]:
 
     Raises BadInput if there are none or too many, or if one is no valid scenario.
     """
-    dimensions = [*_choices(question), *(_knob(given, text) for text in question.vary)]
+    dimensions = [*_choices(question), *(_knob(given, text, question.on) for text in question.vary)]
+    if question.on and not any(isinstance(each[0].turn, ReplicasKnob) for each in dimensions):
+        raise BadInput(
+            f"--on {','.join(question.on)}: places for subtasks; say how many: --vary '{SUBTASKS}OPERATOR=1..4'"
+        )
     count = 1
     for dimension in dimensions:
         count *= len(dimension)
@@ -79,15 +84,6 @@ def variants(given: Scenario, question: VariantsQuestion) -> list[Variant]:
     if len(by_key) < 2:
         raise BadInput("nothing to compare; add --vary PATH=V1,V2, --plan FILE, --policy NAME or --event EVENT")
     return [*by_key.values()]
-
-
-def scenarios_compared(names: Sequence[str], assignments: Sequence[str], events: Sequence[str] = ()) -> list[Variant]:
-    """Variants, one for each scenario, under its name on the command line; all get the assignments and the events.
-
-    Raises BadInput as `as_variants`, or if a scenario cannot be read.
-    """
-    loaded = {name: set_values(scenario_file.load(name), assignments) for name in names}
-    return as_variants([Variant(name, with_all_events(loaded[name], events)) for name in names])
 
 
 def as_variants(listed: Sequence[Variant]) -> list[Variant]:
@@ -126,11 +122,11 @@ def _choices(question: VariantsQuestion) -> list[list[VariantStep]]:
     return [[VariantStep(kind, value, kind) for value in (GIVEN, *values)] for kind, values in listed.items() if values]
 
 
-def _knob(given: Scenario, text: str) -> list[VariantStep]:
+def _knob(given: Scenario, text: str, on: Sequence[str]) -> list[VariantStep]:
     path, listed = parted(text, "--vary", "PATH=V1,V2, such as run.horizon_s=60,120")
-    turn = knob(path, "--vary")
+    turn = knob(path, "--vary", on if path.startswith((SUBTASKS, REPLICAS)) else ())
     turn.given(given)
-    return [VariantStep(path, value, "knob", turn) for value in values(listed, f"--vary {path}")]
+    return [VariantStep(turn.name, value, "knob", turn) for value in values(listed, f"--vary {path}")]
 
 
 def _taken(scenario: Scenario, step: VariantStep) -> Scenario:

@@ -7,6 +7,7 @@ Scandinavian Journal of Statistics 6, 1979). An interval, in contrast, has 95 % 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -18,7 +19,7 @@ from scenarios.files.documents import CLOSED, Number
 from scenarios.questions.bench import Bench
 from scenarios.questions.intervals import of_difference, of_mean, p_value
 from scenarios.questions.replications import Samples, Wanted, replicate
-from scenarios.questions.resources import without_spare
+from scenarios.questions.resources import limits, resources, without_spare
 from scenarios.questions.variants import Variant
 from twin.errors import BadInput
 
@@ -109,8 +110,9 @@ class ComparedMetric(Change):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedVariant:
-    """Results of a variant. settings: changed values of the scenario. full: operators and hosts at their limit. course:
-    columns by period, of policies only."""
+    """Results of a variant. settings: changed values of the scenario. full: operators and hosts at their limit.
+    placement: number of subtasks by operator and place, before events and policies. binds: resources that bind, in
+    words; fullest: the fullest one if none does. course: columns by period, of policies only."""
 
     variant: str
     settings: Mapping[str, Any]
@@ -119,6 +121,9 @@ class ComparedVariant:
     success_runs: int
     metrics: Mapping[str, ComparedMetric]
     full: tuple[str, ...]
+    placement: Mapping[str, Mapping[str, int]]
+    binds: tuple[str, ...]
+    fullest: str
     warnings: tuple[str, ...]
     course: Mapping[str, tuple[Number, ...]] | None = None
 
@@ -180,18 +185,24 @@ def answer(
 def _variant(
     variant: Variant, case: int, samples: Samples, metrics: Sequence[str], changes: Mapping[tuple[int, str], Change]
 ) -> ComparedVariant:
+    scenario, outcomes = variant.scenario, samples.outcomes[case]
+    full = tuple(without_spare(scenario, outcomes))
+    binds, fullest = limits(resources(scenario, outcomes), full, scenario)
     return ComparedVariant(
         variant=variant.label,
         settings=dict(variant.settings),
-        policy=None if variant.scenario.policy is None else variant.scenario.policy.name,
+        policy=None if scenario.policy is None else scenario.policy.name,
         backpressured_runs=int(np.sum(samples.values(case, "backpressured"))),
         success_runs=int(np.sum(samples.values(case, "success"))),
         metrics={
             metric: _metric(metric, samples.values(case, metric), changes.get((case, metric)), len(changes))
             for metric in metrics
         },
-        full=tuple(without_spare(variant.scenario, samples.outcomes[case])),
-        warnings=samples.outcomes[case][0].warnings,
+        full=full,
+        placement={name: Counter(places) for name, places in scenario.plan.placement.items()},
+        binds=binds,
+        fullest=fullest,
+        warnings=outcomes[0].warnings,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from scenarios.questions.variants import label, short
 from scenarios.questions.whatif import ComparedMetric, ComparedVariant, VariantsCompared
 from streamtwin.answers.presentation import Presentation
 from streamtwin.tables import rounding
-from streamtwin.tables.tables import of_rows
+from streamtwin.tables.tables import of_rows, places
 from streamtwin.tables.wide import Wide
 from twin.steadiness import filling
 
@@ -127,13 +127,20 @@ def _table(answer: VariantsCompared) -> Wide:
         f"{answer.scenario}: simulated, {answer.replications} runs of each on the same random numbers; "
         f"changes from '{answer.compared_with}'"
     )
-    units = _in_units(answer)
+    units, moved = _in_units(answer), _moved(answer)
     return of_rows(
-        title, COLUMNS, (line for row in answer.variants for line in _lines(row, answer.replications, units))
+        title, COLUMNS, (line for row in answer.variants for line in _lines(row, answer.replications, units, moved))
     )
 
 
-def _lines(row: ComparedVariant, runs: int, units: set[str]) -> Iterator[dict[str, str]]:
+def _moved(answer: VariantsCompared) -> list[str]:
+    """Operators that are not at the same places in all variants."""
+    first, *others = (row.placement for row in answer.variants)
+    names = dict.fromkeys(name for placement in (first, *others) for name in placement)
+    return [name for name in names if any(each.get(name) != first.get(name) for each in others)]
+
+
+def _lines(row: ComparedVariant, runs: int, units: set[str], moved: Sequence[str]) -> Iterator[dict[str, str]]:
     for number, (metric, cell) in enumerate(row.metrics.items()):
         yield {
             "variant": "" if number else row.variant,
@@ -142,7 +149,15 @@ def _lines(row: ComparedVariant, runs: int, units: set[str]) -> Iterator[dict[st
             "change": change(metric, cell, in_unit=metric in units),
             "words": cell.words or "",
         }
-    yield {"variant": "", "metric": "keeps up", "value": "", "change": "", "words": state(row, runs)}
+    for name in moved:
+        if name in row.placement:
+            yield _said(f"{name} on", places(row.placement[name]))
+    yield _said("keeps up", state(row, runs))
+    yield _said("binds", "; ".join(row.binds) or f"nothing; {row.fullest or 'all is idle'}")
+
+
+def _said(what: str, words: str) -> dict[str, str]:
+    return {"variant": "", "metric": what, "value": "", "change": "", "words": words}
 
 
 def state(row: ComparedVariant, runs: int) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from scenarios.files.documents import document
-from streamtwin.cli.given import Events, Set, scenario_of
+from streamtwin.cli.given import Events, Horizon, Set, scenario_of
 from streamtwin.cli.interruption import kept
 from streamtwin.cli.options import Options
 from streamtwin.cli.terminal import AsJson, Quiet, ScenarioSeed, Terminal
@@ -90,15 +90,16 @@ class Answering(Options):
 
 @dataclass(frozen=True)
 class AskingGiven(Answering):
-    """Options of a question about one scenario: those of every question, --set and --seed."""
+    """Options of a question about one scenario: those of every question, --set, --horizon and --seed."""
 
     set_: Set = None
+    horizon: Horizon = None
     seed: ScenarioSeed = None
 
     def scenario(self, name: str, question: str) -> Scenario:
-        """Scenario of a name or file, with the values of --set and --seed. question: for progress messages."""
+        """Scenario of a name or file, with the values of these options. question: for progress messages."""
         self.terminal.stage(f"{question}: reading {name}")
-        return scenario_of(name, self.set_, seed=self.seed)
+        return scenario_of(name, self.set_, horizon_s=self.horizon, seed=self.seed)
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class AskingOne(AskingGiven):
     event: Events = None
 
     def scenario(self, name: str, question: str) -> Scenario:
-        """Scenario of a name or file, with the values of --set, --seed and --event. question: for progress messages."""
+        """Scenario of a name or file, with the values of these options. question: for progress messages."""
         from scenarios.questions.alterations import with_all_events
 
         return with_all_events(super().scenario(name, question), self.event or ())

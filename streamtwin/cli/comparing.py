@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamtwin.cli.asking import AskingGiven, AskingOne, Comparing
-from streamtwin.cli.given import ScenarioName, known_scenarios
+from streamtwin.cli.given import Places, ScenarioName, known_scenarios, places, scenario_of
 
 if TYPE_CHECKING:
     from scenarios.questions.variants import Variant
@@ -22,10 +22,11 @@ def whatif(
         list[str] | None,
         typer.Option(
             metavar="PATH=V1,V2",
-            help="Values that a path, 'replicas of OPERATOR' or hosts takes: a list, 1k..50k:10, 1k..50k:10:log or "
+            help="Values that a path, 'subtasks of OPERATOR' or hosts takes: a list, 1k..50k:10, 1k..50k:10:log or "
             "1..8. Several make a grid.",
         ),
     ] = None,
+    on: Places = None,
     plan: Annotated[
         list[str] | None, typer.Option(metavar="FILE", help="A scenario file with another plan. Repeatable.")
     ] = None,
@@ -40,6 +41,7 @@ def whatif(
     """What would happen if: variants of a scenario on the same random numbers, and whether they differ.
 
     Examples: `twin whatif smart-grid --vary workload.arrivals.meters.rate_per_s=500..3k:6` ·
+    `twin whatif rush-hour-scaling --vary "subtasks of match=1..4" --on worker-1,worker-2` ·
     `twin whatif rush-hour-scaling --policy ds2,relieve --vary run.period_s=5,10` ·
     `twin whatif failover --event "kind: slow-down, at_s: 60, host: edge-1, factor: 3" --precision 5%` ·
     `twin whatif smart-grid --plan better.yaml --out answer`
@@ -47,7 +49,7 @@ def whatif(
     from scenarios.questions.variants import VariantsQuestion, variants
 
     loaded = asking.scenario(scenario, "what if")
-    found = variants(loaded, VariantsQuestion(vary or (), plan or (), policy or (), event or ()))
+    found = variants(loaded, VariantsQuestion(vary or (), plan or (), policy or (), event or (), places(on)))
     _answer("whatif", found, comparing, loaded.run.seed, asking)
 
 
@@ -68,9 +70,10 @@ def compare(
     Examples: `twin compare smart-grid-local smart-grid-global` · `twin compare before.yaml after.yaml --precision 2%`
     """
     asking.terminal.stage(f"reading {', '.join(scenarios)}")
-    from scenarios.questions.variants import scenarios_compared
+    from scenarios.questions.variants import Variant, as_variants
 
-    found = scenarios_compared(scenarios, asking.set_ or (), asking.event or ())
+    given = [scenario_of(name, asking.set_, asking.event, horizon_s=asking.horizon) for name in scenarios]
+    found = as_variants([Variant(name, each) for name, each in zip(scenarios, given, strict=True)])
     seed = found[0].scenario.run.seed if asking.seed is None else asking.seed
     _answer("compare", found, comparing, seed, asking)
 

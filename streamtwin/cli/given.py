@@ -66,6 +66,9 @@ Target = Annotated[
         autocompletion=known_scenarios,
     ),
 ]
+Horizon = Annotated[
+    float | None, typer.Option("--horizon", metavar="S", parser=seconds, help="Simulated seconds, or as in 2min.")
+]
 NewYaml = Annotated[Path | None, typer.Option("--out", metavar="YAML", help="New file. Default: stdout.")]
 Set = Annotated[
     list[str] | None,
@@ -77,6 +80,21 @@ Events = Annotated[
         "--event", metavar="EVENT", help="Add an event, in YAML: 'kind: failure, at_s: 60, host: H'. Repeatable."
     ),
 ]
+
+
+Places = Annotated[
+    str | None,
+    typer.Option(
+        "--on",
+        metavar="HOST,...",
+        help="Hosts that all subtasks take in turn. Default: those there stay, others go where the engine puts them.",
+    ),
+]
+
+
+def places(text: str | None) -> list[str]:
+    """Places that --on lists."""
+    return [place.strip() for place in (text or "").split(",") if place.strip()]
 
 
 def _policy(name: str | None) -> str | None:
@@ -128,6 +146,7 @@ def run_of(
     seed: int | None = None,
     policy: str | None = None,
     events: Sequence[str] | None = None,
+    horizon_s: float | None = None,
 ) -> KeptRun:
     """Run in a folder, or else a run, made now, of the scenario of that name or file.
 
@@ -138,10 +157,11 @@ def run_of(
     from twin.simulation import simulate
 
     if Path(target).is_dir():
-        if plan is not None or assignments or events or seed is not None or policy is not None:
-            raise BadInput(f"{target} is a finished run; --plan, --policy, --set, --event and --seed need a scenario")
+        if plan is not None or assignments or events or policy is not None or (seed, horizon_s) != (None, None):
+            given = "--plan, --policy, --set, --event, --seed and --horizon"
+            raise BadInput(f"{target} is a finished run; {given} need a scenario")
         return read_run(Path(target))
-    scenario = scenario_of(target, assignments, events, policy, seed=seed)
+    scenario = scenario_of(target, assignments, events, policy, seed=seed, horizon_s=horizon_s)
     if plan is not None:
         from scenarios.questions.alterations import with_plan_of
 

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 import typer
 
 from streamtwin.cli.asking import AskingOne
-from streamtwin.cli.given import PolicyName, ScenarioName, seconds
+from streamtwin.cli.given import Places, PolicyName, ScenarioName, places, seconds
 
-WHAT = "A path such as workload.arrivals.clicks.rate_per_s, load (all sources), 'replicas of OPERATOR', or hosts."
+WHAT = "A path such as workload.arrivals.clicks.rate_per_s, load (all sources), 'subtasks of OPERATOR', or hosts."
 
 
 def capacity(
@@ -28,9 +28,7 @@ def capacity(
     between: Annotated[
         str | None, typer.Option(metavar="LOW..HIGH", help="Range to search. Default: around the prediction.")
     ] = None,
-    on: Annotated[
-        str | None, typer.Option(metavar="HOST,...", help="Hosts that replicas take in turn. Default: as now.")
-    ] = None,
+    on: Places = None,
     policy: PolicyName = None,
     replications: Annotated[
         int | None, typer.Option(metavar="N", help="Runs at each value. Default: 4 to 10, for the precision.")
@@ -45,13 +43,13 @@ def capacity(
         bool, typer.Option("--full-length", help="Make runs as long as the scenario says, even if shorter ones do.")
     ] = False,
 ) -> None:
-    """The largest rate that a job bears, or the fewest replicas or hosts that it needs; and what binds.
+    """The largest rate that a job bears, or the fewest subtasks or hosts that it needs; and what binds.
 
     The rate model predicts the limit at once; exact runs prove it.
 
     Examples: `twin capacity edge-filter --find-max workload.arrivals.sensors.rate_per_s` ·
     `twin capacity smart-grid --find-max load --predict-only` ·
-    `twin capacity rush-hour-scaling --find-min "replicas of match" --on worker-1,worker-2` ·
+    `twin capacity rush-hour-scaling --find-min "subtasks of match" --set events=[]` ·
     `twin capacity smart-grid --find-min hosts --while "not backpressured and e2e_latency_s.p99 < 500ms"`
     """
     from scenarios.files.overrides import set_value
@@ -70,10 +68,9 @@ def capacity(
     if replications is not None:
         Wanted(replications).check()
     find: Literal["max", "min"] = "max" if find_min is None else "min"
-    places = [place.strip() for place in (on or "").split(",") if place.strip()]
     question = asked.CapacityQuestion(
         find,
-        knob(find_max or find_min or "", f"--find-{find}", places),
+        knob(find_max or find_min or "", f"--find-{find}", places(on)),
         condition(while_, loaded),
         None if between is None else bounds(between, "--between"),
         share(precision),
@@ -131,7 +128,7 @@ def dry_run(
     asking: AskingOne,
     rescale: Annotated[
         list[str] | None,
-        typer.Option(metavar="OPERATOR=N", help="Replicas, or their places: OPERATOR=HOST,HOST. Repeatable."),
+        typer.Option(metavar="OPERATOR=N", help="Subtasks, or their places: OPERATOR=HOST,HOST. Repeatable."),
     ] = None,
     migrate: Annotated[
         list[str] | None,

@@ -10,6 +10,7 @@ import typer
 
 from streamtwin.cli.given import (
     Events,
+    Horizon,
     PolicyName,
     ScenarioName,
     Set,
@@ -17,17 +18,11 @@ from streamtwin.cli.given import (
     known_scenarios,
     run_of,
     scenario_of,
-    seconds,
 )
 from streamtwin.cli.terminal import ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
     from twin.run import Run
-
-
-Horizon = Annotated[
-    float | None, typer.Option("--horizon", metavar="S", parser=seconds, help="Simulated seconds, or as in 2min.")
-]
 
 
 def run(
@@ -114,6 +109,7 @@ def report(
     policy: PolicyName = None,
     set_: Set = None,
     event: Events = None,
+    horizon: Horizon = None,
     seed: ScenarioSeed = None,
 ) -> None:
     """One self-contained page: the query on its hosts, the bottleneck in a sentence, time-lines, tables.
@@ -132,20 +128,27 @@ def report(
     check_ours(page)
     if page.exists():
         terminal.note(f"note: replaces the report {page}")
-    html = _html(target, plan, policy, set_, event, seed)
+    html = _html(target, plan, policy, set_, event, seed, horizon)
     with writing(page, "name another file with --out"):
         write_text(page, html)
     terminal.result({"page": page, "bytes": len(html.encode())}, f"report written to {page}; open it in a browser")
 
 
 def _html(
-    target: str, plan: str | None, policy: str | None, set_: list[str] | None, event: list[str] | None, seed: int | None
+    target: str,
+    plan: str | None,
+    policy: str | None,
+    set_: list[str] | None,
+    event: list[str] | None,
+    seed: int | None,
+    horizon_s: float | None,
 ) -> str:
     from streamtwin.report.pages import answer_page, holds_answer, run_page
 
-    if plan is None and policy is None and not set_ and not event and seed is None and holds_answer(Path(target)):
+    asked = (plan, policy, set_ or None, event or None, seed, horizon_s)
+    if asked == (None,) * len(asked) and holds_answer(Path(target)):
         return answer_page(Path(target))
-    return run_page(*run_of(target, set_, plan, seed, policy, event))
+    return run_page(*run_of(target, set_, plan, seed, policy, event, horizon_s))
 
 
 def export(
@@ -164,6 +167,7 @@ def export(
     ] = None,
     set_: Set = None,
     event: Events = None,
+    horizon: Horizon = None,
     seed: ScenarioSeed = None,
 ) -> None:
     """Writes a run for other programs: a trace for Perfetto's viewer, tables as CSV or Parquet, or samples of metrics.
@@ -178,6 +182,6 @@ def export(
     files.check_format(form)
     place = out if out is not None else files.default_place(Path(target).stem, form)
     check_free(place)
-    files.export(run_of(target, set_, seed=seed, events=event), form, place)
+    files.export(run_of(target, set_, seed=seed, events=event, horizon_s=horizon), form, place)
     opened = "; open it at ui.perfetto.dev or in chrome://tracing" if form == "perfetto" else ""
     terminal.result({"format": form, "path": place}, f"written to {place}{opened}")

@@ -132,9 +132,9 @@ def of_errors(title: str, groups: Mapping[str, ErrorSummary]) -> Wide:
 
 
 def places(where: Any) -> str:
-    """Words for the places of an operator's replicas in a plan: a place, a list of them, or counts by place."""
+    """Words for the places of an operator's subtasks in a plan: a place, a list of them, or counts by place."""
     if isinstance(where, Mapping):
-        return ", ".join(f"{place} x {count}" for place, count in where.items())
+        return ", ".join(f"{place} x {count}" if count > 1 else place for place, count in where.items())
     return where if isinstance(where, str) else ", ".join(where)
 
 

@@ -103,9 +103,9 @@ def test_answers_are_those_of_the_command_line(command, tmp_path):
 
 def test_an_answer_has_differences_and_words():
     answer = QUESTIONS["whatif"][0](queue(horizon_s=3, warmup_s=0.5))
-    assert list(answer.frame["variant"]) == ["as given", "replicas of work 2"]
+    assert list(answer.frame["variant"]) == ["as given", "subtasks of work 2"]
     assert answer.frame["difference"].iloc[1] < 0
-    assert "e2e_latency_s.p95: significantly lower in 'replicas of work 2'" in answer.sentences[1]
+    assert "e2e_latency_s.p95: significantly lower in 'subtasks of work 2'" in answer.sentences[1]
 
 
 def test_values_are_set_by_path():
@@ -125,7 +125,7 @@ def test_a_service_of_minutes_is_told_and_one_of_milliseconds_is_not():
 def test_what_questions_refuse():
     with pytest.raises(st.BadInput, match="either find_max or find_min"):
         st.capacity(queue())
-    with pytest.raises(st.BadInput, match="are places for replicas"):
+    with pytest.raises(st.BadInput, match="are places for subtasks"):
         st.capacity(queue(), RATE, on=["small"])
 
 

@@ -7,7 +7,7 @@ does not come back, on other hosts.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from twin.engine.streams.channel import UNBOUNDED
 from twin.engine.streams.network import destination
 from twin.events import Failure
 from twin.plan import Location
+from twin.scheduling import emptiest
 from twin.wiring.streams import room_of
 
 if TYPE_CHECKING:
@@ -163,12 +164,12 @@ class Failover:
         ]
         down = {name for other in self.outages if other is not outage for name in other.hosts}
         up = [host for host in hosts if host.name not in down] or hosts
-        loads = {
-            place: (more + sum(task.place == place for task in tasks)) / host.socket_capacity(place.socket)
+        cores = {
+            Location(host.name, socket): host.socket_capacity(socket)
             for host in up
-            for place in (Location(host.name, socket) for socket in range(host.socket_count))
+            for socket in range(host.socket_count)
         }
-        return min(loads, key=loads.__getitem__)
+        return emptiest(cores, Counter(task.place for task in tasks), more)
 
     def _up(self, outage: Outage) -> None:
         record = outage.record

@@ -200,7 +200,7 @@ def test_options_become_events():
     change = ChangeOptions(["per-page=6", "human=w-2,w-3"], ["match=w-3", "per-page[1]=w-3"], ["edge-1"], 5.0, 2.0)
     events = planned(job, change).scenario.events
     assert [each.kind for each in events] == ["scale", "scale", "migration", "migration", "failure"]
-    assert events[0].placement == ("w-1", "w-2") * 3
+    assert events[0].placement == ("w-1", "w-1", "w-2", "w-2", "w-3", "w-3")
     assert events[1].placement == ("w-2", "w-3")
     assert (events[3].replica, events[3].to) == (1, "w-3")
     assert {each.at_s for each in events} == {5.0}

@@ -75,14 +75,14 @@ def test_a_warning_is_said_once_with_where_it_comes_from():
 @pytest.mark.parametrize("count", [MOST_REPLICAS + 1, 10**12])
 def test_no_list_is_made_of_more_replicas_than_a_plan_may_have(count):
     """Too many replicas are refused before a list of them is made, which might not fit into memory."""
-    with pytest.raises(BadInput, match=f"--vary replicas of human: {count:,} replicas, of {MOST_REPLICAS:,} at most"):
-        knob("replicas of human", "--vary").turned(shop(), count)
+    with pytest.raises(BadInput, match=f"--vary subtasks of human: {count:,} replicas, of {MOST_REPLICAS:,} at most"):
+        knob("subtasks of human", "--vary").turned(shop(), count)
     with pytest.raises(BadInput, match=f"--rescale human={count}: {count:,} replicas, of {MOST_REPLICAS:,} at most"):
         planned(shop(), ChangeOptions(rescale=[f"human={count}"], at_s=5.0))
 
 
 def test_a_grid_is_all_combinations_after_the_scenario_as_given():
-    found = variants(shop(), VariantsQuestion(vary=[f"{RATE}=200,400,800", "replicas of human=1,2"], policies=["ds2"]))
+    found = variants(shop(), VariantsQuestion(vary=[f"{RATE}=200,400,800", "subtasks of human=1,2"], policies=["ds2"]))
     assert found[0].label == GIVEN
     assert len(found) == 2 * 3 * 2  # the scenario as given is one of the grid's own
     assert len({key(each.scenario) for each in found}) == len(found)
@@ -92,26 +92,44 @@ def test_a_grid_is_all_combinations_after_the_scenario_as_given():
     last = found[-1]
     assert last.scenario.policy.name == "ds2"
     assert last.scenario.workload.arrivals["clicks"].rate_per_s == 800
-    assert last.scenario.plan.placement["human"] == ("w-1", "w-1")
-    assert last.label == "policy ds2, clicks.rate_per_s 800, replicas of human 2"
+    assert last.scenario.plan.placement["human"] == ("w-1", "w-3")  # the one host with a core to spare
+    assert last.label == "policy ds2, clicks.rate_per_s 800, subtasks of human 2"
 
 
-def test_replicas_are_dealt_to_the_places_of_the_plan_or_to_those_named():
+def test_subtasks_stay_and_others_go_where_the_engine_puts_them_or_all_go_to_places_that_are_named():
+    """Three subtasks are on each of edge-1, w-1 and w-2, and none on w-3."""
     scenario = shop()
-    dealt = knob("replicas of per-page", "--vary").turned(scenario, 3).plan.placement["per-page"]
-    assert dealt == ("w-1", "w-2", "w-1")
-    named = knob("replicas of human", "--vary", ["w-2", "w-3"]).turned(scenario, 3).plan.placement["human"]
+    turn = knob("subtasks of per-page", "--vary")
+    placed = {count: turn.turned(scenario, count).plan.placement["per-page"] for count in (1, 3, 6)}
+    assert placed == {1: ("w-1",), 3: ("w-1", "w-1", "w-2"), 6: ("w-1", "w-1", "w-2", "w-2", "w-3", "w-3")}
+    named = knob("subtasks of human", "--vary", ["w-2", "w-3"]).turned(scenario, 3).plan.placement["human"]
     assert named == ("w-2", "w-3", "w-2")
-    assert knob("replicas of human", "--vary").given(scenario) == 1
+    assert knob("subtasks of human", "--vary").given(scenario) == 1
+    assert turn.turned(scenario, 4) == scenario
+
+
+def test_replicas_is_understood_and_subtasks_is_said():
+    said, meant = (variants(shop(), VariantsQuestion(vary=[f"{word} of human=2"])) for word in ("replicas", "subtasks"))
+    assert said == meant and said[1].label == "subtasks of human 2" and said[1].settings == {"subtasks of human": 2}
+    for typo in ("replica of human", "subtask human", "parallelism of human"):
+        with pytest.raises(BadInput, match="write 'subtasks of OPERATOR'"):
+            knob(typo, "--vary")
+
+
+def test_places_of_subtasks_are_for_knobs_of_subtasks():
+    found = variants(shop(), VariantsQuestion(vary=["subtasks of human=2", f"{RATE}=200"], on=["w-2"]))
+    assert found[1].scenario.plan.placement["human"] == ("w-2", "w-2")
+    with pytest.raises(BadInput, match="--on w-2: places for subtasks; say how many: --vary 'subtasks of OPERATOR="):
+        variants(shop(), VariantsQuestion(vary=[f"{RATE}=200"], on=["w-2"]))
 
 
 def test_operators_that_must_have_as_many_replicas_get_as_many_and_chains_stay_together():
     scenario = scenario_file.load("clicks")  # the topic's reader and the parser are a chain
-    plan = knob("replicas of topic", "--vary").turned(scenario, 4).plan
-    assert plan.placement["topic"] == plan.placement["parse"] == ("worker-1", "worker-2", "worker-3", "worker-1")
+    plan = knob("subtasks of topic", "--vary").turned(scenario, 4).plan
+    assert plan.placement["topic"] == plan.placement["parse"] == ("worker-1", "worker-1", "worker-2", "worker-3")
     assert plan.placement["per-user"] == scenario.plan.placement["per-user"]
     assert plan.fused == scenario.plan.fused == (("topic", "parse"),)
-    there = knob("replicas of parse", "--vary", ["worker-3"]).turned(scenario, 2).plan
+    there = knob("subtasks of parse", "--vary", ["worker-3"]).turned(scenario, 2).plan
     assert there.placement["topic"] == there.placement["parse"] == ("worker-3", "worker-3")
 
 
@@ -146,8 +164,8 @@ QUESTIONS = {
     "nothing to compare; add": VariantsQuestion(vary=[f"{RATE}=400"]),
     "replications have seeds of their own": VariantsQuestion(vary=["run.seed=1,2"]),
     "more than 1,000": VariantsQuestion(vary=[f"{RATE}=1..900", "run.period_s=1,2"]),
-    "unknown operator 'humans'; did you mean 'human'": VariantsQuestion(vary=["replicas of humans=2"]),
-    "give whole numbers from 1": VariantsQuestion(vary=["replicas of human=0,2"]),
+    "unknown operator 'humans'; did you mean 'human'": VariantsQuestion(vary=["subtasks of humans=2"]),
+    "give whole numbers from 1": VariantsQuestion(vary=["subtasks of human=0,2"]),
     "unknown policy; did you mean 'ds2'": VariantsQuestion(policies=["ds3"]),
     "unknown host 'w-9'": VariantsQuestion(events=["kind: slow-down, at_s: 4, host: w-9, factor: 3"]),
     "write an event such as": VariantsQuestion(events=["slow down"]),
