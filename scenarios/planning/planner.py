@@ -55,6 +55,20 @@ class GivenPlan:
         return cls(candidate.objective, candidate.backpressured >= 0.5, candidate.success >= 0.5)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostsChosen:
+    """Hosts that a plan uses, and those of the given plan. pinned: operators that keep all of them in use; empty if
+    some host holds none. bears: the factor on the offered rates that the plan bears by the rate model. binds: what
+    binds then.
+    """
+
+    chosen: tuple[str, ...]
+    given: tuple[str, ...]
+    pinned: tuple[str, ...]
+    bears: Number
+    binds: tuple[str, ...]
+
+
 AS_SOLVED = ("bound", "gap", "evaluations", "weighed", "seconds", "message", "among")
 """Fields of a `Solution` that an answer repeats unchanged."""
 
@@ -65,9 +79,10 @@ class PlanChosen:
     """The answer of `twin optimize`. keeps_up: whether the plan is predicted to. as_required: whether it fulfils the
     other requirements. simulated: objective in a run, where it was planned by profiles. plans_simulated: number, of the
     plans estimated; by `sim` as the cost model, all. bound, gap: null where nothing is proved. placement: by operator
-    the hosts of its replicas, or their sockets. price, given_price: of the hosts, where they have prices. parallelism,
-    task_managers: deployment of the plan, where the engine has slots that can hold it: subtasks by operator, and slots
-    by host. head_room, at_most: requirements: a share of the offered rates, and limits in seconds.
+    the hosts of its replicas, or their sockets. hosts: those in use, where head room or prices matter. price,
+    given_price: of the hosts, where they have prices. parallelism, task_managers: deployment of the plan, where the
+    engine has slots that can hold it: subtasks by operator, and slots by host. head_room, at_most: requirements: a
+    share of the offered rates, and limits in seconds.
     """
 
     scenario: str
@@ -94,6 +109,7 @@ class PlanChosen:
     interval: tuple[Number, Number] | None
     blind_to: tuple[str, ...]
     interrupted: bool
+    hosts: HostsChosen | None = None
     price: Number = None
     given_price: Number = None
     parallelism: Mapping[str, int] | None = None

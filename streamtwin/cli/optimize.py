@@ -15,6 +15,9 @@ from streamtwin.cli.terminal import ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
     from optimizers.interface import Solution
+    from optimizers.space import Space
+    from scenarios.planning.planner import HostsChosen
+    from twin.plan import ExecutionPlan
     from twin.scenario import Scenario
 
 Profiled = Annotated[
@@ -127,7 +130,10 @@ def optimize(
     price = before = None
     if priced(loaded, requirements.prices):
         price, before = (price_of(loaded, plan, requirements.prices) for plan in (solution.plan, loaded.plan))
-        told = [*told, f"hosts cost {price:g} by {optimizer}, {before:g} as given"]
+    hosts = None
+    if objective == PRICE or price is not None or requirements.head_room is not None:
+        hosts = _hosts(loaded, solution.plan, space)
+        told += chosen_plan.on_hosts(hosts, price, before)
     if (slots := planner.in_slots(loaded, solution.plan)) is not None:
         told.append(slots.words)
     given, plan = solution.given, solution.plan.model_dump(mode="json")
@@ -150,6 +156,7 @@ def optimize(
         interval=between,
         blind_to=blind.get(costs.name, ()),
         interrupted=heard(),
+        hosts=hosts,
         price=price,
         given_price=before,
         parallelism=None if slots is None else slots.parallelism,
@@ -194,6 +201,28 @@ def _as_profiled(
     with terminal.progress("operators profiled") as report:
         found = profiles.profile(loaded.deployment, seed=loaded.run.seed, progress=report)
     return profiles.instantiate(loaded, found, chosen)
+
+
+def _hosts(loaded: Scenario, plan: ExecutionPlan, space: Space) -> HostsChosen:
+    """Hosts of a plan, and what it bears: the rate model's answer, and what is full at the highest rates."""
+    from optimizers.requirements import at_rate
+    from scenarios.planning.planner import HostsChosen
+    from scenarios.questions.kept import RunOutcome
+    from scenarios.questions.prediction import measures_predicted
+    from scenarios.questions.resources import limits, resources
+    from twin.rates.model import RateModel
+
+    job, used = loaded.with_plan(plan), plan.hosts(*plan.placement)
+    pinned = [each.name for each in loaded.query.topological if each.pinned or each.name in space.pinned]
+    bears = 1.0 / float(RateModel().answer(job, [plan]).offered_pressure.max())
+    most = at_rate(job, bears)
+    return HostsChosen(
+        chosen=used,
+        given=loaded.plan.hosts(*loaded.plan.placement),
+        pinned=tuple(pinned) if {*used} == {*plan.hosts(*pinned)} else (),
+        bears=bears,
+        binds=limits(resources(most, [RunOutcome(measures_predicted(most))]), (), most)[0],
+    )
 
 
 def _told(

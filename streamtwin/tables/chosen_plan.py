@@ -6,11 +6,12 @@ Each line of an answer names the plan that it is about: `as given` is the scenar
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from optimizers.interface import Candidate, PlanningProgress, Solution
+from scenarios.planning.planner import HostsChosen
 from streamtwin.tables import tables
 from streamtwin.tables.wide import Wide
 from twin.plan import ExecutionPlan
@@ -90,6 +91,28 @@ def estimates(given: ExecutionPlan, solution: Solution, optimizer: str, judge: s
     rows.append({"plan": answer, "value": shown(solution.objective), "state": _state(known)})
     columns = {"plan": "plan", "value": objective, "state": "outcome"}
     return tables.of_rows(f"predicted by {judge}", columns, rows)
+
+
+def on_hosts(hosts: HostsChosen, price: float | None, before: float | None) -> Iterator[str]:
+    """Sentences on the hosts that a plan uses, what that saves, and what it bears. price: of them, before: of those of
+    the given plan; None without prices."""
+    same = {*hosts.chosen} == {*hosts.given}
+    words = f"hosts: {_some(hosts.chosen, price)}"
+    words += ", as given" if same else f", instead of {_some(hosts.given, before)}"
+    if not same and price is not None and before:
+        words += (
+            f"; {abs(before - price):.4g} ({abs(1 - price / before):.0%}) is {'saved' if price < before else 'added'}"
+        )
+    if hosts.pinned:
+        words += f"; {', '.join(hosts.pinned)} {'is' if len(hosts.pinned) == 1 else 'are'} pinned there, so none can go"
+    yield words
+    if hosts.bears is not None:
+        then = f"; what binds then: {'; '.join(hosts.binds)}" if hosts.binds else ""
+        yield f"by rates it bears {tables.number(hosts.bears)} times the offered rates{then}"
+
+
+def _some(names: Sequence[str], price: float | None) -> str:
+    return f"{', '.join(names)}{'' if price is None else f' for {price:.4g}'}"
 
 
 def claim(solution: Solution) -> str:
