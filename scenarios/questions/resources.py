@@ -109,14 +109,16 @@ def limits(listed: Sequence[Resource], full: Sequence[str], scenario: Deployment
     """Resources that bind, in a few words each; and the fullest, if none does. full: names of the operators and hosts
     that are full at the end (`without_spare`), whatever their mean over a run in which the load changes."""
     found = [each for each in holding(listed, scenario) if each.kind != "memory" or each.used >= FULL]
-    bind = [each for each in found if each.used >= FULL or (each.name in full and each.kind in ("operator", "CPU"))]
-    return tuple(map(_briefly, bind)), "" if bind or not found else _briefly(found[0])
+    late = [each for each in found if each.used < FULL and each.name in full and each.kind in ("operator", "CPU")]
+    bind = [_briefly(each, ", full at the end" * (each in late)) for each in found if each.used >= FULL or each in late]
+    return tuple(bind), "" if bind or not found else _briefly(found[0])
 
 
-def _briefly(resource: Resource) -> str:
+def _briefly(resource: Resource, when: str = "") -> str:
     if resource.kind == "operator":
-        return f"operator {resource.name} ({busy_words(resource)})"
-    return f"{resource.kind} of {resource.name} ({resource.used:.0%})"
+        which = "busiest subtask " if resource.uneven else ""
+        return f"operator {resource.name} ({which}{resource.used:.0%} busy{when})"
+    return f"{resource.kind} of {resource.name} ({resource.used:.0%}{when})"
 
 
 def most_subtasks(name: str, job: Deployment) -> str:

@@ -153,7 +153,8 @@ def _lines(row: ComparedVariant, runs: int, units: set[str], moved: Sequence[str
         if name in row.placement:
             yield _said(f"{name} on", places(row.placement[name]))
     yield _said("keeps up", state(row, runs))
-    yield _said("binds", "; ".join(row.binds) or f"nothing; {row.fullest or 'all is idle'}")
+    nothing = "nothing" if row.success_runs == runs and not row.backpressured_runs else "nothing for long"
+    yield _said("binds", "; ".join(row.binds) or "; ".join(filter(None, (nothing, row.fullest))))
 
 
 def _said(what: str, words: str) -> dict[str, str]:

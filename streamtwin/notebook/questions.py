@@ -35,7 +35,7 @@ from twin.errors import BadInput
 from twin.scenario import Scenario
 
 Knobs = Mapping[str, Sequence[Any] | str]
-"""Values of knobs by path or 'replicas of OPERATOR'; a text is read as on the command line ("1k..50k:10")."""
+"""Values of knobs by path or 'subtasks of OPERATOR'; a text is read as on the command line ("1k..50k:10")."""
 SILENT = Lines(lambda _text: None)
 
 
@@ -62,6 +62,7 @@ def whatif(
     plans: Sequence[str] = (),
     policies: Sequence[str] = (),
     events: Sequence[str] = (),
+    on: Sequence[str] = (),
     metrics: Sequence[str] = USUAL,
     replications: int = 10,
     precision: float | None = None,
@@ -72,14 +73,15 @@ def whatif(
 ) -> Answer:
     """Compares variants of a scenario, all combinations of the given values, with the scenario itself: `twin whatif`.
 
-    plans: files. policies: names. events: events in YAML. precision: runs are added until half of each interval is this
-    share of its mean.
+    plans: files. policies: names. events: events in YAML. on: hosts that all subtasks take in turn, where their number
+    is varied; without, those there stay, and others go where the engine puts them. precision: runs are added until half
+    of each interval is this share of its mean.
     """
     given = _given(scenario, seed)
     knobs = [
         f"{path}={values if isinstance(values, str) else _listed(values)}" for path, values in (vary or {}).items()
     ]
-    cases = variants(given, VariantsQuestion(knobs, plans, policies, events))
+    cases = variants(given, VariantsQuestion(knobs, plans, policies, events, on))
     wanted = Wanted(replications, precision)
     return _compared("whatif", cases, metrics, wanted, given.run.seed, Runs(workers, master, audience))
 
@@ -152,10 +154,10 @@ def capacity(
 ) -> Answer:
     """Finds the largest or smallest value at which a condition holds, and what binds there: `twin capacity`.
 
-    find_max, find_min: one of the two: a path such as `workload.arrivals.clicks.rate_per_s`, `load`, `replicas of
-    OPERATOR`, or `hosts`. between: the lowest and highest value. on: hosts that replicas take in turn. precision: of
-    the limit of each run, as a share. replications: None: 4, or up to 10 for the precision. prove: by runs; if false,
-    the rate model's prediction is the answer. full_length: whether all runs have the scenario's length.
+    find_max, find_min: one of the two: a path such as `workload.arrivals.clicks.rate_per_s`, `load`, `subtasks of
+    OPERATOR`, or `hosts`. between: the lowest and highest value. on: as in `whatif`. precision: of the limit of each
+    run, as a share. replications: None: 4, or up to 10 for the precision. prove: by runs; if false, the rate model's
+    prediction is the answer. full_length: whether all runs have the scenario's length.
     """
     if (find_max is None) == (find_min is None):
         raise BadInput("capacity: give either find_max or find_min, such as 'workload.arrivals.SOURCE.rate_per_s'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,9 @@ import pytest
 from scenarios.files import scenario_file
 from tests.commands import ROOT, hears_ctrl_c, refused, twin
 from tests.scenarios.questions.jobs import shop
+from tests.twin import worlds
+from twin.scenario import Scenario
+from twin.spec import parse
 
 RATE = "workload.arrivals.clicks.rate_per_s"
 
@@ -32,6 +36,75 @@ def answer(folder: Path) -> dict:
 
 def lines(folder: Path) -> list[str]:
     return (folder / "runs.jsonl").read_text().splitlines()
+
+
+def two_managers(path: Path, **more: object) -> Path:
+    """File of a job whose map takes a millisecond, at 2,400 records a second, on two task managers of two cores."""
+    hosts = [host | {"cpu_percent": 200} for host in (worlds.HOST | {"name": "tm-1"}, worlds.HOST | {"name": "tm-2"})]
+    operators = [worlds.source("in"), {"name": "work", "kind": "map", "service_time_s": 1e-3}, worlds.sink("out")]
+    job = worlds.deployment(
+        operators,
+        [("in", "work"), ("work", "out")],
+        {"in": {"law": "constant", "rate_per_s": 2400}},
+        hosts,
+        dict.fromkeys(("in", "work", "out"), "tm-1"),
+        engine="flink",
+    )
+    settings = {"horizon_s": 20, "warmup_s": 5, "period_s": 1}
+    path.write_text(scenario_file.dump(parse(Scenario, {**dict(job), "name": "two", "run": settings, **more})))
+    return path
+
+
+def test_each_variant_says_where_it_runs_and_what_binds(tmp_path):
+    """Work needs 2.4 cores: two subtasks are too few, three are 80 % busy. On tm-1 alone, two cores are too few."""
+    file = two_managers(tmp_path / "two.yaml")
+    asked = ("whatif", file, "--vary", "replicas of work=1..3", "--replications", 2, "--workers", 1)
+    first, two, three = (each for each in json.loads(twin(*asked, "--json").stdout)["variants"])
+    assert [each["placement"]["work"] for each in (first, two, three)] == [
+        {"tm-1": 1},
+        {"tm-1": 1, "tm-2": 1},
+        {"tm-1": 2, "tm-2": 1},
+    ]
+    assert first["placement"]["in"] == three["placement"]["in"] == {"tm-1": 1}
+    assert (first["binds"], two["binds"]) == (["operator work (100% busy)"],) * 2
+    assert (three["binds"], three["fullest"]) == ([], "operator work (80% busy)")
+    assert [each["full"] for each in (first, two, three)] == [["work"], ["work"], []]
+    shown = [line.split("  ") for line in twin(*asked).stdout.splitlines()]
+    said = [(words[0].strip(), words[-1].strip()) for line in shown if len(words := [*filter(None, line)]) > 1]
+    assert [where for what, where in said if what == "work on"] == ["tm-1", "tm-1, tm-2", "tm-1 x 2, tm-2"]
+    assert [words[:15] for what, words in said if what == "binds"] == [
+        "operator work (",
+        "operator work (",
+        "nothing; operat",
+    ]
+    assert not any(what == "in on" for what, _ in said)
+    alone = json.loads(twin(*asked, "--on", "tm-1", "--json").stdout)["variants"][2]
+    assert alone["placement"]["work"] == {"tm-1": 3}
+    assert any(each.startswith("CPU of tm-1 (") for each in alone["binds"])
+
+
+def test_what_is_full_at_the_end_binds_though_it_was_not_on_average(tmp_path):
+    """A fifth of the rate for three quarters of the time, and then all of it."""
+    event = {"kind": "rate-change", "at_s": 16, "source": "in", "factor": 5}
+    arrivals = {"arrivals": {"in": {"law": "constant", "rate_per_s": 480}}}
+    file = two_managers(tmp_path / "two.yaml", workload=arrivals, events=[event])
+    asked = ("whatif", file, "--vary", "subtasks of work=3", "--replications", 2, "--workers", 1, "--json")
+    first, three = json.loads(twin(*asked).stdout)["variants"]
+    busy = (11 * 0.48 + 4) / 15  # from 5 s to 20 s
+    (words,) = first["binds"]
+    share = re.fullmatch(r"operator work \((\d+)% busy, full at the end\)", words)
+    assert share is not None and int(share[1]) == pytest.approx(100 * busy, abs=2)
+    assert three["binds"] == []
+
+
+def test_questions_take_a_horizon(tmp_path):
+    file = two_managers(tmp_path / "two.yaml")
+    late = "kind: slow-down, at_s: 15, host: tm-1, factor: 2"
+    for command in (("whatif", file), ("compare", file, file), ("sensitivity", file, "--input", "load=0.5..1")):
+        assert "the end of the run, 12 s" in refused(*command, "--event", late, "--horizon", "0.2min")
+    assert "to 12 s" in refused("dry-run", file, "--rescale", "work=2", "--at", 15, "--horizon", 12)
+    asked = ("capacity", file, "--find-min", "subtasks of work", "--predict-only", "--json")
+    assert [json.loads(twin(*asked, *more).stdout)["run_s"] for more in ((), ("--horizon", "2min"))] == [20, 120]
 
 
 @pytest.mark.slow
