@@ -194,7 +194,7 @@ def test_what_is_no_question_is_refused(tmp_path):
     assert "unknown metric 'fast'" in refused("capacity", file, *rate, "--while", "fast")
     for name, meant in (("e2e_latency_s.p999", "did you mean 'e2e_latency_s.p99'"), ("p99", "or e2e_latency_s.p99")):
         assert meant in refused("capacity", file, *rate, "--while", f"{name} < 1s")
-    assert "write 'replicas of OPERATOR'" in refused("capacity", file, "--find-min", "replica of human")
+    assert "write 'subtasks of OPERATOR'" in refused("capacity", file, "--find-min", "replica of human")
     assert "is no condition" in refused("capacity", file, *rate, "--while", "fast enough")
     for slip in ("e2e_latency_s.p99<500", "not backpressured and not e2e_latency_s >= 500"):
         refusal = refused("capacity", file, *rate, "--while", slip)
