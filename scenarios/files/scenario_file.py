@@ -11,12 +11,14 @@ from pydantic import BaseModel
 
 import optimizers.policies  # noqa: F401  # so that a file can name one
 from scenarios.files import registry
+from scenarios.files.parallelism import KEY, SCHEMA, parse_placed
 from scenarios.files.yaml_text import line_of, parse_text, to_text
 from twin.cluster import Cluster
 from twin.errors import BadInput
+from twin.kinds.registry import BY_KIND
 from twin.numa import cluster_name
 from twin.scenario import Scenario
-from twin.spec import parse, tags
+from twin.spec import tags
 
 MAX_BYTES, MAX_SCENARIO_BYTES = 20_000_000, 2_000_000
 """Largest files that are read: a larger one was named by mistake. A job of 10,000 operators has 1.2 MB."""
@@ -31,12 +33,12 @@ def load(name_or_path: str) -> Scenario:
     path = registry.find(name_or_path)
     text = read_text(path, MAX_SCENARIO_BYTES)
     data = _with_paths(_as_mapping(parse_text(text, str(path)), str(path)), path.parent)
-    return parse(Scenario, data, where=name_or_path, line=partial(line_of, text))
+    return parse_placed(data, name_or_path, partial(line_of, text))
 
 
 def parse_scenario(text: str, where: str) -> Scenario:
     """Scenario in a YAML text; `where` names the text in errors. Raises BadInput as `load` does."""
-    return parse(Scenario, _as_mapping(parse_text(text, where), where), where=where, line=partial(line_of, text))
+    return parse_placed(_as_mapping(parse_text(text, where), where), where, partial(line_of, text))
 
 
 def dump(scenario: Scenario) -> str:
@@ -51,6 +53,9 @@ def json_schema() -> dict[str, Any]:
         tags = [name for name, field in definition.get("properties", {}).items() if "const" in field]
         if tags:
             definition["required"] = sorted({*definition.get("required", []), *tags})
+    for kind in BY_KIND.values():
+        schema["$defs"][kind.__name__]["properties"][KEY] = SCHEMA
+    schema["required"].remove("plan")  # which operators that say their parallelism need not have
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
