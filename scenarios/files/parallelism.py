@@ -9,7 +9,7 @@ from typing import Any
 from twin.error_location import Path
 from twin.errors import BadInput
 from twin.numa import CLUSTERS
-from twin.plan import Location
+from twin.plan import Location, check_count
 from twin.scenario import Scenario
 from twin.scheduling import emptiest, resized
 from twin.spec import parse
@@ -41,6 +41,7 @@ def parse_placed(data: Mapping[str, Any], where: str, line: Callable[[Path], int
         if name in given:
             raise BadInput(f"{key}: plan.placement.{name} says how many and where; leave one of the two out")
     named = [str(each.get("name")) for each in operators]
+    check_count(sum(counts.values()), f"{where}: query.operators")
     first = _first_host(data.get("cluster"))
     somewhere = {name: [first] * counts.get(name, 1) for name in named if name not in given}
     bare = [{key: value for key, value in each.items() if key != KEY} for each in operators]

@@ -109,6 +109,15 @@ def test_slot_sharing_groups_take_slots_of_their_own():
     assert slots(with_subtasks(job, 4)) == {"tm-1": 3, "tm-2": 3}
 
 
+def test_forward_ends_in_groups_of_their_own_need_not_share_a_place():
+    """The sinks have two slots on tm-1, of which the reader has one: its second subtask takes the other. Work, with a
+    slot of its own there, takes the next on tm-2, where none is in use."""
+    hosts, places = [host("tm-1", 4), host("tm-2", 4)], {"in": "tm-1", "work": "tm-1", "out": ["tm-1", "tm-1"]}
+    own, shared = {"slot_sharing_group": "own"}, {"slot_sharing_group": "default"}
+    job = line(hosts, SLOTS, places, work=own, sink=shared, partitioning={"work": "forward"})
+    assert resized(job, "work", 2, "") == {"in": ("tm-1", "tm-1"), "work": ("tm-1", "tm-2")}
+
+
 def test_a_chain_moves_together_and_counts_as_one():
     """In and work run as one task, so the first worker has two tasks and not three, as many as the second one."""
     hosts, places = [host("w-1", 2), host("w-2", 2)], {"in": "w-1", "work": "w-1", "out": "w-2"}
