@@ -1,12 +1,14 @@
 """Finds borders by bisection: the value up to which, or from which on, a condition holds, in several repetitions.
 
-All repetitions take a step together, so that their runs can be made at once.
+All repetitions take a step together, so that their runs can be made at once. The condition is asked of allowed values
+only. A value that is not allowed is neither good nor bad: it ends the range (no more replicas than key groups), or lies
+between values that are allowed (a divisor is wanted).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from scenarios.questions.ranges import significant
@@ -19,12 +21,21 @@ CHECKED_BESIDE = 4
 NEAR_ZERO = 1e-3
 """Share of the width of limits that enclose 0 that is the least scale of the tolerance: else no bracket near 0 would be
 narrow enough."""
+LOOKED = 64
+"""Least number of whole numbers beyond the last allowed one, up to its double, or down to its half, that are looked at
+for another one."""
+PARTS = 16
+"""Number of parts of an interval at whose ends an allowed value that is no whole number is looked for."""
 
 Ask = Callable[[Sequence[tuple[int, float]]], Sequence[bool]]
 """Function that tells for each (i, v) whether the condition holds in repetition i at value v."""
+Allowed = Callable[[float], bool]
+"""Function that tells whether the question can be asked of a value."""
 Aim = Callable[[int, float], float | None]
 """Function that estimates the border from a repetition and a value at which it failed; None if the run does not tell.
 """
+
+NO_AIM: Aim = lambda _repetition, _value: None  # noqa: E731
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +66,28 @@ class Range:
 
 @dataclass
 class Border:
-    """Border in one repetition. good, bad: the nearest values at which the condition holds and fails.
+    """Border in one repetition. good, bad: the nearest values at which the condition holds and fails. wall: the value
+    beyond the last allowed one, where the search met the end of what is allowed.
 
-    aim: the likely border by the last run that failed. Each is None if it is unknown.
+    aim: the likely border by the last run that failed. Each is None if it is unknown. seen: whether the condition
+    holds, by value, the first one asked first.
     """
 
     good: float | None = None
     bad: float | None = None
+    wall: float | None = None
     aim: float | None = None
     seen: dict[float, bool] = field(default_factory=dict)
 
     @property
     def found(self) -> bool:
-        """Whether both sides are known."""
-        return self.good is not None and self.bad is not None
+        """Whether both sides are known: the condition holds on one, and fails or cannot be asked on the other."""
+        return self.good is not None and self.beyond is not None
+
+    @property
+    def beyond(self) -> float | None:
+        """Nearest value on the far side of the border: where the condition fails, else where nothing is allowed."""
+        return self.wall if self.bad is None else self.bad
 
     def note(self, value: float, holds: bool) -> None:
         """Remembers whether the condition held at a value, which must be nearer to the border than earlier ones."""
@@ -79,18 +98,24 @@ class Border:
             self.bad = value
 
     def middle(self, whole: bool) -> float:
-        """Estimate of a border that is found; for whole numbers the last one at which the condition holds."""
-        assert self.good is not None and self.bad is not None
-        return self.good if whole else (self.good + self.bad) / 2
+        """Estimate of a border that is found: the last value at which the condition holds, for whole numbers and at the
+        end of what is allowed."""
+        assert self.good is not None
+        return self.good if whole or self.bad is None else (self.good + self.bad) / 2
 
 
 def search(
-    ask: Ask, repetitions: Sequence[int], within: Range, aim: Aim = lambda _repetition, _value: None
+    ask: Ask,
+    repetitions: Sequence[int],
+    within: Range,
+    aim: Aim = NO_AIM,
+    allowed: Allowed = lambda _value: True,
 ) -> list[Border]:
-    """Searches the border of each repetition; it is not `found` where the search reached the limits without one."""
+    """Searches the border of each repetition; it is not `found` where the search reached the limits without one.
+    Nothing is `seen` if no value is allowed."""
     borders = {index: Border() for index in repetitions}
     while True:
-        steps = [(index, _next(border, within)) for index, border in borders.items()]
+        steps = [(index, _next(border, within, allowed)) for index, border in borders.items()]
         asked = [(index, value) for index, value in steps if value is not None]
         if not asked:
             return [*borders.values()]
@@ -100,12 +125,14 @@ def search(
                 borders[index].aim = aim(index, value)
 
 
-def _next(border: Border, within: Range) -> float | None:
-    """Next value to try; None if the border is known or there is none."""
+def _next(border: Border, within: Range, allowed: Allowed) -> float | None:
+    """Next value to try; None if the border is known or there is none. Notes the end of what is allowed."""
     if not border.seen:
-        return within.start
+        return _nearest(within.start, within.low, within.high, within.whole, allowed)
     if border.good is not None and border.bad is not None:
-        return _between(border, border.good, border.bad, within)
+        value = _between(border, border.good, border.bad, within)
+        low, high = sorted((border.good, border.bad))
+        return None if value is None else _inside(value, low, high, within.whole, allowed)
     value = next(reversed(border.seen))
     up = border.seen[value] == within.upward  # towards the border
     limit = within.high if up else within.low
@@ -113,7 +140,53 @@ def _next(border: Border, within: Range) -> float | None:
     ahead = min(step, within.high) if up else max(step, within.low)
     if border.aim is not None and not up and within.low <= border.aim < value:
         ahead = min(ahead, max(within.low, _short(border.aim * (1 - within.tolerance / 2))))
-    return None if ahead in border.seen else ahead
+    if ahead in border.seen:
+        return None
+    if allowed(ahead):
+        return ahead
+    last, wall = _end(value, ahead, within, allowed)
+    if last != value:
+        return last
+    further = _further(value, limit, allowed) if within.whole else None
+    border.wall = wall if further is None else None
+    return further
+
+
+def _end(value: float, ahead: float, within: Range, allowed: Allowed) -> tuple[float, float]:
+    """Last allowed value from `value`, which is allowed, towards `ahead`, which is not, and the next one beyond."""
+    while True:
+        middle = (value + ahead) // 2 if within.whole else _short((value + ahead) / 2)
+        narrow = 1.0 if within.whole else within.tolerance * max(abs(value), abs(ahead))
+        if abs(ahead - value) <= narrow or middle in (value, ahead):
+            return value, ahead
+        value, ahead = (middle, ahead) if allowed(middle) else (value, middle)
+
+
+def _further(value: float, limit: float, allowed: Allowed) -> float | None:
+    """Next allowed whole number beyond `value`, in the direction of `limit`; None if there is none up to its double, or
+    down to its half."""
+    up = limit > value
+    last = min(limit, value + max(LOOKED, value)) if up else max(limit, value - max(LOOKED, value // 2))
+    side = 1 if up else -1
+    return next((float(each) for each in range(int(value) + side, int(last) + side, side) if allowed(float(each))), None)
+
+
+def _nearest(value: float, low: float, high: float, whole: bool, allowed: Allowed) -> float | None:
+    """Allowed value nearest to `value`, from low to high; None if none is found."""
+    return next((each for each in _outward(value, low, high, whole) if allowed(each)), None)
+
+
+def _inside(value: float, low: float, high: float, whole: bool, allowed: Allowed) -> float | None:
+    """Allowed value nearest to `value`, and strictly between low and high."""
+    return _nearest(value, low, high, whole, lambda each: low < each < high and allowed(each))
+
+
+def _outward(value: float, low: float, high: float, whole: bool) -> Iterable[float]:
+    """Yields values from low to high, those nearer to `value` first: whole numbers, or ends of parts."""
+    yield value
+    step, far = 1.0 if whole else (high - low) / PARTS, max(value - low, high - value)
+    for count in range(1, 1 + math.ceil((min(far, max(LOOKED, value + 1.0)) if whole else far) / step)):
+        yield from (each for each in (value - count * step, value + count * step) if low <= each <= high)
 
 
 def _stepped(value: float, up: bool, within: Range, steps: int) -> float:

@@ -57,12 +57,14 @@ class CapacityQuestion:
             raise BadInput(f"--find-{self.find} {self.knob.name}: it {stands}; say where to look: --between LOW..HIGH")
         if self.between is not None:
             low, high = self.between
-            inside = numeric and low <= given <= high
-            start = given if inside else (low + high) / 2
+            start = min(max(given, low), high) if numeric else (low + high) / 2
         else:
             low, high, start = given / FAR, given * FAR, given
         if in_whole:
-            low, high, start = max(1.0, math.ceil(low)), float(math.floor(high)), float(math.floor(max(1, start)))
+            low, high = max(1.0, math.ceil(low)), float(math.floor(high))
+            if low > high:
+                raise BadInput(f"--between: no whole number from 1 in it, as {self.knob.name} needs; take a wider range")
+            start = min(max(math.floor(start), low), high)
         upward, bounded = self.find == "max", self.between is not None
         return Range(float(start), low, high, upward, self.precision, in_whole, bounded, jumps=bounded)
 
@@ -182,10 +184,8 @@ def _proved(
     single = forecast.single()
     checks = proof.Checks(longer=not forecast.lasts, far=not single)
     borders = proof.borders_of(prober, within, forecast.predicted.value, replications, checks)
-    if not any(border.seen and prober.at(value) for border in borders for value in border.seen):
-        raise BadInput(next(iter(prober.refused.values())))
     status = proof.status_of(borders)
-    looked_at = tuple(sorted({value for border in borders for value in border.seen if prober.at(value) is not None}))
+    looked_at = tuple(sorted({value for border in borders for value in border.seen}))
     limit = proof.limit_of(borders, within) if status == "found" else None
     longer = proof.longer_runs_failing(prober, borders, limit, within) if checks.longer else None
     single = single and (status == "found") == forecast.complete

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from scenarios.files.documents import Number
-from scenarios.questions.bisection import Border, Range, broken, search, spot_checks
+from scenarios.questions.bisection import Border, Range, broken, spot_checks
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import Measures
 from scenarios.questions.prober import Prober
@@ -39,7 +39,8 @@ class PredictedLimit:
 
     status, value: of runs as long as the scenario's; in_long_runs: the limit in runs of a day, which may exist even if
     the condition always holds in shorter ones. A limit is null if there is none within `tried`, the smallest and the
-    largest value tried. ignores: features of the scenario and the condition that the rate model ignores.
+    largest value tried. not_valid: why no value beyond these is allowed, where the search met that end. ignores:
+    features of the scenario and the condition that the rate model ignores.
     """
 
     status: Status
@@ -48,6 +49,7 @@ class PredictedLimit:
     tried: tuple[float, float]
     binds: str
     ignores: tuple[str, ...]
+    not_valid: str | None = None
 
 
 def measures_predicted(scenario: Scenario, model: RateModel | None = None) -> Measures:
@@ -98,6 +100,7 @@ class LimitForecast:
             tried=(min(border.seen), max(border.seen)),
             binds=self._binds(border if border.found else long_run),
             ignores=self._ignored(),
+            not_valid=self._prober.refusal([border]),
         )
 
     @property
@@ -140,7 +143,7 @@ class LimitForecast:
         if not self._informed:
             return False
         at = self._within.start if self.predicted.value is None else self.predicted.value
-        for value in spot_checks(self._within, at):
+        for value in filter(self._prober.allowed, spot_checks(self._within, at)):
             self.seen[value] = self._holds(value, RateModel())
         return broken(self.seen, self._within.upward) is None
 
@@ -151,8 +154,10 @@ class LimitForecast:
         and short runs must be predicted to have the same limit as runs of a day: channels that fill hide an overload.
         """
         value = self.predicted.value
-        scenario = None if value is None or not self.complete else self._prober.at(value)
-        if scenario is None or self._within.whole or self._prober.condition.metrics != {"backpressured"}:
+        if value is None or not self.complete or not self._prober.allowed(value):
+            return None
+        scenario = self._prober.case(value)
+        if self._within.whole or self._prober.condition.metrics != {"backpressured"}:
             return None
         if not self.lasts or not steady(scenario, scenario.events, scenario.policy is not None):
             return None
@@ -173,7 +178,7 @@ class LimitForecast:
             if settings.horizon_s > SHORTER * run.horizon_s:
                 return None
             border = self._border(RateModel(), value, settings)
-            if border.found and self._near(border.middle(whole=False), value or 0.0):
+            if border.found and self._near(border.middle(whole=False), value):
                 return settings
             measured_s *= 2
 
@@ -188,12 +193,10 @@ class LimitForecast:
         def ask(asked: Sequence[tuple[int, float]]) -> list[bool]:
             return [self._holds(value, model, run) for _, value in asked]
 
-        return search(ask, [0], finer)[0]
+        return self._prober.search([0], finer, ask)[0]
 
     def _holds(self, value: float, model: RateModel, run: RunSettings | None = None) -> bool:
-        scenario = self._prober.at(value)
-        if scenario is None:
-            return False
+        scenario = self._prober.case(value)
         if run is not None:
             scenario = scenario.model_copy(update={"run": run})
         known = measures_predicted(scenario, model)
@@ -204,8 +207,8 @@ class LimitForecast:
             return ""
         ends = (border.bad, border.good)
         near = [value for value in reversed(border.seen) if value <= FEW * self._within.start]
-        cases = [self._prober.at(value) for value in (ends if border.found else near) if value is not None]
-        at = next((scenario for scenario in cases if scenario is not None), self._prober.scenario)
+        cases = [self._prober.case(value) for value in (ends if border.found else near) if value is not None]
+        at = next(iter(cases), self._prober.scenario)
         return binding(resources(at, [RunOutcome(measures_predicted(at))]), at)
 
     def _ignored(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from scenarios.executing.progress import Audience
 from scenarios.questions.bench import Bench, Job
+from scenarios.questions.bisection import NO_AIM, Ask, Border, Range, search
 from scenarios.questions.condition import Condition
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import Knob
@@ -34,23 +35,26 @@ class Prober:
     refused: dict[float, str] = field(default_factory=dict)
     cases: dict[float, Scenario | None] = field(default_factory=dict)
 
+    def search(self, repetitions: Sequence[int], within: Range, ask: Ask | None = None) -> list[Border]:
+        """Border of each repetition, by runs, or by `ask`. Raises BadInput if no value gives a valid scenario."""
+        borders = search(ask or self.ask, repetitions, within, self.aim if ask is None else NO_AIM, self.allowed)
+        if not any(border.seen for border in borders):
+            raise BadInput(next(iter(self.refused.values())))
+        return borders
+
+    def refusal(self, borders: Sequence[Border]) -> str | None:
+        """Reason why nothing is allowed beyond the first border that is, or would be, at the end of what is allowed."""
+        return next((self.refused[border.wall] for border in borders if border.wall is not None), None)
+
     def ask(self, asked: Sequence[tuple[int, float]]) -> list[bool]:
-        """Whether the condition holds, for each (repetition, value); false where the scenario is not valid."""
-        outcomes = self.outcomes(asked)
-        holds = [outcome is not None and self.condition.holds(outcome.measures) for outcome in outcomes]
+        """Whether the condition holds, for each (repetition, value); all values give valid scenarios."""
+        holds = [self.condition.holds(outcome.measures) for outcome in self.outcomes(asked)]
         self.audience.stage(_told(asked, holds))
         return holds
 
-    def outcomes(self, asked: Sequence[tuple[int, float]]) -> list[RunOutcome | None]:
-        """Outcome for each (repetition, value); None where the scenario is not valid."""
-        cases = [self.at(value) for _, value in asked]
-        jobs = [
-            (case, child_seed(self.seed, index))
-            for case, (index, _) in zip(cases, asked, strict=True)
-            if case is not None
-        ]
-        made = iter(self._made(jobs))
-        return [None if case is None else next(made) for case in cases]
+    def outcomes(self, asked: Sequence[tuple[int, float]]) -> list[RunOutcome]:
+        """Outcome for each (repetition, value); all values give valid scenarios."""
+        return self._made([(self.case(value), child_seed(self.seed, index)) for index, value in asked])
 
     def aim(self, index: int, value: float) -> float | None:
         """Likely border by a run at `value` that did not keep up: the rate of which it would read 99 %.
@@ -58,9 +62,9 @@ class Prober:
         None unless the question is about the rates at which the job keeps up.
         """
         about_rates = self.condition.metrics == {"backpressured"} and self.knob.name.endswith(RATES)
-        scenario, outcome = self.at(value), self.outcomes([(index, value)])[0]
-        if scenario is None or outcome is None or not about_rates:
+        if not about_rates:
             return None
+        scenario, outcome = self.case(value), self.outcomes([(index, value)])[0]
         offered = sum(law.mean_rate_per_s for law in scenario.workload.arrivals.values())
         read = 1.0 - outcome.measures["backpressure_per_s"] / max(offered, 1e-300)
         return value * read / (1.0 - BACKPRESSURE_SHARE)
@@ -71,6 +75,16 @@ class Prober:
             return self.bench.outcomes(jobs)
         with self.audience.progress("runs") as report:
             return self.bench.outcomes(jobs, report)
+
+    def allowed(self, value: float) -> bool:
+        """Whether the scenario is valid with the knob at `value`, and a run would not take too long."""
+        return self.at(value) is not None
+
+    def case(self, value: float) -> Scenario:
+        """Scenario with the knob at `value`, which is allowed."""
+        found = self.at(value)
+        assert found is not None, self.refused[value]
+        return found
 
     def at(self, value: float) -> Scenario | None:
         """Scenario with the knob at `value`; None if that is no valid scenario, or a run would take too long."""

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from scenarios.files.documents import Number, Share
-from scenarios.questions.bisection import Border, Range, search, spot_checks
+from scenarios.questions.bisection import Border, Range, spot_checks
 from scenarios.questions.intervals import of_mean, runs_for
 from scenarios.questions.kept import said_once
 from scenarios.questions.prober import Prober
@@ -88,20 +88,19 @@ def borders_of(
     if predicted is not None:
         prober.outcomes([(0, start.start)])
         _announce(prober, start, [start.start] * round(RUNS * count), checks)
-    borders = search(prober.ask, [0], start, prober.aim)
+    borders = prober.search([0], start)
     beside = start
-    good, bad = borders[0].good, borders[0].bad
-    if good is not None and bad is not None and min(good, bad) > 0.0:
-        beside = replace(start, start=good, step=max(good, bad) / min(good, bad) - 1.0, jumps=False)
-    valid = [value for value in borders[0].seen if prober.at(value) is not None]
-    if valid and not borders[0].found:  # the last value decides: if the condition fails there, it does at those before
-        low, high = (start.low, valid[-1]) if valid[-1] > start.start else (valid[-1], start.high)
-        beside = replace(start, start=valid[-1], low=low, high=high)
+    good, beyond, last = borders[0].good, borders[0].beyond, [*borders[0].seen][-1]
+    if good is not None and beyond is not None and min(good, beyond) > 0.0:
+        beside = replace(start, start=good, step=max(good, beyond) / min(good, beyond) - 1.0, jumps=False)
+    if not borders[0].found:  # the last value decides: if the condition fails there, it does at those before
+        low, high = (start.low, last) if last > start.start else (last, start.high)
+        beside = replace(start, start=last, low=low, high=high)
     if predicted is None:
         each, longer = RUNS if borders[0].found else 1, checks.longer and borders[0].good is not None
         _announce(prober, beside, [beside.start] * round(each * (count - 1)), checks._replace(longer=longer))
     while len(borders) < count:
-        borders += search(prober.ask, range(len(borders), count), beside, prober.aim)
+        borders += prober.search(range(len(borders), count), beside)
         if replications is None and not within.whole and all(border.found for border in borders):
             middles = np.array([border.middle(within.whole) for border in borders])
             count = runs_for(middles, within.tolerance * abs(float(middles.mean())), MOST)
@@ -139,7 +138,7 @@ def warnings_inside(prober: Prober, borders: Sequence[Border]) -> tuple[str, ...
     said = [
         (f"at {value:,.4g}", text)
         for (_, value), one in zip(inside, prober.outcomes(inside), strict=True)
-        if one is not None and (case := prober.at(value)) is not None
+        for case in (prober.case(value),)
         for text in (*one.warnings, *([] if _alike(case) else filling(without_spare(case, [one]))))
     ]
     return tuple(said_once(said))
@@ -174,7 +173,9 @@ def limit_of(borders: Sequence[Border], within: Range) -> Limit:
         return Limit(int(safe), interval, int(safe), tuple(int(middle) for middle in middles), share)
     known = of_mean(middles, "")
     widest = max(
-        abs(border.good - border.bad) / 2 for border in borders if border.good is not None and border.bad is not None
+        abs(border.good - border.beyond) / 2
+        for border in borders
+        if border.good is not None and border.beyond is not None
     )
     half = (known.chance or 0.0) + widest
     return Limit(known.mean, (known.mean - half, known.mean + half), safe, tuple(middles.tolist()))
@@ -186,11 +187,10 @@ def check_far_values(prober: Prober, borders: Sequence[Border], within: Range) -
         (index, value)
         for index, border in enumerate(borders[:1])
         for value in spot_checks(within, border.middle(within.whole) if border.found else within.start)
-        if value not in border.seen and prober.at(value) is not None
+        if value not in border.seen and prober.allowed(value)
     ]
     prober.audience.stage(f"checking that there is one limit: {len(asked)} runs far from it")
     for (index, value), outcome in zip(asked, prober.outcomes(asked), strict=True):
-        assert outcome is not None
         borders[index].seen[value] = prober.condition.holds(outcome.measures)
 
 
@@ -258,19 +258,18 @@ def reason_of(prober: Prober, borders: Sequence[Border], known: bool) -> Reason:
     """
     good = [(index, border.good) for index, border in enumerate(borders) if border.good is not None]
     bad = [(index, border.bad) for index, border in enumerate(borders) if border.bad is not None]
-    if not known:  # the last value tried may be no valid one
-        valid = [[value for value in border.seen if prober.at(value) is not None] for border in borders]
-        bad = [(index, values[-1]) for index, values in enumerate(valid) if values and not good]
+    if not known:
+        bad = [(index, [*border.seen][-1]) for index, border in enumerate(borders) if not good]
     fails: dict[str, int] = {}
     for outcome in prober.outcomes(bad):
-        for text in prober.condition.failing(outcome.measures) if outcome is not None else ():
+        for text in prober.condition.failing(outcome.measures):
             fails[text] = fails.get(text, 0) + 1
     before, beyond = _used(prober, good), _used(prober, bad)
     used_beyond = {(resource.kind, resource.name): resource.used for resource in beyond}
-    last = next((case for _, value in bad or good if (case := prober.at(value)) is not None), prober.scenario)
+    last = next((prober.case(value) for _, value in bad or good), prober.scenario)
     return Reason(
         fails_first=dict(sorted(fails.items(), key=lambda item: -item[1])),
-        not_valid=_first_refusal(prober, borders),
+        not_valid=prober.refusal(borders),
         binds=binding(beyond or before, last) if known or beyond else "",
         resources=tuple(
             ResourceAtLimit(*resource, resource.head_room, used_beyond.get((resource.kind, resource.name)))
@@ -280,14 +279,5 @@ def reason_of(prober: Prober, borders: Sequence[Border], known: bool) -> Reason:
     )
 
 
-def _first_refusal(prober: Prober, borders: Sequence[Border]) -> str | None:
-    """Error of the first value beyond a border (or of all values, if none is good) that gave no valid scenario."""
-    beyond = [border.bad for border in borders if border.bad is not None]
-    tried = beyond if any(border.good is not None for border in borders) else [*borders[0].seen]
-    return next((prober.refused[value] for value in tried if value in prober.refused), None)
-
-
 def _used(prober: Prober, asked: Sequence[tuple[int, float]]) -> list[Resource]:
-    outcomes = [outcome for outcome in prober.outcomes(asked) if outcome is not None]
-    cases = [case for _, value in asked if (case := prober.at(value)) is not None]
-    return resources(cases[0], outcomes) if cases and outcomes else []
+    return resources(prober.case(asked[0][1]), prober.outcomes(asked)) if asked else []
