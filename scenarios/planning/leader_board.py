@@ -96,5 +96,5 @@ def samples(rows: Iterable[ValidationRow]) -> Mapping[str, Sequence[float]]:
 
 
 def csv_rows(rows: Iterable[ValidationRow]) -> list[dict[str, Any]]:
-    """Rows as a table of plain values, without plans."""
-    return [{name: value for name, value in asdict(row).items() if name != "plan"} for row in rows]
+    """Rows as a table of plain values, without plans and what follows from others."""
+    return [{name: value for name, value in asdict(row).items() if name not in ("plan", "beside")} for row in rows]

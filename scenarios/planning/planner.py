@@ -19,6 +19,7 @@ from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.selection import choose, estimate, intervals
 from optimizers.slots import SlotDeployment, by_slots, fits, groups_of
 from optimizers.space import ALL_PLANS, Space, counts_of
+from scenarios.beside import PredictionBesideRuns
 from scenarios.files.documents import CLOSED, Number, Seconds
 from scenarios.planning.cost_models import StagedCostModel, is_learned
 from scenarios.planning.cost_models import cost_model as model_by_name
@@ -77,7 +78,8 @@ AS_SOLVED = ("bound", "gap", "evaluations", "weighed", "seconds", "message", "am
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanChosen:
     """The answer of `twin optimize`. keeps_up: whether the plan is predicted to. as_required: whether it fulfils the
-    other requirements. simulated: objective in a run, where it was planned by profiles. plans_simulated: number, of the
+    other requirements. simulated: objective in a run, where it was planned by profiles. beside: what the cost model
+    predicts of the plan beside its simulation; null without one. plans_simulated: number, of the
     plans estimated; by `sim` as the cost model, all. bound, gap: null where nothing is proved. placement: by operator
     the hosts of its replicas, or their sockets. hosts: those in use, where head room or prices matter. price,
     given_price: of the hosts, where they have prices. parallelism, task_managers: deployment of the plan, where the
@@ -116,6 +118,25 @@ class PlanChosen:
     task_managers: Mapping[str, int] | None = None
     head_room: Number = None
     at_most: Mapping[str, float] | None = None
+    beside: PredictionBesideRuns | None = None
+
+
+def beside_runs(
+    scenario: Scenario, model: CostModel, solution: Solution, objective: str, simulated: float | None
+) -> PredictionBesideRuns | None:
+    """Prediction of the cost model for the plan chosen, beside the simulation that chose it, or the run of a job that
+    was planned by profiles (`simulated`); None if there was neither, or no run tells the objective."""
+    if objective not in METRICS or isinstance(model, Slow) or not (solution.simulated or simulated is not None):
+        return None
+    found = model.predict(scenario, [solution.plan])
+    said = bool(found["backpressured"][0] < 0.5 <= found["success"][0])
+    return PredictionBesideRuns.of(
+        float(found[objective][0]),
+        solution.objective if simulated is None else simulated,
+        model.blind_to(scenario),
+        model=model.name,
+        keep_up=(said, solution.runs) if solution.simulated else None,
+    )
 
 
 def in_slots(scenario: Scenario, plan: ExecutionPlan) -> SlotDeployment | None:

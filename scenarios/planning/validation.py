@@ -19,6 +19,7 @@ from optimizers.registry import BASELINES
 from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.space import ALL_PLANS, Space
 from optimizers.space_plans import SpacePlans
+from scenarios.beside import PredictionBesideRuns
 from scenarios.executing.processes import Processes
 from scenarios.planning.bench import PlanBench
 from scenarios.planning.outcomes import half_width95
@@ -46,7 +47,8 @@ class ValidationRow:
     simulated +- ci95: mean of the replications with its 95 % confidence interval (None for a single one).
     best: the best simulated plan known for the scenario. regret: simulated / best - 1 (best / simulated - 1 where
     more is better), >= 0; inf if the plan is backpressured or fails and another is not or does not. regret_ci95:
-    half width from the replications, paired. references: plans that `best` was chosen from.
+    half width from the replications, paired. references: plans that `best` was chosen from. beside: the prediction
+    beside the runs; None for a plan that runs have chosen.
     """
 
     scenario: str
@@ -67,6 +69,7 @@ class ValidationRow:
     evaluations: int | None = None
     references: int | None = None
     plan: Mapping[str, object] | None = None
+    beside: PredictionBesideRuns | None = None
 
 
 PlannerOf = Callable[[Optimizer, CostModel], Optimizer]
@@ -138,12 +141,13 @@ def validate(
         chosen = [
             (
                 *_named(optimizer, model, planner_of),
+                model,
                 _solve(replace(problem, cost_model=model), optimizer, planner_of, simulate),
             )
             for optimizer in optimizers
             for model in (cost_models[:1] if optimizer.name in UNASKED else cost_models)
         ]
-        bench.simulate(solution.plan for _, _, solution in chosen if isinstance(solution, Solution))
+        bench.simulate(solution.plan for *_, solution in chosen if isinstance(solution, Solution))
         others = alternatives(scenario, references, seed, space)
         (bench.race if racing else bench.simulate)(others)
         rows.extend(_row(bench, *each) for each in chosen)
@@ -182,15 +186,24 @@ def alternatives(scenario: Scenario, references: int, seed: int, space: Space) -
     return as_plans(scenario, plans.sample(random_stream(seed, "references"), references))
 
 
-def _row(bench: PlanBench, optimizer: str, model: str, solution: Solution | RefusedPlan) -> ValidationRow:
-    """Row of one solution, against the best plan simulated."""
+def _row(
+    bench: PlanBench, optimizer: str, name: str, model: CostModel, solution: Solution | RefusedPlan
+) -> ValidationRow:
+    """Row of one solution, against the best plan simulated. name: of the cost model in the row."""
     row = ValidationRow(
-        scenario=bench.scenario.name, optimizer=optimizer, cost_model=model, objective=bench.objective, status=REFUSED
+        scenario=bench.scenario.name, optimizer=optimizer, cost_model=name, objective=bench.objective, status=REFUSED
     )
     if isinstance(solution, RefusedPlan):
         return replace(row, status=solution.status, message=solution.message)
     outcome, best = bench.outcome(solution.plan), bench.best
     regret, regret_ci95 = bench.regret(solution.plan)
+    beside = PredictionBesideRuns.of(
+        solution.objective,
+        abs(outcome.mean),
+        model.blind_to(bench.scenario),
+        model=model.name,
+        keep_up=(solution.runs, outcome.success and not outcome.backpressured),
+    )
     return replace(
         row,
         status=solution.status.value,
@@ -207,4 +220,5 @@ def _row(bench: PlanBench, optimizer: str, model: str, solution: Solution | Refu
         evaluations=solution.evaluations,
         references=len(bench),
         plan=solution.plan.model_dump(mode="json")["placement"],
+        beside=None if solution.simulated else beside,
     )

@@ -168,7 +168,9 @@ def _further(value: float, limit: float, allowed: Allowed) -> float | None:
     up = limit > value
     last = min(limit, value + max(LOOKED, value)) if up else max(limit, value - max(LOOKED, value // 2))
     side = 1 if up else -1
-    return next((float(each) for each in range(int(value) + side, int(last) + side, side) if allowed(float(each))), None)
+    return next(
+        (float(each) for each in range(int(value) + side, int(last) + side, side) if allowed(float(each))), None
+    )
 
 
 def _nearest(value: float, low: float, high: float, whole: bool, allowed: Allowed) -> float | None:

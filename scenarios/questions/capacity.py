@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from scenarios.beside import PredictionBesideRuns
 from scenarios.executing.progress import Audience
 from scenarios.files.documents import CLOSED, Seconds, Share
 from scenarios.questions import proof
@@ -63,7 +64,9 @@ class CapacityQuestion:
         if in_whole:
             low, high = max(1.0, math.ceil(low)), float(math.floor(high))
             if low > high:
-                raise BadInput(f"--between: no whole number from 1 in it, as {self.knob.name} needs; take a wider range")
+                raise BadInput(
+                    f"--between: no whole number from 1 in it, as {self.knob.name} needs; take a wider range"
+                )
             start = min(max(math.floor(start), low), high)
         upward, bounded = self.find == "max", self.between is not None
         return Range(float(start), low, high, upward, self.precision, in_whole, bounded, jumps=bounded)
@@ -98,13 +101,14 @@ class CapacityAnswer:
     as_many: other operators that have as many replicas, by forward streams or in a chain.
 
     status: `found`; or the condition holds at all values tried (`always`), at none (`never`), or has no limit in some
-    repetitions (`sometimes`); or there were no runs (`predicted`). predicted: the prediction of the rate model. value:
-    the mean of the repetitions' borders, with its 95 % interval; for whole numbers, a value at which the condition held
-    in all. share_that_holds95: a lower bound of the share of all runs in which it holds there. longer_runs_fail: number
-    of the `longer_runs`, which last four times as long, that fail. one_limit_by: whether runs far from the limit or the
-    rate model show that there is no other limit. fails_first: number of runs in which each term of the condition fails
-    beyond the limit. run_s: length of the runs. values: all values tried. holds: whether the condition held, by
-    repetition and value. warnings: of the runs just inside the limit.
+    repetitions (`sometimes`); or there were no runs (`predicted`). predicted: the prediction of the rate model. beside:
+    the same beside the runs; null without runs, and for `sometimes`. value: the mean of the repetitions' borders, with
+    its 95 % interval; for whole numbers, a value at which the condition held in all. share_that_holds95: a lower bound
+    of the share of all runs in which it holds there. longer_runs_fail: number of the `longer_runs`, which last four
+    times as long, that fail. one_limit_by: whether runs far from the limit or the rate model show that there is no
+    other limit. fails_first: number of runs in which each term of the condition fails beyond the limit. not_valid: why
+    no value beyond those tried is allowed, where the search met that end. run_s: length of the runs. values: all values
+    tried. holds: whether the condition held, by repetition and value. warnings: of the runs just inside the limit.
     """
 
     scenario: str
@@ -118,6 +122,7 @@ class CapacityAnswer:
     seed: int
     precision: float
     run_s: Seconds
+    beside: PredictionBesideRuns | None = None
     value: proof.Whole | None = None
     interval95: tuple[proof.Whole, proof.Whole] | None = None
     holds_in_all: proof.Whole | None = None
@@ -171,22 +176,31 @@ def capacity(
     predicted(first)
     if not prove:
         return first
-    within = forecast.where_to_look
     run = None if question.full_length else forecast.shorter()
-    if run is not None:
-        prober = replace(prober, scenario=scenario.model_copy(update={"run": run}), refused={}, cases={})
-    return _proved(first, prober, forecast, within, question.replications)
+    if run is None:
+        return _proved(first, prober, forecast, question, None)
+    shorter = replace(prober, scenario=scenario.model_copy(update={"run": run}), refused={}, cases={})
+    answer = _proved(first, shorter, forecast, question, None)
+    if answer.beside is None or answer.beside.agrees:
+        return answer
+    return _proved(first, prober, forecast, question, answer.value)  # only the prediction said that shorter runs do
 
 
 def _proved(
-    first: CapacityAnswer, prober: Prober, forecast: LimitForecast, within: Range, replications: int | None
+    first: CapacityAnswer, prober: Prober, forecast: LimitForecast, question: CapacityQuestion, known: float | None
 ) -> CapacityAnswer:
-    single = forecast.single()
-    checks = proof.Checks(longer=not forecast.lasts, far=not single)
-    borders = proof.borders_of(prober, within, forecast.predicted.value, replications, checks)
+    """Answer by runs. known: the limit that shorter runs found, if it contradicts the prediction; else None."""
+    single = known is None and forecast.single()
+    within, likely = forecast.where_to_look, forecast.predicted.value if single else known
+    checks = proof.Checks(longer=not (single and forecast.lasts), far=not single)
+    borders = proof.borders_of(prober, within, likely, question.replications, checks)
     status = proof.status_of(borders)
     looked_at = tuple(sorted({value for border in borders for value in border.seen}))
     limit = proof.limit_of(borders, within) if status == "found" else None
+    enough = status == "always" and within.whole and not within.upward and within.low == 1.0  # 1 is the least there is
+    beside = _beside(first.predicted, status, limit, 1 if enough else None)
+    if beside is not None and not beside.agrees:  # what only the prediction said is checked by runs
+        checks, single = proof.Checks(longer=True, far=True), False
     longer = proof.longer_runs_failing(prober, borders, limit, within) if checks.longer else None
     single = single and (status == "found") == forecast.complete
     if not single:
@@ -194,14 +208,15 @@ def _proved(
     reason = proof.reason_of(prober, borders, known=limit is not None)
     broken_borders = (broken(border.seen, within.upward) for border in borders)
     contradictions = [values for values in broken_borders if values is not None]
-    enough = status == "always" and within.whole and not within.upward and within.low == 1.0  # 1 is the least there is
-    known: dict[str, Any] = {"looked_at": looked_at, "value": 1 if enough else None}
+    values: dict[str, Any] = {"value": 1 if enough else None} if limit is None else limit._asdict()
     return replace(
         first,
         status=status,
         replications=len(borders),
         run_s=prober.scenario.run.horizon_s,
-        **(known if limit is None else limit._asdict()),
+        beside=beside,
+        looked_at=looked_at if limit is None else None,
+        **values,
         longer_runs_fail=longer and longer[0],
         longer_runs=longer and longer[1],
         monotone=not contradictions,
@@ -212,3 +227,17 @@ def _proved(
         holds=tuple({str(value): holds for value, holds in sorted(border.seen.items())} for border in borders),
         warnings=proof.warnings_inside(prober, borders),
     )
+
+
+def _beside(
+    predicted: PredictedLimit, status: proof.Status, limit: proof.Limit | None, enough: int | None
+) -> PredictionBesideRuns | None:
+    """Prediction beside the limit that runs found, or beside `enough`; None if only some of the runs found one."""
+    if status == "sometimes":
+        return None
+    if status == predicted.status and limit is None:
+        return PredictionBesideRuns.of(None, None, predicted.ignores)
+    said = predicted.in_long_runs if predicted.value is None else predicted.value
+    if limit is None:
+        return PredictionBesideRuns.of(said, enough, predicted.ignores)
+    return PredictionBesideRuns.of(said, limit.value, predicted.ignores, interval=limit.interval95)

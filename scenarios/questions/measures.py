@@ -17,7 +17,8 @@ Measures = Mapping[str, float]
 LATENCIES = ("processing_latency_s", "e2e_latency_s")
 QUANTILES = tuple(field.name for field in dataclasses.fields(Latency))
 MEAN = ".mean"
-FLAGS = ("backpressured", "success", "crashed")
+KEEPS_UP = "keeps_up"
+FLAGS = (KEEPS_UP, "backpressured", "success", "crashed")
 COUNTS = ("tuples_in", "tuples_out", "duplicates")
 WHOLE_JOB = (
     "throughput_per_s",
@@ -61,13 +62,15 @@ def measures(run: Run) -> dict[str, float]:
 
 def of(found: Measures, name: str) -> float:
     """Value of a measure; 0 if the run does not list it, as of a link that carried nothing."""
+    if name == KEEPS_UP:
+        behind = of(found, "backpressured") or of(found, "queue_growth_per_s")
+        return float(bool(of(found, "success")) and not behind)
     return found.get(name, 0.0)
 
 
 def surely_keeps_up(found: Measures) -> bool:
-    """Whether results came, nothing grew to the end, and nothing was full, behind which queues may still be filling."""
-    behind = of(found, "backpressured") or of(found, "queue_growth_per_s")
-    return bool(of(found, "success")) and not behind and not any(name.startswith("full.") for name in found)
+    """Whether the job kept up, and nothing was full, behind which queues may still be filling."""
+    return bool(of(found, KEEPS_UP)) and not any(name.startswith("full.") for name in found)
 
 
 def names(scenario: Scenario) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from scenarios.files.documents import Number
 from scenarios.questions.bisection import Border, Range, broken, spot_checks
 from scenarios.questions.kept import RunOutcome
-from scenarios.questions.measures import Measures
+from scenarios.questions.measures import KEEPS_UP, Measures
 from scenarios.questions.prober import Prober
 from scenarios.questions.resources import binding, resources
 from twin.rates.model import RateModel
@@ -80,6 +80,11 @@ def measures_predicted(scenario: Scenario, model: RateModel | None = None) -> Me
     return known
 
 
+def _known(predicted: Measures) -> set[str]:
+    """Names of the measures that are predicted, and of that which follows from them."""
+    return {KEEPS_UP, *predicted}
+
+
 class LimitForecast:
     """Forecast of the limit by the rate model. predicted: the limit. seen: whether the condition holds, by value."""
 
@@ -126,7 +131,7 @@ class LimitForecast:
     @property
     def _informed(self) -> bool:
         scenario = self._prober.scenario
-        unknown = self._prober.condition.metrics - measures_predicted(scenario).keys()
+        unknown = self._prober.condition.metrics - _known(measures_predicted(scenario))
         return not (unknown or scenario.events or scenario.policy)
 
     @property
@@ -200,7 +205,7 @@ class LimitForecast:
         if run is not None:
             scenario = scenario.model_copy(update={"run": run})
         known = measures_predicted(scenario, model)
-        return all(term.test(known) for term in self._prober.condition.terms if term.metrics <= known.keys())
+        return all(term.test(known) for term in self._prober.condition.terms if term.metrics <= _known(known))
 
     def _binds(self, border: Border) -> str:
         if border.bad is None:
@@ -213,6 +218,5 @@ class LimitForecast:
 
     def _ignored(self) -> tuple[str, ...]:
         scenario = self._prober.scenario
-        known = measures_predicted(scenario).keys()
-        unknown = self._prober.condition.metrics - known
+        unknown = self._prober.condition.metrics - _known(measures_predicted(scenario))
         return (*RateModel().blind_to(scenario), *sorted(unknown))

@@ -75,17 +75,16 @@ class Checks(NamedTuple):
 
 
 def borders_of(
-    prober: Prober, within: Range, predicted: float | None, replications: int | None, checks: Checks
+    prober: Prober, within: Range, likely: float | None, replications: int | None, checks: Checks
 ) -> list[Border]:
-    """Searches the border of each repetition: the first around the predicted limit, the others beside the first.
+    """Searches the border of each repetition: the first around the likely limit, the others beside the first.
 
-    Announces the time of the proof after the first run, if the prediction ignores nothing that may move the limit, else
-    after the first repetition.
+    likely: None if it is not known, as where the prediction ignores what may move it. Announces the time of the proof
+    after the first run if it is known, else after the first repetition.
     """
     count = replications or (MOST if within.whole else FIRST)
-    predicted = None if checks.far else predicted
-    start = within if predicted is None else within.near(_just_inside(predicted, within))
-    if predicted is not None:
+    start = within if likely is None else within.near(_just_inside(likely, within))
+    if likely is not None and prober.allowed(start.start):
         prober.outcomes([(0, start.start)])
         _announce(prober, start, [start.start] * round(RUNS * count), checks)
     borders = prober.search([0], start)
@@ -96,7 +95,7 @@ def borders_of(
     if not borders[0].found:  # the last value decides: if the condition fails there, it does at those before
         low, high = (start.low, last) if last > start.start else (last, start.high)
         beside = replace(start, start=last, low=low, high=high)
-    if predicted is None:
+    if likely is None:
         each, longer = RUNS if borders[0].found else 1, checks.longer and borders[0].good is not None
         _announce(prober, beside, [beside.start] * round(each * (count - 1)), checks._replace(longer=longer))
     while len(borders) < count:
@@ -107,10 +106,10 @@ def borders_of(
     return borders
 
 
-def _just_inside(predicted: float, within: Range) -> float:
-    """Value on the good side of a predicted limit, half of a bracket away, so that the next one is as far beyond it."""
+def _just_inside(likely: float, within: Range) -> float:
+    """Value on the good side of a likely limit, half of a bracket away, so that the next one is as far beyond it."""
     aside = 0.0 if within.whole else within.tolerance / 2 * (-1 if within.upward else 1)
-    return min(within.high, max(within.low, predicted * (1 + aside)))
+    return min(within.high, max(within.low, likely * (1 + aside)))
 
 
 def _announce(prober: Prober, within: Range, values: Sequence[float], checks: Checks) -> None:

@@ -37,16 +37,18 @@ def told(answer: CapacityAnswer) -> Presentation:
 
 
 def predicted(answer: CapacityAnswer) -> str:
-    """Prediction of the rate model in a sentence."""
+    """Prediction of the rate model in a sentence, with what it ignores first."""
     limit = answer.predicted
     binds = f"; what binds: {limit.binds}" if limit.binds else ""
+    binds += f"; beyond it the scenario is not valid: {limit.not_valid}" if limit.not_valid else ""
+    by = f"predicted by rates{_ignored(answer)}"
     if limit.value is None and limit.in_long_runs is None:
         always = limit.status == "always"
         where = f"holds at {'every' if always else 'no'} value tried, {_for(answer, *limit.tried)}"
         too = ", in runs of a day too" * always
-        return f"predicted by rates: {answer.while_} {where}{too}{binds}{_ignored(answer)}"
+        return f"{by}: {answer.while_} {where}{too}{binds}"
     value = f"{_of(answer)} {_predicted_value(answer)}"
-    return f"predicted by rates: {value}, the {_end(answer)} while {answer.while_}{binds}{_ignored(answer)}"
+    return f"{by}: {value}, the {_end(answer)} while {answer.while_}{binds}"
 
 
 def _of(answer: CapacityAnswer) -> str:
@@ -62,8 +64,9 @@ def _for(answer: CapacityAnswer, low: float, high: float) -> str:
 
 
 def _ignored(answer: CapacityAnswer) -> str:
-    ignores = answer.predicted.ignores
-    return f" (it ignores {'; '.join(ignores)})" if ignores else ""
+    """Words on what the rate model ignores; empty where the sentence on a contradiction says it."""
+    ignores = answer.predicted.ignores if answer.beside is None or answer.beside.agrees else ()
+    return f", which ignore {'; '.join(ignores)}" if ignores else ""
 
 
 def _predicted_value(answer: CapacityAnswer) -> str:
@@ -87,7 +90,7 @@ def _value(value: float) -> str:
 
 
 def _limit(answer: CapacityAnswer) -> Iterator[str]:
-    of, runs, end, limit = _of(answer), answer.replications, _end(answer), answer.predicted.value
+    of, runs, end = _of(answer), answer.replications, _end(answer)
     length, not_longer = f" of {answer.run_s:g} s", ", not in longer ones" * _too_short(answer)
     only = f" in runs{length}{not_longer}" * _too_short(answer)
     if answer.status == "predicted":
@@ -109,10 +112,18 @@ def _limit(answer: CapacityAnswer) -> Iterator[str]:
         yield f"{of}: {value}{only} (95 % interval of the mean over {runs} runs), the {end} while {answer.while_}"
         side = "up to" if answer.find == "max" else "from"
         yield f"in every one of the {runs} runs{length} it holds {side} {cell(answer.holds_in_all)}"
-    if _else_predicted(answer):
-        yield predicted(answer)
-    elif answer.status == "found" and (_differs(answer) or (limit is not None and answer.share_that_holds95 is None)):
-        yield f"predicted by rates: {_predicted_value(answer)}{_ignored(answer)}"
+    yield from _beside(answer)
+
+
+def _beside(answer: CapacityAnswer) -> Iterator[str]:
+    """Prediction beside the runs: with its error, or as a contradiction."""
+    beside = answer.beside
+    if beside is None or beside.predicted is None or _else_predicted(answer):
+        if _else_predicted(answer) or (beside is not None and not beside.agrees):
+            yield predicted(answer)
+        yield from filter(None, [beside.careful if beside is not None else ""])
+    else:
+        yield from beside.told(_predicted_value(answer))
 
 
 def _end(answer: CapacityAnswer) -> str:
@@ -148,20 +159,21 @@ def _shape(answer: CapacityAnswer) -> Iterator[str]:
         yield f"careful: there is more than one limit: the condition fails at {fails} and holds again at {holds}"
     elif answer.status == "found":
         other = "" if answer.one_limit_by == "runs" else ", and no other is predicted"
-        yield f"consistent at all {len(answer.values)} values tried: there is one limit{other}"
+        yield f"runs at {len(answer.values)} values show one limit{other}"
     if _too_short(answer):
         last = number((answer.looked_at or answer.values)[-1 if answer.find == "max" else 0])
         where = "just inside the limit" if answer.status == "found" else f"at {last}"
         yield (
             f"careful: the runs are too short: {where} the condition fails in runs four times as long{_longer(answer)}"
         )
-    elif _else_predicted(answer):
+    elif _else_predicted(answer) and (answer.beside is None or answer.beside.agrees):
         yield f"careful: the runs may be too short{_longer(answer)}"
 
 
 def _longer(answer: CapacityAnswer) -> str:
     """Words on why longer runs may give another answer, and the remedy."""
-    known = _differs(answer) and not any(name in answer.while_ for name in answer.predicted.ignores)
+    agrees = answer.beside is None or answer.beside.agrees
+    known = agrees and _differs(answer) and not any(name in answer.while_ for name in answer.predicted.ignores)
     trust = "take the limit predicted for runs of a day, or " if known else ""
     return f"; channels may still fill, or state grow: {trust}lengthen them (--set run.horizon_s=SECONDS)"
 

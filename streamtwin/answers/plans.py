@@ -9,6 +9,7 @@ from scenarios.benchmarking.request import SuiteJudged
 from scenarios.planning import leader_board
 from scenarios.planning.leader_board import PlansJudged, Standing
 from scenarios.planning.validation import ValidationRow
+from scenarios.questions.kept import said_once
 from scenarios.suite.members import JUDGED, MEMBERS
 from streamtwin.answers.presentation import Presentation
 from streamtwin.tables.tables import of_regrets, of_standings
@@ -25,7 +26,7 @@ def told(answer: PlansJudged) -> Presentation:
     several = len({row.scenario for row in answer.rows}) > 1
     return Presentation(
         heading="Optimizers in the simulator",
-        sentences=_best(answer.standings),
+        sentences=[*_best(answer.standings), *careful(answer.rows)],
         tables=[*of_regrets(answer.rows), *([of_standings(answer.standings)] if several else [])],
         rows=leader_board.csv_rows(answer.rows),
         figure=_figure(answer.rows),
@@ -53,6 +54,17 @@ def _best(standings: Sequence[Standing]) -> list[str]:
     mean = f"a mean regret of {first.mean:.1%} against the best plans known"
     by = "" if first.cost_model == NO_MODEL else f" by {first.cost_model}"
     return [f"{first.optimizer}{by} is the best of {len(standings)}: {mean}."]
+
+
+def careful(rows: Sequence[ValidationRow]) -> list[str]:
+    """Sentences on predictions that contradict the runs, each with the plans that it is about."""
+    several = len({row.scenario for row in rows}) > 1
+    wrong = [row for row in rows if row.beside is not None and not row.beside.agrees]
+    return said_once(
+        (f"{row.scenario}: {row.optimizer}" if several else row.optimizer, row.beside.careful)
+        for row in wrong
+        if row.beside is not None
+    )
 
 
 def _family(row: ValidationRow) -> str:

@@ -119,6 +119,9 @@ def optimize(
     judge = f"simulation of {count} plan{'s' * (count > 1)} found by {model}" if count else model
     outcome = None if known is None else planner.simulated(loaded, solution.plan, objective)
     told = _told(loaded, solution, optimizer, judge, objective, outcome)
+    beside = planner.beside_runs(loaded if known is None else known, costs, solution, objective, outcome)
+    if beside is not None:
+        told += beside.told(chosen_plan.quantity(objective)(beside.predicted or 0.0))
     between = None if prove else planner.interval(loaded if known is None else known, costs, solution.plan, objective)
     if between is not None:
         low, high = map(chosen_plan.quantity(objective), between)
@@ -163,6 +166,7 @@ def optimize(
         task_managers=None if slots is None else slots.task_managers,
         head_room=requirements.head_room,
         at_most=requirements.at_most,
+        beside=beside,
     )
     terminal.result(answer, *told)
     if heard():

@@ -10,6 +10,7 @@ from string import Template
 
 from figures.job_map import job_map
 from scenarios.planning.validation import ValidationRow
+from streamtwin.answers.plans import careful
 from streamtwin.demo.loop import DemoOutcome, learned_plan
 from streamtwin.report.page import inline
 from streamtwin.tables.job_maps import drawn
@@ -48,6 +49,7 @@ def page(outcome: DemoOutcome, pictures: Mapping[str, bytes], out: Path) -> str:
         "version": VERSION,
         "out": escape(str(out)),
         "verdict": escape(f"{verdict(naive, learned)} {credit(learned, unlearned(rows))}".strip()),
+        "careful": "".join(f"<p>{escape(said[0].upper())}{escape(said[1:])}.</p>" for said in careful(rows)),
         "rate": f"{sum(law.mean_rate_per_s for law in outcome.scenario.workload.arrivals.values()):,.0f}",
         "naive_map": job_map(drawn(outcome.scenario, outcome.naive).picture),
         "learned_map": job_map(drawn(outcome.scenario.with_plan(learned_plan(rows)), outcome.learned).picture),
@@ -111,7 +113,7 @@ def _regret(row: ValidationRow) -> list[str]:
     interval = f" ± {seconds(row.ci95)}" if row.ci95 else ""
     return [
         row.optimizer,
-        seconds(row.predicted),
+        seconds(row.predicted) + (f" ({row.beside.off_short})" if row.beside is not None else ""),
         seconds(row.simulated) + interval,
         state,
         regret + (f" ± {row.regret_ci95:.1%}" if row.regret_ci95 else ""),

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from scenarios.beside import PredictionBesideRuns
 from scenarios.questions.bench import outcome
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import USUAL
@@ -49,9 +50,29 @@ class Asked:
         self.too_long = effort.describe() if effort.cpu_s > TOO_LONG_S else ""
 
     @cached_property
+    def predicted(self) -> dict[str, float]:
+        """Prediction of the rate model, by metric."""
+        found = RateModel().planning().predict(self.now, [self.now.plan])
+        return {name: float(values[0]) for name, values in found.by_metric.items()}
+
+    @property
+    def said_to_keep_up(self) -> bool:
+        """Whether the rate model predicts that the job keeps up."""
+        return self.predicted["backpressured"] < 0.5 <= self.predicted["success"]
+
+    @property
     def meanwhile(self) -> str:
-        """Sentence with the rate model's prediction, which is shown until the run is done."""
-        return _predicted(self.now)
+        """Sentence with the prediction, which is shown until the run is done."""
+        keeps = "keeps up" if self.said_to_keep_up else "does not keep up"
+        rate, latency = number(self.predicted["throughput_per_s"]), seconds(self.predicted["e2e_latency_s"])
+        return f" The rate model predicts: it {keeps}, {rate} results a second, {latency} from end to end."
+
+    def beside(self, run: Run) -> list[str]:
+        """Sentences on the predicted end-to-end latency beside a run."""
+        said, blind, kept = self.predicted["e2e_latency_s"], RateModel().blind_to(self.now), run.metrics.keeps_up
+        keep_up = None if kept and run.full else (self.said_to_keep_up, kept)  # a longer run may show that it does not
+        found = PredictionBesideRuns.of(said, run.metrics.value("e2e_latency_s"), blind, keep_up=keep_up)
+        return found.told(f"an end-to-end latency of {seconds(said)}")
 
     @cached_property
     def run(self) -> RunTask:
@@ -86,14 +107,6 @@ class Asked:
             yield _run(self.found, 1)
         for case in filter(None, (self.now, self.before, self.found)):
             yield from pairs_of(case)
-
-
-def _predicted(scenario: Scenario) -> str:
-    """Prediction of the rate model in a sentence."""
-    found = RateModel().planning().predict(scenario, [scenario.plan])
-    keeps = "does not keep up" if found["backpressured"][0] >= 0.5 else "keeps up"
-    rate, latency = number(float(found["throughput_per_s"][0])), seconds(float(found["e2e_latency_s"][0]))
-    return f" The rate model predicts: it {keeps}, {rate} results a second, {latency} from end to end."
 
 
 def pairs_of(case: Scenario) -> list[RunTask]:

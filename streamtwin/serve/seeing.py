@@ -49,6 +49,7 @@ def answered(desk: Desk, asked: Asked) -> Iterator[str]:
     yield paragraph(verdict(asked.now, run), "verdict" if run.metrics.keeps_up else "verdict bad")
     yield cards(headline(run))
     yield "".join(paragraph(f"Careful: {warning}", "note") for warning in run.warnings)
+    yield "".join(paragraph(f"{line[0].upper()}{line[1:]}.", "note") for line in asked.beside(run))
     done, of, cpu_s = desk.progress()
     waited = f"answered in {seconds(desk.answered_s)}; " if desk.answered_s is not None else ""
     more = f", {of - done} more on the way" if done < of else ""

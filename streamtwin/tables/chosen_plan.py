@@ -80,7 +80,7 @@ def placements(name: str, given: ExecutionPlan, solution: Solution, optimizer: s
 
 
 def estimates(given: ExecutionPlan, solution: Solution, optimizer: str, judge: str, objective: str) -> Wide:
-    """Table of predictions for both plans; for one, if the given plan is the answer."""
+    """Table of predictions, or simulations, of both plans; of one, if the given plan is the answer."""
     shown = quantity(objective)
     kept = solution.plan == given
     rows: list[dict[str, Any]] = []
@@ -90,7 +90,7 @@ def estimates(given: ExecutionPlan, solution: Solution, optimizer: str, judge: s
     known = solution.given if kept and solution.given is not None else solution
     rows.append({"plan": answer, "value": shown(solution.objective), "state": _state(known)})
     columns = {"plan": "plan", "value": objective, "state": "outcome"}
-    return tables.of_rows(f"predicted by {judge}", columns, rows)
+    return tables.of_rows(judge if solution.simulated else f"predicted by {judge}", columns, rows)
 
 
 def on_hosts(hosts: HostsChosen, price: float | None, before: float | None) -> Iterator[str]:

@@ -58,6 +58,7 @@ def of_regrets(rows: Sequence[ValidationRow]) -> list[Wide]:
         "optimizer": "optimizer",
         "cost_model": "cost model",
         "predicted": "predicted",
+        "off": "off",
         "simulated": "simulated",
         "regret": "regret",
         "state": "in the simulator",
@@ -79,6 +80,7 @@ def _regret_row(row: ValidationRow) -> dict[str, Any]:
     return {
         **asdict(row),
         "predicted": show(row.predicted),
+        "off": "" if row.beside is None else row.beside.off_short,
         "simulated": show(row.simulated) + (f" ± {show(row.ci95)}" if row.ci95 else ""),
         "regret": regret + (f" ± {row.regret_ci95:.1%}" if row.regret_ci95 else ""),
         "state": state,

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from scenarios.beside import PredictionBesideRuns
 from scenarios.files.documents import CLOSED, Number, Seconds
 from spark.metric_windows import Series
 from streamtwin.connect.shadow import window as windows
 from streamtwin.connect.shadow.belief import Belief, Trend, believed
 from streamtwin.connect.shadow.forecast import Forecast, Relocation, Remedy, backpressured, forecast, remedy
+from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
 
@@ -142,7 +144,7 @@ def _alert_row(window: windows.Window, belief: Belief, coming: Forecast) -> Aler
         backpressure_moved_in_s=None if found is None else found.in_s,
         simulated_as_it_is=as_it_is,
         simulated_moved=moved,
-        words=f"{_coming(coming)}; {_moves(found)}{_checked(as_it_is, moved)}",
+        words=f"{_coming(coming)}; {_moves(found)}{_checked(as_it_is, moved)}{_careful(then, as_it_is, moved)}",
     )
 
 
@@ -170,3 +172,14 @@ def _checked(simulated_as_it_is: bool | None, simulated_moved: bool | None) -> s
     if simulated_as_it_is == simulated_moved:
         return f", but in the simulator the job {'does not keep' if simulated_moved else 'keeps'} up either way"
     return ", as it does in the simulator" if simulated_as_it_is else ", but in the simulator it brings it about"
+
+
+def _careful(then: Scenario, simulated_as_it_is: bool | None, simulated_moved: bool | None) -> str:
+    """Words on forecasts that the simulator contradicts: that the job falls behind as it is, and keeps up if moved."""
+    for behind, forecast_so in ((simulated_as_it_is, True), (simulated_moved, False)):
+        if behind is not None:
+            keep_up = not forecast_so, not behind
+            found = PredictionBesideRuns.of(None, None, RateModel().blind_to(then), keep_up=keep_up)
+            if not found.agrees:
+                return f"; {found.careful}"
+    return ""
