@@ -22,7 +22,7 @@ from scenarios.questions.bisection import FAR, Range, broken
 from scenarios.questions.condition import Condition, Term
 from scenarios.questions.knobs import Knob, ReplicasKnob, whole
 from scenarios.questions.measures import LATENCIES
-from scenarios.questions.prediction import LimitForecast, PredictedLimit
+from scenarios.questions.prediction import LimitForecast, PredictedLimit, status_of
 from scenarios.questions.prober import Prober
 from twin.errors import BadInput
 from twin.quantities import NUMBER
@@ -198,7 +198,7 @@ def _proved(
     looked_at = tuple(sorted({value for border in borders for value in border.seen}))
     limit = proof.limit_of(borders, within) if status == "found" else None
     enough = status == "always" and within.whole and not within.upward and within.low == 1.0  # 1 is the least there is
-    beside = _beside(first.predicted, status, limit, 1 if enough else None)
+    beside = _beside(forecast, status, limit, 1 if enough else None, within.whole)
     if beside is not None and not beside.agrees:  # what only the prediction said is checked by runs
         checks, single = proof.Checks(longer=True, far=True), False
     longer = proof.longer_runs_failing(prober, borders, limit, within) if checks.longer else None
@@ -230,14 +230,17 @@ def _proved(
 
 
 def _beside(
-    predicted: PredictedLimit, status: proof.Status, limit: proof.Limit | None, enough: int | None
+    forecast: LimitForecast, status: proof.Status, limit: proof.Limit | None, enough: int | None, whole: bool
 ) -> PredictionBesideRuns | None:
-    """Prediction beside the limit that runs found, or beside `enough`; None if only some of the runs found one."""
+    """Prediction for runs of this length beside the limit that they found, or beside `enough`; None if only some of
+    them found one."""
     if status == "sometimes":
         return None
-    if status == predicted.status and limit is None:
-        return PredictionBesideRuns.of(None, None, predicted.ignores)
-    said = predicted.in_long_runs if predicted.value is None else predicted.value
+    border, ignores = forecast.as_long, forecast.predicted.ignores
+    if status_of(border) == status and limit is None:
+        return PredictionBesideRuns.of(None, None, ignores)
+    in_long_runs = forecast.predicted.in_long_runs if border.bad is None else None
+    said = border.middle(whole) if border.found else in_long_runs
     if limit is None:
-        return PredictionBesideRuns.of(said, enough, predicted.ignores)
-    return PredictionBesideRuns.of(said, limit.value, predicted.ignores, interval=limit.interval95)
+        return PredictionBesideRuns.of(said, enough, ignores)
+    return PredictionBesideRuns.of(said, limit.value, ignores, interval=limit.interval95)

@@ -80,29 +80,34 @@ def measures_predicted(scenario: Scenario, model: RateModel | None = None) -> Me
     return known
 
 
+def status_of(border: Border) -> Status:
+    """Whether a border was found, or else the condition holds at all values, or at none."""
+    return "found" if border.found else "always" if border.bad is None else "never"
+
+
 def _known(predicted: Measures) -> set[str]:
     """Names of the measures that are predicted, and of that which follows from them."""
     return {KEEPS_UP, *predicted}
 
 
 class LimitForecast:
-    """Forecast of the limit by the rate model. predicted: the limit. seen: whether the condition holds, by value."""
+    """Forecast of the limit by the rate model. predicted: the limit. as_long: its border in runs as long as the
+    scenario's, even if only these show it. seen: whether the condition holds, by value."""
 
     def __init__(self, prober: Prober, within: Range) -> None:
         self._prober, self._within = prober, within
         self.seen: dict[float, bool] = {}
-        border = long_run = self._border(RateModel())
+        self.as_long = border = long_run = self._border(RateModel())
         if border.good is not None:  # it may hold only because runs end while channels fill or state grows
             long_run = self._border(RateModel().lasting(), border.middle(within.whole) if border.found else None)
         if not long_run.found and (border.bad is None or (self._informed and self._steady)):
             border = long_run  # a limit, or none, that only short runs show does not count
         self.seen = dict(border.seen)
-        status: Status = "found" if border.found else "always" if border.bad is None else "never"
         self.predicted = PredictedLimit(
-            status=status,
+            status=status_of(border),
             value=border.middle(within.whole) if border.found else None,
             in_long_runs=long_run.middle(within.whole) if long_run.found else None,
-            tried=(min(border.seen), max(border.seen)),
+            tried=(min({*border.seen, *self.as_long.seen}), max({*border.seen, *self.as_long.seen})),
             binds=self._binds(border if border.found else long_run),
             ignores=self._ignored(),
             not_valid=self._prober.refusal([border]),

@@ -45,7 +45,8 @@ def predicted(answer: CapacityAnswer) -> str:
     if limit.value is None and limit.in_long_runs is None:
         always = limit.status == "always"
         where = f"holds at {'every' if always else 'no'} value tried, {_for(answer, *limit.tried)}"
-        too = ", in runs of a day too" * always
+        short_runs = answer.beside is not None and answer.beside.agrees and answer.status == "found"
+        too = ", in runs of a day too" if always else ", in runs of a day" * short_runs
         return f"{by}: {answer.while_} {where}{too}{binds}"
     value = f"{_of(answer)} {_predicted_value(answer)}"
     return f"{by}: {value}, the {_end(answer)} while {answer.while_}{binds}"
@@ -117,12 +118,12 @@ def _limit(answer: CapacityAnswer) -> Iterator[str]:
 
 def _beside(answer: CapacityAnswer) -> Iterator[str]:
     """Prediction beside the runs: with its error, or as a contradiction."""
-    beside = answer.beside
-    if beside is None or beside.predicted is None or _else_predicted(answer):
-        if _else_predicted(answer) or (beside is not None and not beside.agrees):
+    beside, limit = answer.beside, answer.predicted
+    if beside is None or _else_predicted(answer) or (limit.value is None and limit.in_long_runs is None):
+        if answer.status not in ("predicted", limit.status) or _else_predicted(answer):
             yield predicted(answer)
         yield from filter(None, [beside.careful if beside is not None else ""])
-    else:
+    elif beside.predicted is not None:
         yield from beside.told(_predicted_value(answer))
 
 

@@ -154,9 +154,7 @@ def test_a_plan_that_runs_chose_has_its_prediction_beside_it():
 
 
 def test_validated_plans_say_what_was_predicted_wrongly_and_of_which_plans():
-    rows = validate(
-        [queue()], planner.optimizers("as-given,governor"), [Says(5.0, True)], simulate, 1, 0, references=0
-    )
+    rows = validate([queue()], planner.optimizers("as-given,governor"), [Says(5.0, True)], simulate, 1, 0, references=0)
     assert [row.beside.agrees for row in rows] == [False, False]
     (line,) = plans.careful(rows)
     assert "(as-given and governor)" in line and "colours" in line
