@@ -18,7 +18,8 @@ import numpy as np
 from scenarios.files.documents import Number, Share
 from scenarios.questions.bisection import Border, Range, spot_checks
 from scenarios.questions.intervals import of_mean, runs_for
-from scenarios.questions.kept import said_once
+from scenarios.questions.kept import RunOutcome, said_once
+from scenarios.questions.measures import of
 from scenarios.questions.prober import Prober
 from scenarios.questions.resources import Resource, binding, resources, without_spare
 from twin.errors import BadInput
@@ -197,7 +198,7 @@ def longer_runs_failing(
     prober: Prober, borders: Sequence[Border], limit: Limit | None, within: Range
 ) -> tuple[int, int] | None:
     """Number of runs of four times the length in which the condition fails at the outermost value at which it holds;
-    and number of runs made.
+    and number of runs made. `not backpressured` fails there too if queues within the job grow to the end.
 
     A backlog that grows slowly fills the channels before it shows, and state grows up to a crash. A job whose load and
     plan stay as they are should bear in long runs what it bears in short ones. None if they do not stay so, if the runs
@@ -211,10 +212,15 @@ def longer_runs_failing(
     while len(failing) < CHECKED or (len(failing) == CHECKED and len({*failing}) > 1):
         seeds = range(len(failing), max(CHECKED, len(failing) + 1))
         made = prober.bench.outcomes([(longer, child_seed(prober.seed, index)) for index in seeds])
-        failing += [not prober.condition.holds(outcome.measures) for outcome in made]
+        failing += [_grows(prober, each) or not prober.condition.holds(each.measures) for each in made]
     holding, length_s = len(failing) - sum(failing), longer.run.horizon_s
     prober.audience.stage(f"at {value:,.6g}: holds in {holding} of {len(failing)} runs of {length_s:g} s")
     return sum(failing), len(failing)
+
+
+def _grows(prober: Prober, outcome: RunOutcome) -> bool:
+    """Whether the sources are only not held back yet, where the condition asks for that: queues in the job grow."""
+    return "backpressured" in prober.condition.metrics and of(outcome.measures, "queue_growth_per_s") > 0.0
 
 
 def _outermost(borders: Sequence[Border], limit: Limit | None, within: Range) -> float | None:

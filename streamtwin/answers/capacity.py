@@ -165,7 +165,7 @@ def _shape(answer: CapacityAnswer) -> Iterator[str]:
         last = number((answer.looked_at or answer.values)[-1 if answer.find == "max" else 0])
         where = "just inside the limit" if answer.status == "found" else f"at {last}"
         yield (
-            f"careful: the runs are too short: {where} the condition fails in runs four times as long{_longer(answer)}"
+            f"careful: the runs are too short: {where} the condition fails, or queues grow to the end, in runs four times as long{_longer(answer)}"
         )
     elif _else_predicted(answer) and (answer.beside is None or answer.beside.agrees):
         yield f"careful: the runs may be too short{_longer(answer)}"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scenarios.files import scenario_file
 from scenarios.questions.condition import condition
-from scenarios.questions.measures import WHOLE_JOB
+from scenarios.questions.measures import FLAGS, WHOLE_JOB
 from twin.errors import BadInput
 
 SCENARIO = scenario_file.load("smart-grid")
@@ -63,7 +63,7 @@ def test_numbers_have_units_and_terms_know_their_metrics(text, name, below, abov
 
 def test_all_names_of_a_job_can_be_compared():
     for name in (*WHOLE_JOB, "links.edge-1.utilisation"):
-        flag = name in ("backpressured", "success", "crashed")
+        flag = name in FLAGS
         condition(name if flag else f"{name} < 1", SCENARIO)
 
 

@@ -159,14 +159,13 @@ def test_a_job_that_runs_out_of_memory_is_predicted_not_to_keep_up(ttl_s, day, t
     assert ("take the limit predicted for runs of a day, or lengthen" in said) == (ttl_s is None)
 
 
-@pytest.mark.parametrize(("channel_tuples", "failing"), [(10_000, 2), (500_000, 0)])
+@pytest.mark.parametrize("channel_tuples", [10_000, 500_000])
 @pytest.mark.parametrize(
     ("find", "of", "between", "day"), [("min", "replicas of work", None, 2), ("max", "load", (0.3, 1.0), 0.631)]
 )
-def test_what_holds_only_until_channels_are_full_is_no_end_of_the_search(
-    channel_tuples, failing, find, of, between, day
-):
-    """A search goes on past one core, which is enough only for the 15 s in which 600 too many a second find room."""
+def test_what_holds_only_until_channels_are_full_is_no_end_of_the_search(channel_tuples, find, of, between, day):
+    """A search goes on past one core, which is enough only for the 15 s in which 600 too many a second find room; in
+    longer runs channels are full, or grow to the end."""
     deep = BRISK.model_copy(update={"channel_tuples": channel_tuples}).model_dump(mode="json")
     job = ordinary(1e-3, 2 if find == "min" else 1, rate_per_s=1600, horizon_s=15) | {"engine": deep}
     scenario = parse(Scenario, job)
@@ -175,11 +174,11 @@ def test_what_holds_only_until_channels_are_full_is_no_end_of_the_search(
     )
     with Bench(Processes(1)) as bench:
         answer = capacity(scenario, question, bench, 1, SILENT)
-    assert (answer.status, answer.longer_runs_fail, answer.longer_runs) == ("always", failing, 2)
+    assert (answer.status, answer.longer_runs_fail, answer.longer_runs) == ("always", 2, 2)
     assert answer.predicted.in_long_runs == pytest.approx(day, rel=0.01) and answer.predicted.value is None
     said = " ".join(told(answer).sentences)
     assert "runs of 15 s" in said and "in runs of a day (all values in runs of 15 s" in said and "no limit" not in said
-    assert ("not in longer ones" in said) == (failing == 2) and "careful" in said
+    assert "not in longer ones" in said and "careful" in said
     assert "operator work" in answer.predicted.binds
 
 
