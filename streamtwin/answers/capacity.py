@@ -164,9 +164,8 @@ def _shape(answer: CapacityAnswer) -> Iterator[str]:
     if _too_short(answer):
         last = number((answer.looked_at or answer.values)[-1 if answer.find == "max" else 0])
         where = "just inside the limit" if answer.status == "found" else f"at {last}"
-        yield (
-            f"careful: the runs are too short: {where} the condition fails, or queues grow to the end, in runs four times as long{_longer(answer)}"
-        )
+        fails = f"{where} the condition fails, or queues grow to the end, in runs four times as long"
+        yield f"careful: the runs are too short: {fails}{_longer(answer)}"
     elif _else_predicted(answer) and (answer.beside is None or answer.beside.agrees):
         yield f"careful: the runs may be too short{_longer(answer)}"
 
