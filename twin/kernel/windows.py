@@ -43,12 +43,13 @@ def evaluate(s: Any, window: Any, position: float, stream: int) -> float:
         measure(s, window, start, position, stream)
     else:
         match(s, window, start, position, stream)
+    sort_by_key(s, window, before)
     return window.scan_s * looked_at + window.result_s * (window.found_count - before)
 
 
 @compiled
 def group(s: Any, window: Any, start: float, position: float) -> None:
-    """Adds one result a key, in the order of the keys' first records, each as old as its key's oldest record."""
+    """Adds one result a key, each as old as its key's oldest record."""
     content = contents.content_of(window, 0)
     low = contents.until(content, start, 0)
     high = contents.until(content, position, low)
@@ -89,8 +90,8 @@ def index(s: Any, window: Any, side: int, start: float, position: float) -> None
 
 @compiled
 def match(s: Any, window: Any, start: float, position: float, stream: int) -> None:
-    """Adds the matches, one record a side, in the order of the first side's records, then of the second's, and so
-    on."""
+    """Adds the matches, one record a side; those of a key in the order of the first side's records, then of the
+    second's, and so on."""
     window.stamp += 1
     for side in range(1, window.sides):
         index(s, window, side, start, position)
@@ -170,6 +171,46 @@ def measure(s: Any, window: Any, start: float, position: float, stream: int) -> 
         if present == 0:
             return
         add_result(s, window, ELSEWHERE, born_s, taken_s)
+
+
+@compiled
+def sort_by_key(s: Any, window: Any, first: int) -> None:
+    """Puts the results from number `first` on into the order of their keys; those of a key keep theirs.
+
+    Runs of 1, 2, 4, ... results are merged, to and fro between their place and the room behind them.
+    """
+    count = window.found_count - first
+    while window.found_room < window.found_count + count:
+        call(s.call_python, k.RESULTS, window.here)
+    mine = window.found + k.RESULT_BYTES * first
+    here, there, width = mine, mine + k.RESULT_BYTES * count, 1
+    while width < count:
+        for low in range(0, count, 2 * width):
+            merge(here, there, low, min(low + width, count), min(low + 2 * width, count))
+        here, there, width = there, here, 2 * width
+    if here != mine:
+        merge(here, mine, 0, count, count)
+
+
+@compiled
+def merge(here: int, there: int, low: int, middle: int, high: int) -> None:
+    """Merges two runs of results by their keys: from `low`, and from `middle` on. Writes them elsewhere."""
+    left, right = low, middle
+    for place in range(low, high):
+        if right == high or (left < middle and result_of(here, left).key <= result_of(here, right).key):
+            each = result_of(here, left)
+            left += 1
+        else:
+            each = result_of(here, right)
+            right += 1
+        made = result_of(there, place)
+        made.key, made.born_s, made.taken_s = each.key, each.born_s, each.taken_s
+
+
+@compiled
+def result_of(here: int, number: int) -> Any:
+    """Result of an array, by number."""
+    return k.result_at(here + k.RESULT_BYTES * number)
 
 
 # when windows are evaluated ------------------------------------------------------------------------------------------

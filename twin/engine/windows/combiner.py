@@ -63,7 +63,7 @@ class GroupCombiner(Combiner):
         return int(draws.uniform() * self.keys) if self.keys > 1 else 0
 
     def results(self, contents: Sequence[Content], position: float, draws: Draws) -> list[Result]:
-        """Results in the order of their keys' first records, each as old as its key's oldest record."""
+        """One result a key, as old as its key's oldest record."""
         (content,) = contents
         oldest_born_s: dict[int, float] = {}
         oldest_taken_s: dict[int, float] = {}
@@ -143,7 +143,7 @@ class MatchCombiner(Combiner):
 
 
 def _matches(sides: Sequence[HeldRecords]) -> Iterator[Result]:
-    """Matches in the order of the first side's records, then of the second's, and so on."""
+    """Matches, those of a key in the order of the first side's records, then of the second's, and so on."""
     first, *others = sides
     by_key = [_by_key(side) for side in others]
     for key, born_s, taken_s in zip(*first, strict=True):

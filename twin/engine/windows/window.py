@@ -67,10 +67,13 @@ class WindowLogic(Logic):
             content.forget(position)
 
     def evaluate(self, position: float, contents: tuple[Content, ...]) -> tuple[list[Result], float]:
-        """Results of the window that ends at `position`, from these contents, and their CPU seconds."""
+        """Results of the window that ends at `position`, from these contents, and their CPU seconds.
+
+        Results leave in the order of their keys, as an engine's state has them, whatever the ages of their records.
+        """
         self.fires += 1
         combiner, start = self.combiner, position - self.trigger.extent.size
-        results = combiner.results(contents, position, self.station.draws)
+        results = sorted(combiner.results(contents, position, self.station.draws), key=itemgetter(0))
         looked_at = sum([content.count(start, position) for content in contents])
         return results, combiner.scan_s * looked_at + combiner.result_s * len(results)
 
