@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
+from twin.event_time import in_time
 from twin.kinds.mechanism import Selecting
 from twin.query import AnyOperator, Query
 from twin.spec import Spec
@@ -77,9 +78,16 @@ def is_combined(query: Query, name: str) -> bool:
     return any(getattr(operator, "combined", False) for operator in both)
 
 
-def why_not(query: Query, name: str, strategy: Strategy | None, combined: bool) -> str:
-    """Reason why an operator's key groups cannot move like that, with the remedy; empty if they can."""
+def why_not(query: Query, name: str, strategy: Strategy | None, combined: bool, by_window: bool) -> str:
+    """Reason why an operator's key groups cannot move like that, with the remedy; empty if they can. by_window: whether
+    tuples behind the watermark count in windows that are open, and the job does not stop: some may be on their way to
+    the old owner when it has nothing left to do (Enorm takes these for lost)."""
     operator: AnyOperator = query.operator(name)
+    if by_window and operator.hands_over == "windows" and not operator.merges and not in_time(query, name):
+        return (
+            f"{name!r} takes tuples that come late into windows that are open, which only a restart moves together; "
+            "set engine.rescaling=restart, or engine.lateness=pane, by which they are lost"
+        )
     if combined and operator.merges:
         return f"{name!r} is one component with {combined_with(query, name)!r}; move the key groups of that, or split"
     found = mobility(query, name, combined)
@@ -152,7 +160,7 @@ def _check(where: str, event: Timed, deployment: Deployment, combined: set[str],
             if not query.operator(event.operator).needs_event_time:
                 raise ValueError(f"{where}: {event.operator!r} is not over event time; move its key groups instead")
             _check_owners(where, event.operator, event.owners, deployment, scaled)
-            _check_strategy(where, query, event.operator, event.strategy, combined)
+            _check_strategy(where, deployment, event.operator, event.strategy, combined)
         case Split():
             _check_pair(where, event.operator, deployment)
             if event.operator not in combined:
@@ -169,12 +177,16 @@ def _check(where: str, event: Timed, deployment: Deployment, combined: set[str],
             strategy, operator = getattr(event, "strategy", None), getattr(event, "operator", None)
             if operator in combined and getattr(event, "kind", "") == "scale":
                 raise ValueError(f"{where}: {operator!r} is one component with another, whose replicas stay; split it")
-            if operator is not None and query.operator(operator).needs_event_time:
-                _check_strategy(where, query, operator, strategy, combined)
+            moves = getattr(event, "kind", "") in ("migration", "scale")
+            if operator is not None and moves and query.operator(operator).needs_event_time:
+                _check_strategy(where, deployment, operator, strategy, combined)
 
 
-def _check_strategy(where: str, query: Query, name: str, strategy: Strategy | None, combined: set[str]) -> None:
-    obstacle = why_not(query, name, strategy, name in combined)
+def _check_strategy(
+    where: str, deployment: Deployment, name: str, strategy: Strategy | None, combined: set[str]
+) -> None:
+    by_window = deployment.engine.lateness == "window" and not deployment.engine.rescaling.stops
+    obstacle = why_not(deployment.query, name, strategy, name in combined, by_window)
     if obstacle:
         raise ValueError(f"{where}: {obstacle}")
 
@@ -211,7 +223,7 @@ def check_timed_move(query: Query, name: str, replica: int | None, strategy: Str
             f"{where}: replicas of {name!r} cannot move, as punctuations would overtake tuples; move key groups, or "
             "scale it"
         )
-    obstacle = "" if query.operator(name).needs_event_time else why_not(query, name, strategy, combined=False)
+    obstacle = "" if query.operator(name).needs_event_time else why_not(query, name, strategy, False, by_window=False)
     if obstacle:
         raise ValueError(f"{where}: {obstacle}")
 

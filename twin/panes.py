@@ -40,6 +40,11 @@ def covering(window: EventWindow, at_us: int) -> list[Span]:
     return [instance(window, number) for number in range(first, end)]
 
 
+def last_end(windows: Iterable[EventWindow], at_us: int) -> int:
+    """End of the last instance of any of the windows that an event of that time is in, in microseconds."""
+    return max(covering(window, at_us)[-1].end for window in windows)
+
+
 def watermark_us(newest_us: Iterable[int], slack_us: int = 0) -> int:
     """Watermark in microseconds, given the newest event time of each source: no event with a smaller time will come.
 

@@ -253,12 +253,12 @@ def test_a_failure_prolongs_a_restart_and_does_not_undo_it(at_s: float, end_s: f
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.sampled_from(["restart", "reactive"]))
-def test_no_window_over_event_time_is_other_than_it_should_be(seed: int, how: str) -> None:
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["restart", "reactive"]), st.sampled_from(["pane", "window"]))
+def test_no_window_over_event_time_is_other_than_it_should_be(seed: int, how: str, lateness: str) -> None:
     """Event-time windows are those of brute force over restarts."""
     given = event_time_scenario(Random(seed))
     data = given.model_dump(mode="json")
-    data["engine"] = engine(how, redeploy_s=0.5)
+    data["engine"] = engine(how, redeploy_s=0.5) | {"lateness": lateness}
     data["events"] = [
         {name: value for name, value in event.items() if name != "strategy"}
         for event in data["events"]

@@ -50,7 +50,8 @@ def migrate(
     if name not in job.wiring.event_times.heeding:
         return (yield from disruptive(job, name, flows, record))
     query, together = job.wiring.query, is_together(job, name)
-    obstacle = why_not(query, name, strategy, together)
+    by_window = job.wiring.engine.lateness == "window" and not job.stopped
+    obstacle = why_not(query, name, strategy, together, by_window)
     if obstacle:
         job.refuse(record, obstacle)
         return True

@@ -33,17 +33,21 @@ Windows = dict[tuple[int, int, int], HeldKeys]
 
 class Came:
     """Tuples that came to one operator, by key, in the order of their event times. sure: whether none can be late. If
-    some can, tuples that are still under way may be late, and do not count."""
+    some can, tuples that are still under way may be late, and do not count. One that came behind the watermark and was
+    taken counts in the windows that were not over then."""
 
     def __init__(self, audits: Iterable[WindowAudit], sure: bool) -> None:
         by_key: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         self._late_for_one: defaultdict[int, list[int]] = defaultdict(list)
+        self._behind: defaultdict[int, list[tuple[int, int, float]]] = defaultdict(list)
         for audit in audits:
             for at_us, key, digest in audit.came:
                 if digest in audit.late and digest in audit.kept:
                     self._late_for_one[key].append(at_us)
                 if sure or (digest in audit.kept and digest not in audit.late):
                     by_key[key].append((at_us, digest))
+                if digest in audit.behind:
+                    self._behind[key].append((at_us, digest, audit.behind[digest]))
         self._times: dict[int, list[int]] = {}
         self._digests: dict[int, list[int]] = {}
         for key, tuples in by_key.items():
@@ -59,6 +63,13 @@ class Came:
         start_us, end_us, key = window
         return any(start_us <= at_us < end_us for at_us in self._late_for_one.get(key, ()))
 
+    def _counted(self, span: Span, key: int, held: HeldKeys) -> HeldKeys:
+        """Tuples of a key in a window without those that came when the window was over already."""
+        for at_us, digest, watermark_us in self._behind.get(key, ()):
+            if span.start <= at_us < span.end <= watermark_us:
+                held = HeldKeys(held.tuples - 1, held.digest ^ digest)
+        return held
+
     def over(self, window: EventWindow, far_us: float) -> Iterator[tuple[tuple[int, int, int], HeldKeys]]:
         """Contents of the instances of a window that end by `far_us`, by instance and key; only those with a tuple."""
         for key, times in self._times.items():
@@ -71,7 +82,9 @@ class Came:
                     break
                 end = bisect_left(times, span.end, first)
                 if end > first:
-                    yield (span.start, span.end, key), HeldKeys(end - first, digests[first] ^ digests[end])
+                    held = self._counted(span, key, HeldKeys(end - first, digests[first] ^ digests[end]))
+                    if held.tuples:
+                        yield (span.start, span.end, key), held
                     span = Span(span.start + window.every_us, span.end + window.every_us)
                 else:
                     span = covering(window, times[first])[0]

@@ -21,5 +21,6 @@ FLINK = EngineProfile(
     buffer_bytes=32_768,
     flush_s=0.1,
     slots=True,
+    lateness="window",
     rescaling=Rescaling(how="restart"),
 )

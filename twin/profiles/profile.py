@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from statistics import fmean
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -88,6 +88,15 @@ class EngineProfile(Spec):
             "that change numbers of subtasks propose only plans that can be deployed so",
         ),
     ] = False
+    lateness: Annotated[
+        Literal["pane", "window"],
+        Field(
+            exclude_if=lambda lateness: lateness == "pane",
+            description="when a tuple is late for complete windows over event time: pane: when the watermark has "
+            "passed its pane (Enorm); window: when it has passed all of its windows, so that a tuple counts in those "
+            "that are still open (Flink)",
+        ),
+    ] = "pane"
     noise: Noise = Noise()
     rescaling: Annotated[
         Rescaling,

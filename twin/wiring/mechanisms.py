@@ -142,6 +142,7 @@ def _computing(making: Making, does: mechanism.Computing) -> Logic:
         execute_s=does.execute_s,
         result_s=making.result_s,
         late=None if does.late_to is None else _output_to(making, does.late_to),
+        by_window=bool(does.windows) and making.wiring.engine.lateness == "window",
     )
 
 

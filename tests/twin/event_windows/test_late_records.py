@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
-from tests.twin.event_jobs import compute, ended, job, sink, source
+from tests.twin.event_jobs import WINDOWS, compute, ended, job, sink, source
 from twin.errors import BadInput
+from twin.profiles.storm import STORM
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate
@@ -21,9 +23,10 @@ def late_job(replicas: int = 1, late: str | None = "late", windows: Any = ({"len
     """Job source -> counts (windows) -> sink, with a sink of its own for late records."""
     from_source = {name: more.pop(name) for name in ("disorder_s", "slack_s") if name in more}
     counts = compute("counts", windows=list(windows), **({"late_to": late} if late else {}))
-    places = {"counts": ["h0", "h1", "h2"][:replicas], "late": "ends"}
-    streams = [("source", "counts"), ("counts", "sink"), ("counts", "late")]
-    return job([source(**from_source), counts, sink(), sink("late")], streams, placement=places, **more)
+    places = {"counts": ["h0", "h1", "h2"][:replicas], **({"late": "ends"} if late else {})}
+    streams = [("source", "counts"), ("counts", "sink"), ("counts", "late")][: 3 if late else 2]
+    ends = [sink(), *([sink("late")] if late else [])]
+    return job([source(**from_source), counts, *ends], streams, placement=places, **more)
 
 
 def late_by_force(came: list[tuple[int, int, int]], pane_us: int, slack_us: int) -> list[int]:
@@ -63,6 +66,63 @@ def test_late_are_those_behind_the_watermark(
     assert not any("'late'" in each or "slack_s" in each for each in run.warnings)  # many or none: as asked
     assert by_name["sink"].tuples_in + by_name["late"].tuples_in <= by_name["counts"].tuples_out
     assert task.logic.dropped == 0
+
+
+OVERLAPPING = [
+    (2.0, 1.0, [{"length_s": 6, "every_s": 2}], 2),
+    (3.0, 0.5, [{"length_s": 2, "every_s": 1}], 1),
+    (4.0, 0.0, [{"length_s": 1, "every_s": 0.5}, {"length_s": 3}], 0.5),
+    (1.0, 0.0, [{"length_s": 2}], 2),
+]
+
+
+@pytest.mark.parametrize(("disorder_s", "slack_s", "windows", "pane_s"), OVERLAPPING)
+@pytest.mark.parametrize("late", ["late", None])
+def test_in_flink_a_record_counts_in_every_window_that_is_open(
+    disorder_s: float, slack_s: float, windows: Any, pane_s: float, late: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each window has the records that came before it ended, and late are those whose windows all had."""
+    given = {"disorder_s": disorder_s, "slack_s": slack_s, "rate_per_s": 100.0, "engine": "flink"}
+    scenario = late_job(windows=windows, late=late, **given)
+    run, world = ended(scenario, monkeypatch)
+    audit, (task,) = world.audits["counts"], world.tasks["counts"]
+    newest_us, lost, held = -(10**12), [], Counter[tuple[int, int, int]]()
+    for at_us, key, digest in audit.came:
+        newest_us = max(newest_us, at_us)
+        watermark_us = (newest_us - round(slack_s * SECOND_US)) // round(pane_s * SECOND_US) * round(pane_s * SECOND_US)
+        spans = [
+            (start, start + round(each["length_s"] * SECOND_US))
+            for each in windows
+            for every in [round(each.get("every_s", each["length_s"]) * SECOND_US)]
+            for start in range(at_us // every * every, at_us - round(each["length_s"] * SECOND_US), -every)
+        ]
+        still = [(*span, key) for span in spans if span[1] > watermark_us]
+        held.update(still)
+        lost += [] if still else [digest]
+    assert audit.late == set(lost[: len(audit.late)])
+    assert len(lost) - len(audit.late) <= len(audit.came) - len(audit.kept) - len(audit.late)
+    found = {(start, end, key): tuples for start, end, key, tuples, _ in audit.emitted}
+    assert found and found == {window: held[window] for window in found}
+    assert {end for _, end, _ in held if end <= task.logic.watermark_us} == {end for _, end, _ in found}
+    assert len(found) == sum(end <= task.logic.watermark_us for _, end, _ in held)
+    assert any("came late" in line for line in run.warnings) == (late is None and len(audit.late) > 0)
+    behind = late_by_force(audit.came, round(pane_s * SECOND_US), round(slack_s * SECOND_US))
+    assert len(lost) < len(behind) or not any("every_s" in each for each in windows)
+
+
+@pytest.mark.parametrize("how", ["restart", "reactive"])
+def test_records_behind_the_watermark_move_and_come_again_with_their_windows(how: str) -> None:
+    """The audit of all windows holds over moves, failures and restarts, where a record counts in open windows only."""
+    move = {"kind": "migration", "at_s": 2.3, "operator": "counts", "key_groups": [0, 1], "to_replica": 2}
+    events = [move, {"kind": "failure", "at_s": 6.7, "host": "h1", "recover_after_s": 0.5}]
+    engine = STORM.model_dump(mode="json") | {"lateness": "window", "rescaling": {"how": how, "redeploy_s": 0.5}}
+    given = {"windows": WINDOWS, "rate_per_s": 100.0, "late": None, "checkpoint_interval_s": 2.0, "events": events}
+    run = simulate(late_job(3, disorder_s=3.0, slack_s=0.5, engine=engine, **given))
+    assert {row["kind"] for row in run.event_rows} >= {"migration", "failure"}
+    live = engine | {"rescaling": "live"}
+    with pytest.raises(BadInput, match="lateness=pane"):
+        late_job(3, disorder_s=3.0, slack_s=0.5, engine=live, **given)
+    simulate(late_job(3, disorder_s=3.0, slack_s=3.0, engine=live, **given))
 
 
 def test_results_are_the_same_with_and_without_an_output_for_late_records(monkeypatch: pytest.MonkeyPatch) -> None:

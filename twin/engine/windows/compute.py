@@ -19,13 +19,14 @@ from twin.engine.state import Leaves
 from twin.engine.windows.forms import WINDOWS, Forms
 from twin.engine.windows.panes import Dated, SpanContent, SpanStore
 from twin.engine.windows.watermark import MODIFICATION, TimedLogic
-from twin.panes import Panes, Span, completed
+from twin.panes import Panes, Span, completed, last_end
 from twin.windows import EventWindow
 
 
 class ComputeLogic(TimedLogic):
     """Logic of a compute. panes: the panes that it keeps; None: it is eager, keeps no state and sends tuples on.
-    windows: the windows that are made of the panes. results: whether it emits these windows itself."""
+    windows: the windows that are made of the panes. results: whether it emits these windows itself. by_window: whether
+    a tuple is late when its last window has ended, not its pane."""
 
     def __init__(
         self,
@@ -38,12 +39,14 @@ class ComputeLogic(TimedLogic):
         result_s: float,
         key_bytes: float,
         late: int | None = None,
+        by_window: bool = False,
     ) -> None:
         super().__init__(key_bytes, late)
         self.panes = panes
         self.eager = panes is None
         self.windows = windows
         self.results = results
+        self.by_window = by_window
         self.execute_s = execute_s
         self.result_s = result_s
         self.longest_us = max([window.length_us for window in windows], default=0)
@@ -63,22 +66,29 @@ class ComputeLogic(TimedLogic):
         """Returns the CPU seconds of the user's logic for each state, and of the sending thread's work meanwhile."""
         assert isinstance(record, Dated)
         work_s = self.out.send_s if self.eager else 0.0
-        if record.at_us < self.watermark_us:
+        if self.is_late(record):
             work_s += self.aside_s
-        if self.execute_s > 0.0 and not record.at_us < self.watermark_us:
+        elif self.execute_s > 0.0:
             work_s += self.execute_s * self.forms.executions(record.at_us)
         return work_s + (self.owed.pay(self.station.service_s + work_s) if self.owed.work_s else 0.0)
+
+    def is_late(self, record: Dated) -> bool:
+        """Whether a tuple counts in no window any more that is to come. Of a tuple behind the watermark, this is so
+        where its pane, or all of its windows, are over."""
+        if record.at_us >= self.watermark_us:
+            return False
+        return not self.by_window or last_end(self.windows, record.at_us) <= self.watermark_us
 
     def emit(self, record: Record, at_s: float) -> None:
         """Adds the tuple to the state; an eager replica, which keeps none, sends the tuple on."""
         assert isinstance(record, Dated)
         if self.panes is None:
-            self.audit.kept.add(record.digest)
+            self.audit.keep(record, self.watermark_us)
             super().emit(record, at_s)
-        elif record.at_us < self.watermark_us:
+        elif self.is_late(record):
             self.put_aside(record, at_s)
         else:
-            self.audit.kept.add(record.digest)
+            self.audit.keep(record, self.watermark_us)
             self.taken_in.emit(record, at_s)
             content = self.spans[0].at(self.panes.pane(record.at_us))
             content.add(record.key, (1, record.digest, record.born_s, record.taken_s))

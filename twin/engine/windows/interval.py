@@ -185,7 +185,7 @@ class TimedIntervalLogic(TimedLogic):
             self.put_aside(record, at_s)
             return
         met, self.met = self.met, []
-        self.audit.kept.add(record.digest)
+        self.audit.keep(record, self.watermark_us)
         self.taken_in.emit(record, at_s)
         self.sides.keep(record, record.at_us)
         for at_us, key, born_s, taken_s in met:

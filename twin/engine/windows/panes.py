@@ -168,6 +168,7 @@ class WindowAudit:
     copies.
 
     kept, late: digests of tuples that it took, and that it dropped; a tuple that was sent to two owners can be both.
+    behind: by digest of a tuple that was taken though the watermark had passed it, that watermark.
     emitted: start and end of a window, key, number of its tuples and XOR of their digests. keys: by digest, for tuples
     that will be the same when they are read again.
     """
@@ -175,8 +176,15 @@ class WindowAudit:
     came: list[tuple[int, int, int]] = field(default_factory=list)
     kept: set[int] = field(default_factory=set)
     late: set[int] = field(default_factory=set)
+    behind: dict[int, float] = field(default_factory=dict)
     emitted: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     keys: dict[int, int] = field(default_factory=dict)
+
+    def keep(self, record: Dated, watermark_us: float) -> None:
+        """Notes a tuple that was taken at that watermark."""
+        if watermark_us > record.at_us:
+            self.behind[record.digest] = watermark_us
+        self.kept.add(record.digest)
 
     def emit(self, span: Span, content: SpanContent) -> None:
         """Notes a complete window that was emitted."""
@@ -185,9 +193,11 @@ class WindowAudit:
 
     def copy(self) -> WindowAudit:
         """Copy of what is noted so far."""
-        return WindowAudit(self.came.copy(), self.kept.copy(), self.late.copy(), self.emitted.copy(), self.keys)
+        noted = self.came.copy(), self.kept.copy(), self.late.copy(), self.behind.copy(), self.emitted.copy()
+        return WindowAudit(*noted, self.keys)
 
     def become(self, kept: WindowAudit) -> None:
         """Goes back to the notes in `kept`."""
         again = kept.copy()
-        self.came, self.kept, self.late, self.emitted = again.came, again.kept, again.late, again.emitted
+        self.came, self.kept, self.late, self.behind = again.came, again.kept, again.late, again.behind
+        self.emitted = again.emitted
