@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import numpy as np
 from pydantic import Field
 
 from twin.errors import suggest
@@ -22,6 +23,13 @@ class Checkpoints(Spec):
     interval_s: Annotated[
         float, Field(ge=1e-3, le=10**7, description="from the start of a checkpoint to that of the next")
     ] = 10.0
+    first_s: Annotated[
+        Seconds | None,
+        Field(
+            exclude_if=lambda first_s: first_s is None,
+            description="start of the first one; absent: at random between min_pause_s and interval_s, as in Flink",
+        ),
+    ] = None
     mode: Annotated[
         Literal["aligned", "unaligned"],
         Field(
@@ -54,6 +62,13 @@ class Checkpoints(Spec):
         Literal["region", "full"],
         Field(description="what a failure restarts: all that is connected with a task on the host, or the whole job"),
     ] = "region"
+
+    def phases_s(self, at: np.ndarray) -> np.ndarray:
+        """Starts of the first checkpoint, in seconds, at these numbers between 0 and 1, which chance draws evenly."""
+        if self.first_s is not None:
+            return np.full_like(at, self.first_s)
+        least_s = min(self.min_pause_s, self.interval_s)
+        return np.asarray(least_s + at * (self.interval_s - least_s))
 
 
 def check_checkpoints(spec: Checkpoints, deployment: Deployment) -> None:

@@ -50,10 +50,11 @@ def meeting(late_ms: float = 500.0, fast: float = 400.0, slow: float = 100.0, ro
 
 
 def run(what: Deployment, *events: AnyEvent, checkpoints: Any = None, **settings: Any) -> Run:
-    """Run of 20 s, with a checkpoint every 5 s, by default."""
+    """Run of 20 s, with a checkpoint every 5 s, by default; the first after an interval."""
     usual = {"horizon_s": 20.0, "period_s": 1.0}
     scenario = Scenario.of(what, RunSettings(**(usual | settings)), events)
     given = {"interval_s": 5.0} | (checkpoints or {})
+    given = {"first_s": given["interval_s"]} | given
     return simulate(parse(Scenario, {**dict(scenario), "checkpoints": given}))
 
 

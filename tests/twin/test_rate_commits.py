@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.twin.checkpointed import hosts, lines, meeting, steady
@@ -92,5 +93,25 @@ def test_what_takes_longer_than_the_time_out_commits_nothing(timeout_s: float, s
 
 
 def test_results_of_the_last_intervals_are_not_seen() -> None:
-    each = [float(costs(given(lines(), horizon_s))["throughput_per_s"][0]) * horizon_s for horizon_s in (59.0, 61.0)]
-    assert each[1] - each[0] == pytest.approx(5.0 * 200.0, rel=1e-3)
+    """Where it is known when the first checkpoint begins, results come in steps; else on average."""
+    for first_s, fresh in ((5.0, 5.0), (None, 2.0)):
+        jobs = [given(lines(), horizon_s, first_s=first_s) for horizon_s in (59.0, 61.0)]
+        before, after = (float(costs(job)["throughput_per_s"][0]) * job.run.horizon_s for job in jobs)
+        assert after - before == pytest.approx(fresh * 200.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("interval_s", [1.0, 2.0, 6.0])
+def test_when_checkpoints_begin_says_nothing_of_windows(interval_s: float) -> None:
+    """Results of windows of 2 s wait for half an interval on average, also where both are in step."""
+    window = {"kind": "aggregate", "name": "w", "service_time_s": 0.0, "window": {"policy": "time", "size_s": 2.0}}
+    job = chain([window | {"group_by": "int", "groups": 5}], steady(100.0))
+    made = given(job, 26.0, warmup_s=8.0, interval_s=interval_s, sync_ms=0.0)
+    runs = [simulate(made.with_run(seed=seed)) for seed in range(24)]
+    ages = np.array([run.metrics.processing_latency_s.mean for run in runs])
+    plain = simulate(parse(Scenario, {**dict(made), "checkpoints": None})).metrics.processing_latency_s.mean
+    error = interval_s / np.sqrt(12.0) / np.sqrt(len(ages))
+    assert abs(ages.mean() - plain - interval_s / 2.0) < 4 * error
+    assert float(costs(made)["processing_latency_s"][0]) == pytest.approx(plain + interval_s / 2.0, rel=0.01)
+    first = [simulate(given(job, 26.0, 8.0, interval_s=interval_s, first_s=0.5, sync_ms=0.0)) for _ in range(2)]
+    (at_s, *_) = (row["at_s"] for row in first[0].event_rows if row["kind"] == "checkpoint")
+    assert at_s == 0.5 and first[0].metrics == first[1].metrics

@@ -212,10 +212,12 @@ def test_what_cannot_be_whole_is_said_with_its_width(job: Deployment, span: tupl
     assert rates_out(run)["a"] == pytest.approx(GROUPS / every_s, rel=off + 0.005)
 
 
-@pytest.mark.parametrize("every", [{"interval_s": 1.7}, {"interval_s": 0.1, "min_pause_s": 1.7}])
+@pytest.mark.parametrize(
+    "every", [{"interval_s": 1.7}, {"interval_s": 1.7, "first_s": None}, {"interval_s": 0.1, "min_pause_s": 1.7}]
+)
 @pytest.mark.parametrize("span", [*SPANS, (0, 10)])
 def test_results_that_wait_for_checkpoints_are_counted_for_whole_intervals(
-    span: tuple[float, float], every: dict[str, float]
+    span: tuple[float, float], every: dict[str, float | None]
 ) -> None:
     """Throughput of constant arrivals, committed every 1.7 s, is right; without a warm-up a warning gives its error."""
     run = committed(

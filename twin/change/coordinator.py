@@ -22,6 +22,7 @@ from twin.engine.measure.ledger import EventRecord
 from twin.engine.station.barriers import BarrierInput, Barriers, CheckpointPart
 from twin.engine.station.task import Task
 from twin.keys import touched
+from twin.randomness import random_stream
 
 if TYPE_CHECKING:
     from twin.change.running_job import RunningJob
@@ -127,7 +128,8 @@ class Coordinator(FreeCheckpoints):
     # checkpoints, one after the other ------------------------------------------------------------------------------
 
     def run(self) -> Process:
-        due_s = self.spec.interval_s
+        """Takes checkpoints. Their start says nothing of that of windows, which end at multiples of their slides."""
+        due_s = float(self.spec.phases_s(random_stream(self.wiring.settings.seed, "checkpoints").random(1))[0])
         while True:
             yield self.env.timeout(max(0.0, due_s - self.env.now))
             yield from self.availability.up()

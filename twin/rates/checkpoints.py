@@ -29,6 +29,10 @@ from twin.rates.reached import Reached, Results
 from twin.rates.skew import key_shares
 
 
+PHASES = 100
+"""Number of starts of the first checkpoint that stand for all."""
+
+
 class Uploads(NamedTuple):
     """Uploads of a checkpoint. bytes_on: of all replicas of an operator [O, N]. sent_on: seconds that they are on their
     way, from the slowest host [O, N]. stored_n: seconds in which the storage takes those of all operators [N]."""
@@ -106,9 +110,9 @@ class Commits:
         return Results(found.per_s * np.minimum(share, 1.0), np.minimum(found.ages_s + self.wait_s, measured.end_s))
 
     def _before(self, at_s: float) -> np.ndarray:
-        """Number of checkpoints that are complete by `at_s`. [N]"""
-        first_s = self.spec.interval_s + self.duration_s
-        complete = np.maximum(np.ceil((at_s - first_s) / self.period_s), 0.0)
+        """Number of checkpoints that are complete by `at_s`, as a mean over the possible starts of the first. [N]"""
+        first_pn = self.spec.phases_s((np.arange(PHASES) + 0.5) / PHASES)[:, None] + self.duration_s
+        complete = np.maximum(np.ceil((at_s - first_pn) / self.period_s), 0.0).mean(axis=0)
         return np.where(self.duration_s <= self.spec.timeout_s, complete, 0.0)
 
 
