@@ -12,6 +12,7 @@ from itertools import combinations, pairwise
 
 from twin.chaining import fused
 from twin.event_time import in_time
+from twin.kin import kin
 from twin.kinds.windowed import Windowed
 from twin.partitions import even
 from twin.profiles import Noise
@@ -32,8 +33,8 @@ def unsupported_features(scenario: Scenario, seen: Collection[str]) -> tuple[str
     `pauses`, `jitter`, `batches`, `sockets`, `links`, `skew`, `drift`, `assignment` (of key groups), `alignment`,
     `fusion`, `partitions` (read unevenly), `counting` (in windows of several replicas), `sides` (of joins, unmixed),
     `unlike` (keys, where a law takes them as alike and random), `apart` (tuples of a key, of joins and sessions),
-    `merges` (of partial results), `late` (records), `copies` (of a record, that meet), `drops`, and partitionings by
-    name.
+    `merges` (of partial results), `late` (records), `copies` (of a record, that meet), `kin` (copies have one key),
+    `drops`, and partitionings by name.
     """
     return tuple(dict.fromkeys(words for name, words in _beyond(scenario) if name not in seen))
 
@@ -77,6 +78,7 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
     yield from _of_cluster(scenario)
     yield from _of_keys(scenario)
     chains, meeting = fused(scenario.query, scenario.plan, scenario.engine), _meeting(scenario)
+    akin = kin(scenario.query, scenario.plan).meet
     for group in chains:
         yield "fusion", f"chained operators ({' + '.join(group)})"
     for operator in scenario.query.operators:
@@ -99,6 +101,8 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
         counts = isinstance(operator, Windowed) and operator.window.policy == "count"
         if counts and scenario.plan.replicas(operator.name) > 1:
             yield "counting", f"that each replica of {operator.name} has count windows of its own"
+        if operator.name in akin and operator.hands_over != "tuples":
+            yield "kin", f"that copies of a record have the same key at {operator.name}"
         if operator.name in meeting:
             yield "copies", f"that copies of a record meet again at {operator.name}, and wait for each other"
     within = {pair for chain in chains for pair in pairwise(chain)}

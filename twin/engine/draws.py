@@ -9,6 +9,17 @@ import numpy as np
 BLOCK = 1024
 
 
+class Lot:
+    """The one number that decides, where others would be drawn."""
+
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+    def uniform(self) -> float:
+        """The number, in [0, 1)."""
+        return self.number
+
+
 class Draws:
     """Random numbers of one component, from its own generator."""
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import simpy
 
-from twin.engine.draws import Draws
+from twin.engine.draws import Draws, Lot
 from twin.engine.inputs import Inboxes
 from twin.engine.keys.groups import KeyGroups
 from twin.engine.output import EvaluationResult, Outlet, Output
@@ -54,14 +54,16 @@ class Logic:
     station: where it is at work. out: where its records go. follows: whether a record becomes part of its state only
     when its service ends. heeds: whether it takes control items itself. keeps: whether a record in service has changed
     its state already. fires: evaluations of its windows so far. dropped: records that were not passed on. inner_bytes:
-    size of a record that comes from another logic. law: the balance of records that `twin.guards.conservation` checks,
-    in words; empty if none. tail: the logics chained behind it at its station.
+    size of a record that comes from another logic. kin: whether copies of a record meet here, and have one key. law:
+    the balance of records that `twin.guards.conservation` checks, in words; empty if none. tail: the logics chained
+    behind it at its station.
     """
 
     station: Station
     out: Outlet
 
     def __init__(self) -> None:
+        self.kin = False
         self.law = ""
         self.tail: Sequence[ChainStep] = ()
         self.follows = False
@@ -75,6 +77,10 @@ class Logic:
         """Goes to work at a station."""
         self.station = station
         self.out = out
+
+    def chance(self, record: Record) -> Draws | Lot:
+        """Random numbers that decide on a record's key: its lot, if it has one and copies of it have the same key."""
+        return Lot(record.lot) if self.kin and record.lot >= 0.0 else self.station.draws
 
     # what a record becomes -------------------------------------------------------------------------------------------
 
@@ -221,9 +227,10 @@ class KeyedLogic(Logic):
         if self.keyed:
             self.keys = max(1, round(values[0] * share))
 
-    def drawn_key(self) -> int:
-        """Draws the key of a record that has none."""
-        return int(self.station.draws.uniform() * self.keys) if self.keys > 1 else 0
+    def drawn_key(self, record: Record | None = None) -> int:
+        """Draws the key of a record that has none, or of one that is unknown."""
+        draws = self.station.draws if record is None else self.chance(record)
+        return int(draws.uniform() * self.keys) if self.keys > 1 else 0
 
 
 class ChainStep:

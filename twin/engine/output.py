@@ -7,6 +7,7 @@ from typing import Any
 
 import simpy
 
+from twin.engine.draws import Draws
 from twin.engine.processor import Processor
 from twin.engine.record import Mark, Record
 from twin.engine.streams.channel import Port
@@ -68,6 +69,7 @@ class Outlet:
 class Output(Outlet):
     """Output of one task. blocked: number of ports that hold a record back. resume: called when none does any more.
 
+    lots: random numbers of the lots that records get here, if their copies meet somewhere.
     takes_late: whether a record is taken only when the one before it has left, as by a source: a record that is held
     back is taken later.
     """
@@ -82,6 +84,7 @@ class Output(Outlet):
         self.resume = resume
         self.takes_late = takes_late
         self.ports: list[Port] = []
+        self.lots: Draws | None = None
         self.tuples_out = 0
         self.blocked = 0
         self.blocked_s = 0.0
@@ -94,6 +97,8 @@ class Output(Outlet):
     def send(self, record: Record) -> None:
         """Sends a record on every output stream."""
         self.tuples_out += 1
+        if self.lots is not None:
+            record.lot = self.lots.uniform()
         record.left_s = record.at_s - record.taken_s
         ports = self.ports
         if len(ports) > 1:
@@ -104,6 +109,8 @@ class Output(Outlet):
     def send_by(self, record: Record, ways: Sequence[bool]) -> None:
         """Sends a record on some of the output streams."""
         self.tuples_out += 1
+        if self.lots is not None:
+            record.lot = self.lots.uniform()
         record.left_s = record.at_s - record.taken_s
         for port, goes in zip(self.ports, ways, strict=True):
             if goes:

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from twin.engine.keys.groups import landed
 from twin.engine.keys.likeness import cumulative
 from twin.engine.keys.two_choice import Chooser
 from twin.engine.record import Record
@@ -79,14 +80,16 @@ class SharedQueue(Partitioner):
 
 
 class RandomPartitioner(Partitioner):
-    """Chooses replicas at random by their shares: one uniform number for each record, if several have a share."""
+    """Chooses replicas at random by their shares: one uniform number for each record, if several have a share. kin:
+    whether that is the record's lot, of which the replica gets the part that is not used up."""
 
-    def __init__(self, weights: Sequence[float], draws: Draws, first: int = 0) -> None:
+    def __init__(self, weights: Sequence[float], draws: Draws, first: int = 0, kin: bool = False) -> None:
         self._draws = draws
+        self.kin = kin
         super().__init__(weights, first=first)
 
     def another(self, draws: Draws, producer: object) -> Partitioner:
-        return RandomPartitioner(list(self.weights), draws)
+        return RandomPartitioner(list(self.weights), draws, kin=self.kin)
 
     def reweigh(self, weights: Sequence[float]) -> None:
         super().reweigh(weights)
@@ -95,23 +98,28 @@ class RandomPartitioner(Partitioner):
     def parts(self, record: Record) -> Iterable[tuple[int, Record]]:
         if len(self.live) == 1:
             return super().parts(record)
+        if self.kin and record.lot >= 0.0:
+            replica, record.lot = landed(self._steps, record.lot)
+            return ((replica, record),)
         return ((bisect_right(self._steps, self._draws.uniform()), record),)
 
 
 class HashPartitioner(Partitioner):
-    """Chooses replicas by key group, or the less loaded of its two. Owners and shares of key groups may change."""
+    """Chooses replicas by key group, or the less loaded of its two. Owners and shares of key groups may change. kin:
+    whether a record's lot decides on its key, if it has one."""
 
     gives_keys = True
 
-    def __init__(self, groups: KeyGroups, draws: Draws, first: int = 0) -> None:
+    def __init__(self, groups: KeyGroups, draws: Draws, first: int = 0, kin: bool = False) -> None:
         super().__init__(groups.shares(), first=first)
         self._draws = draws
+        self.kin = kin
         self._groups = groups
         self._version = groups.version
         self._chooser = Chooser(groups) if groups.two_choice else None
 
     def another(self, draws: Draws, producer: object) -> Partitioner:
-        return HashPartitioner(self._groups, draws)
+        return HashPartitioner(self._groups, draws, kin=self.kin)
 
     @property
     def stale(self) -> bool:
@@ -125,7 +133,8 @@ class HashPartitioner(Partitioner):
         if self._version != groups.version:
             self._version = groups.version
             self.reweigh(self.due(groups.shares()))
-        group, record.key = self._key(record, self._draws.uniform())
+        uniform = record.lot if self.kin and record.lot >= 0.0 else self._draws.uniform()
+        group, record.key = self._key(record, uniform)
         chooser = self._chooser
         return ((groups.owner[group] if chooser is None else chooser.choose(group), record),)
 

@@ -20,8 +20,9 @@ class Record:
     (deserialisation, a remote socket's memory). inbox: its destination, or on the way the hop that stands for it.
     sent_s: when the present card or link got it; latency_s: that hop's latency. channel: the channel whose buffers it
     takes up, if any (`twin.engine.streams.buffers`). sender: the task that sent it. left_s: its age (since `taken_s`)
-    when its producer was done with it. key: number of its key among the operator's, -1 where it has none. n: the number
-    that it counts as; 0 for control items.
+    when its producer was done with it. key: number of its key among the operator's, -1 where it has none. lot: number
+    in [0, 1) that decides on its key where it meets copies of itself, -1 where it has none. n: the number that it
+    counts as; 0 for control items.
     """
 
     __slots__ = (
@@ -33,6 +34,7 @@ class Record:
         "key",
         "latency_s",
         "left_s",
+        "lot",
         "sender",
         "sent_s",
         "taken_s",
@@ -49,6 +51,7 @@ class Record:
         self.fetch_s = 0.0
         self.left_s = 0.0
         self.key = -1
+        self.lot = -1.0
         self.inbox: Any = None
         self.channel: Any = None
         self.sender: Any = None
@@ -56,7 +59,7 @@ class Record:
     def copy(self) -> Record:
         """Copy that goes the same way."""
         again = Record(self.born_s, self.taken_s, self.at_s)
-        again.fetch_s, again.left_s, again.key = self.fetch_s, self.left_s, self.key
+        again.fetch_s, again.left_s, again.key, again.lot = self.fetch_s, self.left_s, self.key, self.lot
         again.inbox, again.channel, again.sender = self.inbox, self.channel, self.sender
         return again
 

@@ -50,6 +50,8 @@ def logics_of(task: Task) -> list[Logic]:
 def unsupported_part(world: World) -> str | None:
     """Name of a part of a world that the kernel can never run; None if it knows all parts."""
     for task in world.every_task():
+        if task.output.lots is not None:
+            return "Lot"
         logics = logics_of(task)
         for logic in logics:
             if type(logic) not in LOGICS or logic.tail or (len(logics) > 1 and type(logic) in ALONE):

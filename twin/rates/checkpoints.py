@@ -28,7 +28,6 @@ from twin.rates.queueing import RHO_MAX
 from twin.rates.reached import Reached, Results
 from twin.rates.skew import key_shares
 
-
 PHASES = 100
 """Number of starts of the first checkpoint that stand for all."""
 

@@ -54,7 +54,8 @@ def timed_deal(wiring: Wiring, each: Stream, draws: Draws, first: int) -> EventT
     """Partitioner of a producer replica on a stream into an operator over event time."""
     world = wiring.world
     counts, audit = world.streams[each.producer, each.consumer].counts, world.audits[each.consumer]
-    return EventTimePartitioner(world.owners[each.consumer], draws, counts, audit, first, _mask(wiring, each))
+    kin = each.consumer in wiring.kin.meet
+    return EventTimePartitioner(world.owners[each.consumer], draws, counts, audit, first, _mask(wiring, each), kin)
 
 
 def _mask(wiring: Wiring, each: Stream) -> int:

@@ -186,4 +186,6 @@ MECHANISMS: Mapping[type, Callable[[Making, Any], Logic]] = {
 def make_logic(making: Making) -> Logic:
     """Makes the logic that runs the operator's mechanism."""
     does = making.stage.operator.mechanism
-    return MECHANISMS[type(does)](making, does)
+    made = MECHANISMS[type(does)](making, does)
+    made.kin = making.stage.operator.name in making.wiring.kin.meet
+    return made

@@ -89,11 +89,12 @@ def _partitioner(wiring: Wiring, edge: Edge, index: int) -> Partitioner:
         host = wiring.locations[each.producer][index].host
         near = (k for k, place in enumerate(wiring.locations[each.consumer]) if place.host == host)
         ends = Ends(index, consumers, consumer.values(consumers), tuple(near))
-        return partitioner(edge.how, consumer, len(producers), ends, draws)
+        return partitioner(edge.how, consumer, len(producers), ends, draws, each.consumer in wiring.kin.meet)
     aligned = wiring.world.streams[edge.ends].aligned
     if aligned is not None:
         return AlignedPartitioner(aligned, producers[index], draws(), index * consumers // len(producers))
-    return HashPartitioner(groups, draws(), index * consumers // len(producers))
+    first, kin = index * consumers // len(producers), each.consumer in wiring.kin.meet
+    return HashPartitioner(groups, draws(), first, kin)
 
 
 def _inboxes(wiring: Wiring, each: Stream) -> list[Inbox]:
@@ -167,11 +168,17 @@ def _resend(producers: Sequence[Task], number: int, shares: Sequence[float]) -> 
 
 
 def partitioner(
-    how: Partitioning, consumer: AnyOperator, producers: int, ends: Ends, draws: Callable[[], Draws]
+    how: Partitioning,
+    consumer: AnyOperator,
+    producers: int,
+    ends: Ends,
+    draws: Callable[[], Draws],
+    kin: bool = False,
 ) -> Partitioner:
     """Makes the partitioner of one of `producers` replicas, for a consumer without key groups.
 
     Keys are the groups of an aggregate, or as many as replicas. draws: makes the random numbers, which only keys need.
+    kin: whether copies of a record have the same key.
     Raises BadInput if a forward stream has unequal numbers of replicas at its ends.
     """
     consumers = ends.consumers
@@ -184,5 +191,5 @@ def partitioner(
     first = ends.producer * consumers // producers
     weights = how.shares(ends)
     if how.by_key and consumers > 1:
-        return RandomPartitioner(weights, draws(), first)
+        return RandomPartitioner(weights, draws(), first, kin)
     return Partitioner(weights, copies=how.copies and consumers > 1, first=first)

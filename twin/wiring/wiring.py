@@ -14,6 +14,7 @@ from twin.engine.processor import Processor
 from twin.engine.station.task import Task
 from twin.event_time import merged_windows, partial_panes
 from twin.job import Job, compile
+from twin.kin import kin
 from twin.panes import Panes, panes_of
 from twin.plan import Location
 from twin.profiles import Noise
@@ -112,6 +113,7 @@ class Wiring:
         self.world = World(Calendar())
         self.network = Network(deployment, self.world, self.noise, settings.seed)
         self.event_times = EventTimes(self.query)
+        self.kin = kin(self.query, deployment.plan)
         self.announced: Callable[[], None] = lambda: (
             None
         )  # called when windows change their form, so that no checkpoint is older

@@ -247,7 +247,7 @@ def job(**checkpoints: object) -> Scenario:
     """Job of two lines of 100 tuples a second, each served in five milliseconds."""
     settings = RunSettings(horizon_s=26, period_s=1)
     data = dict(Scenario.of(lines(2, service_s=5e-3), settings))
-    return parse(Scenario, data | {"checkpoints": {"interval_s": 4, "sync_ms": 0} | checkpoints})
+    return parse(Scenario, data | {"checkpoints": {"interval_s": 4, "first_s": 4, "sync_ms": 0} | checkpoints})
 
 
 def test_a_region_costs_its_part_of_what_the_job_costs() -> None:

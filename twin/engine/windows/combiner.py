@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
-from twin.engine.draws import Draws
+from twin.engine.draws import Draws, Lot
 from twin.engine.keys.likeness import Likeness, keys_for
 from twin.engine.output import Result
 from twin.engine.windows.content import Content, HeldRecords
@@ -34,7 +34,7 @@ class Combiner:
         self.result_s = result_s
         self.groups: KeyGroups | None = None
 
-    def draw_key(self, side: int, draws: Draws) -> int:
+    def draw_key(self, side: int, draws: Draws | Lot) -> int:
         """Draws the key of a record that came without one. It uses a random number only if there is any choice."""
         raise NotImplementedError
 
@@ -59,7 +59,7 @@ class GroupCombiner(Combiner):
         if self.keyed:
             self.keys = max(1, round(values[0] * share))
 
-    def draw_key(self, side: int, draws: Draws) -> int:
+    def draw_key(self, side: int, draws: Draws | Lot) -> int:
         return int(draws.uniform() * self.keys) if self.keys > 1 else 0
 
     def results(self, contents: Sequence[Content], position: float, draws: Draws) -> list[Result]:
@@ -116,7 +116,7 @@ class MatchCombiner(Combiner):
         sides, selectivity = len(self.whole), self.selectivity
         self.likeness = Likeness.of(keys_for(selectivity, sides) * self.here, sides) if selectivity else None
 
-    def draw_key(self, side: int, draws: Draws) -> int:
+    def draw_key(self, side: int, draws: Draws | Lot) -> int:
         likeness = self.likeness
         if likeness is None:
             return 0

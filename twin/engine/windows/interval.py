@@ -100,7 +100,7 @@ class IntervalLogic(KeyedLogic):
     def plan(self, record: Record) -> float:
         """Finds the partners of a record: those within the bounds when its service begins."""
         if self.groups is None:
-            record.key = self.drawn_key()
+            record.key = self.drawn_key(record)
         self._came_s = self.station.env.now
         self.sides.expire(self._came_s)
         self.met = self.sides.partners(record, self._came_s)

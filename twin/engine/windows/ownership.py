@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twin.engine.draws import Draws
-from twin.engine.keys.groups import KeyGroups
+from twin.engine.keys.groups import KeyGroups, landed
 from twin.engine.partitioners import Partitioner
 from twin.engine.record import Record
 from twin.engine.streams.channel import StreamCounts
@@ -110,7 +110,7 @@ class EventTimePartitioner(Partitioner):
     audit.
 
     mask: makes digests of this stream from those of sources, so that a tuple that is read again has the same key; 0
-    where tuples do not correspond one to one to those of sources.
+    where tuples do not correspond one to one to those of sources. kin: whether a record's lot decides on its key.
     """
 
     tags = True
@@ -123,8 +123,10 @@ class EventTimePartitioner(Partitioner):
         audit: WindowAudit,
         first: int = 0,
         mask: int = 0,
+        kin: bool = False,
     ) -> None:
         self.mask = mask
+        self.kin = kin
         self.ownership = ownership
         self.counts = counts
         self.audit = audit
@@ -132,7 +134,7 @@ class EventTimePartitioner(Partitioner):
         super().__init__(ownership.keys.shares(), first=first)
 
     def another(self, draws: Draws, producer: object) -> Partitioner:
-        return EventTimePartitioner(self.ownership, draws, self.counts, self.audit, mask=self.mask)
+        return EventTimePartitioner(self.ownership, draws, self.counts, self.audit, mask=self.mask, kin=self.kin)
 
     def parts(self, record: Record) -> Iterable[tuple[int, Record]]:
         assert isinstance(record, Dated)
@@ -154,9 +156,12 @@ class EventTimePartitioner(Partitioner):
         if digest and digest in known:
             record.key = known[digest]
             return keys.group_of(record.key)
-        group = bisect_right(keys.group_steps, self._draws.uniform())
+        if self.kin and record.lot >= 0.0:
+            group, at = landed(keys.group_steps, record.lot)
+        else:
+            group, at = bisect_right(keys.group_steps, self._draws.uniform()), self._draws.uniform()
         first, end = keys.first[group], keys.first[group + 1]
-        record.key = first + int(self._draws.uniform() * (end - first))
+        record.key = min(first + int(at * (end - first)), end - 1)
         if digest:
             known[digest] = record.key
         return group

@@ -122,7 +122,7 @@ class Dated(Record):
 
     def copy(self) -> Record:
         again = dated(self, self.at_us)
-        again.key, again.digest, again.left_s = self.key, self.digest, self.left_s
+        again.key, again.lot, again.digest, again.left_s = self.key, self.lot, self.digest, self.left_s
         again.fetch_s, again.inbox, again.sender = self.fetch_s, self.inbox, self.sender
         return again
 

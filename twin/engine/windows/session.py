@@ -59,7 +59,7 @@ class SessionLogic(KeyedLogic):
     def plan(self, record: Record) -> float:
         """Returns the CPU seconds of sending a session's result later, if the record begins the session."""
         if self.groups is None:
-            record.key = self.drawn_key()
+            record.key = self.drawn_key(record)
         return 0.0 if record.key in self.open else self.out.send_s
 
     def emit(self, record: Record, at_s: float) -> None:

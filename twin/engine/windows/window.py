@@ -51,7 +51,7 @@ class WindowLogic(Logic):
     def plan(self, record: Record) -> float:
         """Gives a record without a key one, and lets the trigger plan it."""
         if self.combiner.groups is None:
-            record.key = self.combiner.draw_key(self._side(record), self.station.draws)
+            record.key = self.combiner.draw_key(self._side(record), self.chance(record))
         return self.trigger.plan(record)
 
     def _side(self, record: Record) -> int:

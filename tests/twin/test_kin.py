@@ -1,0 +1,109 @@
+"""Copies of a record that meet have its key: matches and groups by arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.twin.worlds import deployment, simulated, sink, source
+from twin.deployment import Deployment
+from twin.events import Failure
+from twin.kin import kin
+from twin.profiles.storm import STORM
+from twin.rates.model import RateModel
+from twin.scenario import RunSettings, Scenario
+
+PER_S, KEYS = 100.0, 500
+PASS = {"kind": "map", "service_time_s": 0.0}
+MEETING = {"kind": "interval-join", "left": "a", "right": "b", "lower_s": -1.0, "upper_s": 1.0, "keys": KEYS}
+MATCHING = {"kind": "join", "window": {"policy": "time", "size_s": 1.0}, "selectivity": 1.0 / KEYS}
+COUNTING = {"kind": "aggregate", "window": {"policy": "time", "size_s": 1.0}, "group_by": "int", "groups": KEYS}
+FREE = STORM.model_copy(update={"result_us": 0.0, "scan_us": 0.0, "channel_tuples": 10**6}).model_dump(mode="json")
+
+
+def job(at: dict[str, Any], b: dict[str, Any], replicas: int = 1, before: dict[str, Any] | None = None) -> Deployment:
+    """Job of one source, whose records come to an operator by `a` and by `b`."""
+    first = [before | {"name": "first"}] if before else []
+    start = "first" if before else "source"
+    operators = [source(), *first, PASS | {"name": "a"}, PASS | b | {"name": "b"}, at | {"name": "at"}, sink()]
+    operators[-2] |= {"service_time_s": 0.0}
+    streams = [(start, "a"), (start, "b"), ("a", "at"), ("b", "at"), ("at", "sink")]
+    streams = [("source", "first"), *streams] if before else streams
+    return deployment(operators, streams, {"source": PER_S}, placement={"at": {"h": replicas}}, engine=FREE)
+
+
+def close(made: Deployment, expected: float, seeds: int = 12) -> None:
+    """Checks results a second within four standard errors."""
+    runs = [simulated(made, horizon_s=8.0, warmup_s=2.0, seed=seed).metrics for seed in range(seeds)]
+    found = np.array([run.throughput_per_s for run in runs])
+    assert abs(found.mean() - expected) < 4 * found.std(ddof=1) / np.sqrt(seeds), (found.mean(), expected)
+
+
+WHERE = [
+    (MEETING, 2.0),
+    (MEETING | {"key_groups": 8}, 2.0),
+    (MEETING | {"key_groups": 8, "time": "event"}, 2.0),
+    (MATCHING, 1.0),
+    (MATCHING | {"key_groups": 8}, 1.0),
+]
+
+
+@pytest.mark.parametrize(("at", "span_s"), WHERE)
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_record_meets_its_own_copy(at: dict[str, Any], span_s: float, replicas: int) -> None:
+    """Each record matches itself, and others by chance; so do those that a filter lets through on one way."""
+    for share in (1.0, 0.5):
+        way = {"kind": "filter", "selectivity": share}
+        made = job(at, way, replicas)
+        close(made, share * (PER_S + PER_S**2 * span_s / KEYS))
+        assert any("same key" in each for each in RateModel().blind_to(Scenario.of(made)))
+
+
+@pytest.mark.parametrize(
+    ("way", "before", "expected"),
+    [
+        ({"kind": "map", "selectivity": 2.0}, None, 2 * PER_S**2 * 2.0 / KEYS),  # other records, with keys of their own
+        ({"kind": "filter", "selectivity": 1.0}, {"kind": "map", "selectivity": 2.0, "service_time_s": 0.0}, 360.0),
+        (
+            {"kind": "map"},
+            {"kind": "router", "service_time_s": 0.0, "shares": {"a": 0.5, "b": 0.5}},
+            (PER_S / 2) ** 2 * 2.0 / KEYS,
+        ),
+    ],
+)
+def test_copies_are_of_what_made_the_record(way: dict[str, Any], before: Any, expected: float) -> None:
+    """A flat map makes records, of which each copy has one key; a record that goes one way of two has no copy.
+
+    Of 200 records a second, each meets its copy, and 200 * 200 * 2 / 500 pairs meet by chance.
+    """
+    made = job(MEETING, way, before=before)
+    close(made, expected)
+    assert bool(kin(made.query, made.plan).meet) == (expected == 360.0)
+
+
+@pytest.mark.parametrize(("replicas", "groups"), [(1, {}), (2, {}), (2, {"key_groups": 20})])
+def test_copies_are_in_one_group(replicas: int, groups: dict[str, int]) -> None:
+    """Of 100 records a second, by two ways, there are as many groups in a window as without copies."""
+    close(job(COUNTING | groups, {}, replicas), KEYS * -np.expm1(-PER_S / KEYS))
+
+
+@pytest.mark.parametrize("groups", [{}, {"key_groups": 8}])
+def test_copies_have_one_key_after_a_failure(groups: dict[str, int]) -> None:
+    """Of so many keys that no others match, each record meets its copy once, also if both are read again."""
+    down = Failure(at_s=4.3, host="h", recover_after_s=0.1)
+    made = job(MEETING | groups | {"keys": 10**8}, {})
+    run = simulated(made, down, horizon_s=8.0, warmup_s=0.0, checkpoint_interval_s=2.0)
+    assert run.duplicates > 0 and run.metrics.tuples_out == run.metrics.tuples_in
+
+
+def test_other_jobs_are_as_before() -> None:
+    """Where no copies meet, no lots are drawn."""
+    lone = deployment(
+        [source("a"), source("b"), MEETING | {"name": "at", "service_time_s": 0.0}, sink()],
+        [("a", "at"), ("b", "at"), ("at", "sink")],
+        {"a": PER_S, "b": PER_S},
+    )
+    assert kin(lone.query, lone.plan) == (frozenset(), frozenset())
+    assert not any("same key" in each for each in RateModel().blind_to(Scenario.of(lone, RunSettings())))
