@@ -6,7 +6,6 @@ the next experiment or by the same command after an interruption.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from twin.checksums import stamped, unstamped
 from twin.corpus.manifest import content_hash
 from twin.errors import BadInput
 from twin.metrics import METRICS
+from twin.nesting import parse_json
 from twin.version import VERSION
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Workspace:
                 self.audience.stage(f"{path} is damaged; it is made again")
         text = stamped({"key": body, "value": compute()}, allow_nan=False)
         write_text(path, text + "\n")
-        return json.loads(text)["value"]
+        return parse_json(text)["value"]
 
     def has(self, group: str, key: Mapping[str, Any]) -> bool:
         """Whether the value for that key is kept already."""

@@ -16,6 +16,7 @@ from scenarios.files.traces import check_free
 from streamtwin.tables.tables import cell
 from twin.atomic import new_folder
 from twin.errors import BadInput
+from twin.nesting import parse_json
 from twin.version import VERSION
 
 MANIFEST = "manifest.json"
@@ -98,7 +99,7 @@ def _json(body: Mapping[str, Any]) -> str:
 
 def _is_ours(folder: Path) -> bool:
     try:
-        found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        found = parse_json((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
     return isinstance(found, dict) and found.get("made_by") == MADE_BY

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from twin.atomic import write_text
+from twin.nesting import parse_json
 
 SUMS, KEY = "SHA256SUMS", "sha256"
 
@@ -71,7 +72,7 @@ def unstamped(text: str) -> dict[str, Any]:
 
     Raises ChecksumError if checksums differ, ValueError if the text holds no JSON object.
     """
-    body = json.loads(text)
+    body = parse_json(text)
     if not isinstance(body, dict):
         raise ValueError("it holds no JSON object")
     if body.pop(KEY, None) not in (None, of_json(body)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from twin.engine.measure.meters import Row
 from twin.engine.measure.standard_errors import StandardErrors
 from twin.errors import BadInput
 from twin.markers import from_sources
+from twin.nesting import parse_json
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.spec import parse
 from twin.steadiness import full, queue_growth_per_s
@@ -45,14 +45,14 @@ def read_run(folder: Path) -> KeptRun:
 
 
 def _job(about: Mapping[str, Any], folder: Path) -> Deployment:
-    return parse(Deployment, json.loads(about["deployment"]), str(folder / "runs.parquet"))
+    return parse(Deployment, parse_json(about["deployment"]), str(folder / "runs.parquet"))
 
 
 def _run(about: Mapping[str, Any], folder: Path, job: Deployment) -> Run:
     tables = ("operators", "subtasks", "hosts", "links")
     operators, subtasks, hosts, links = (_rows(folder, name) for name in tables)
     warmup_s, result = about["warmup_s"], _result(folder)
-    events = tuple({**row, "detail": json.loads(row["detail"])} for row in _rows(folder, "events"))
+    events = tuple({**row, "detail": parse_json(row["detail"])} for row in _rows(folder, "events"))
     return Run(
         metrics=metrics_of(
             operators, warmup_s, about["crashed"], queue_growth_per_s(job, operators, links, events, warmup_s)
@@ -89,7 +89,7 @@ def _result(folder: Path) -> Mapping[str, Any]:
     if not path.is_file():
         return {"warnings": [UNKNOWN], "standard_errors": {}, "duplicates": 0, "markers": {}}
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = parse_json(path.read_text(encoding="utf-8"))
         return {key: found[key] for key in ("warnings", "standard_errors", "duplicates", "markers")}
     except (OSError, ValueError, KeyError, TypeError):
         raise BadInput(f"{path} is not what 'twin run' wrote; make the run again") from None

@@ -14,6 +14,7 @@ import yaml
 
 from twin.collector import collector_paused
 from twin.errors import BadInput
+from twin.nesting import DEEPEST, TOO_DEEP
 
 FLOW_WIDTH = 110
 """Number of characters of a line, into which a mapping of scalars must fit to be written on one."""
@@ -147,7 +148,11 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def parse_text(text: str, where: str) -> object:
-    """Data in a YAML text. Raises BadInput with `where` and the line number if it is not YAML or repeats a key."""
+    """Data in a YAML text.
+
+    Raises BadInput with `where` and the line number if it is not YAML, repeats a key, nests more than DEEPEST deep, or
+    holds an alias within what it stands for.
+    """
     try:
         return _loaded(text)
     except yaml.MarkedYAMLError as error:
@@ -156,16 +161,44 @@ def parse_text(text: str, where: str) -> object:
         raise BadInput(f"{where}:{line} {error.problem or 'not valid YAML'}{_hint(error)}") from None
     except (yaml.YAMLError, ValueError) as error:
         raise BadInput(f"{where}: not readable as YAML: {str(error).splitlines()[0]}") from None
-    except RecursionError:
-        raise BadInput(f"{where}: nested too deeply for a scenario file; flatten it") from None
+
+
+class _NestingError(yaml.MarkedYAMLError):
+    """Raised for a text that is nested without end, or deeper than anybody writes."""
+
+
+def _require_shallow(text: str) -> None:
+    """Raises _NestingError for a text that nests too deep, counted before nodes are made of it: libyaml makes them
+    recursively. An alias counts as what it stands for."""
+    open_, heights = list[list[Any]](), dict[str, int]()  # of each collection that is open: its anchor and height
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_.append([event.anchor, 1])
+            height = 0
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, height = open_.pop()
+            if anchor is not None:
+                heights[anchor] = height
+        elif isinstance(event, yaml.AliasEvent):
+            if any(anchor == event.anchor for anchor, _ in open_):
+                message = f"*{event.anchor} stands within what it names, so that it would never end; write it out"
+                raise _NestingError(None, None, message, event.start_mark)  # type: ignore[arg-type]
+            height = heights.get(str(event.anchor), 0)
+        else:
+            continue
+        if len(open_) + height > DEEPEST:
+            raise _NestingError(None, None, TOO_DEEP, event.start_mark)  # type: ignore[arg-type]
+        if open_:
+            open_[-1][1] = max(open_[-1][1], height + 1)
 
 
 def _loaded(text: str) -> object:
     with collector_paused():
         try:
+            _require_shallow(text)
             return yaml.load(text, Loader=_Loader)
-        except yaml.YAMLError:
-            if len(text) > RETOLD:
+        except yaml.YAMLError as error:
+            if len(text) > RETOLD or isinstance(error, _NestingError):
                 raise
             return yaml.load(text, Loader=_Plain)
 
@@ -175,8 +208,9 @@ def line_of(text: str, path: Sequence[int | str]) -> int | None:
     cannot be read."""
     try:
         with collector_paused():
+            _require_shallow(text)
             node = yaml.compose(text, Loader=_Loader)
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except (yaml.YAMLError, ValueError):
         return None
     line = None if node is None else node.start_mark.line + 1
     for part in path:
@@ -195,6 +229,8 @@ def line_of(text: str, path: Sequence[int | str]) -> int | None:
 
 def _hint(error: yaml.MarkedYAMLError) -> str:
     problem = error.problem or ""
+    if isinstance(error, _NestingError):
+        return ""
     if "twice" in problem or "plain word" in problem or "copy less" in problem:
         return ""
     if "for the tag" in problem or "base64" in problem:

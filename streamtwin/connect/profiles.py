@@ -21,6 +21,7 @@ from scenarios.files.scenario_file import read_text
 from twin.checksums import KEY, ChecksumError, of_json
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
+from twin.nesting import parse_json
 from twin.query import AnyOperator, Query
 from twin.scenario import Scenario, config_hash
 from twin.service_times import MeasuredTimes, measure
@@ -191,12 +192,12 @@ def load(path: Path) -> Profiles:
     """Reads the profiles in a file. Raises BadInput, in one line, if it is missing, damaged or something else."""
     text = read_text(path)
     try:
-        data = json.loads(text)
+        data = parse_json(text)
         manifest = data.get("manifest") if isinstance(data, dict) else None
         if isinstance(manifest, dict) and manifest.pop(KEY, None) not in (None, of_json(data)):
             raise ChecksumError("its checksum does not match its content")
     except ChecksumError as error:
         raise BadInput(f"{path} is damaged ({error}); remove '{KEY}' from it if it was changed on purpose") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise BadInput(f"{path} is not JSON ({error}); write it with 'twin profile SCENARIO --out FILE'") from None
     return parse(Profiles, data, where=str(path))

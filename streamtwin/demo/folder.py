@@ -21,6 +21,7 @@ from streamtwin.demo.loop import DemoOutcome, Settings, learned_plan
 from streamtwin.demo.page import page
 from twin.atomic import write_text
 from twin.errors import BadInput
+from twin.nesting import parse_json
 from twin.version import VERSION
 
 MANIFEST = "manifest.json"
@@ -94,7 +95,7 @@ def _about(settings: Settings) -> dict[str, Any]:
 
 def _manifest(out: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
+        found = parse_json((out / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     ours = isinstance(found, dict) and found.get("made_by") == MADE_BY and {"finished", "about"} <= found.keys()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,6 +26,7 @@ from twin.checksums import altered
 from twin.deployment import Deployment
 from twin.engine.measure.standard_errors import ERRORS
 from twin.errors import BadInput
+from twin.nesting import parse_json
 from twin.run import Run
 from twin.scenario import Scenario
 
@@ -153,7 +153,7 @@ def answer_page(folder: Path) -> str:
     for file in altered(folder):
         raise BadInput(f"{folder / file} is not as it was written; give its command again, which mends it")
     try:
-        question = json.loads((folder / QUESTION).read_text(encoding="utf-8"))
+        question = parse_json((folder / QUESTION).read_text(encoding="utf-8"))
         presentation = presented(question["command"], (folder / ANSWER).read_text(encoding="utf-8"))
         made = f"twin {question['command']}, seed {question['seed']}."
     except (OSError, ValueError, LookupError, TypeError, AttributeError):

@@ -21,6 +21,7 @@ from scenarios.files.yaml_text import parse_text
 from scenarios.questions.alterations import with_all_events
 from twin.atomic import write_text
 from twin.errors import BadInput
+from twin.nesting import parse_json
 from twin.scenario import Scenario
 
 _WORD = re.compile(r"[\w./-]+")
@@ -202,7 +203,7 @@ class Shelf:
 
     def _read(self, name: str, called: str) -> Inquiry:
         try:
-            kept = json.loads(self._file(name).read_text(encoding="utf-8"))
+            kept = parse_json(self._file(name).read_text(encoding="utf-8"))
             changes = tuple(Alteration(*each) for each in kept["changes"])
             return Inquiry(called, changes, kept["against"], int(kept["version"]), kept["answer"])
         except FileNotFoundError:

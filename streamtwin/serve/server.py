@@ -31,6 +31,7 @@ from streamtwin.serve.hub import MOST_LISTENERS, Hub, stream
 from streamtwin.serve.jobs import Jobs
 from streamtwin.serve.work import shown
 from twin.errors import BadInput
+from twin.nesting import parse_json
 
 STATIC: list[str | tuple[str, str]] = [("streamtwin.serve", "static"), ("streamtwin.report", "templates")]
 """Folders of files that are served unchanged: package, and name of the folder there."""
@@ -68,10 +69,10 @@ def application(hub: Hub, port: int, token: str, started: Callable[[], None] = l
         name = request.path_params["name"]
         hub.desk(name)
         try:
-            asked = await request.json()
+            asked = parse_json(await request.body())
             if not isinstance(asked, dict) or not all(isinstance(each, str) for each in asked.values()):
                 raise ValueError
-        except (ValueError, RecursionError):
+        except ValueError:
             return JSONResponse({"wrong": "a request is an object of texts, with an act"}, 400)
         try:
             said = act(hub, name, asked)

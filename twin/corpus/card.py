@@ -6,7 +6,6 @@ simulated, whether or not they count as a success of the job.
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 
 from twin.kinds.registry import SOURCES
 from twin.metrics import REGRESSION_METRICS
+from twin.nesting import parse_json
 from twin.plan import Location
 
 QUANTILES = {"p1": 0.01, "p5": 0.05, "p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -74,7 +74,7 @@ def card(recipe: Mapping[str, Any], runs: Iterable[Mapping[str, Any]], labels: I
         if run["status"] != "ok":
             failures[_kind(run["error"])].append((run["run"], run["error"]))
         if run["deployment"]:
-            deployment = json.loads(run["deployment"])
+            deployment = parse_json(run["deployment"])
             types[run["run"]] = query_type(deployment)
             for name, value in parameters(deployment):
                 drawn[name].append(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 from twin.corpus.chunk import Chunk
 from twin.corpus.manifest import CHUNKS, MANIFEST, CorpusSpec, read_manifest, remove
 from twin.errors import BadInput
+from twin.nesting import parse_json
 from twin.trace import damage, read_table
 
 CARD = "card"
@@ -103,7 +103,7 @@ def failed_in(folder: Path, chunks: Iterable[Chunk]) -> int:
 def _described(folder: Path) -> str | None:
     """`config_hash` of the corpus that the card describes; None if there is no whole card."""
     try:
-        card = json.loads((folder / f"{CARD}.json").read_text())
+        card = parse_json((folder / f"{CARD}.json").read_text())
         return str(card["recipe"]["config_hash"]) if (folder / f"{CARD}.md").exists() else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -15,6 +15,7 @@ from typing import Any
 
 from twin.atomic import PARTIAL, write_text
 from twin.errors import BadInput
+from twin.nesting import parse_json
 from twin.version import VERSION, same_runs
 
 MANIFEST = "manifest.json"
@@ -87,7 +88,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Reads the manifest of a corpus folder. Raises BadInput if there is none, or it is damaged."""
     path = folder / MANIFEST
     try:
-        found = json.loads(path.read_text())
+        found = parse_json(path.read_text())
         if not isinstance(found, dict) or not {"runs", "seed", "chunk_runs", "config_hash"} <= found.keys():
             raise ValueError("keys are missing")
         if content_hash({key: value for key, value in found.items() if key not in _ABOUT}) != found["config_hash"]:

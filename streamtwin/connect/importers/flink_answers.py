@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import http.client
-import json
 import re
 import time
 import urllib.error
@@ -23,6 +22,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from streamtwin.connect.importers import flink_form as forms
 from twin.errors import BadInput, suggest
+from twin.nesting import parse_json
 
 ASKED_EVERY_S = 0.5
 PATIENCE_S = 10.0
@@ -125,8 +125,8 @@ def from_folder(folder: Path, job: str | None = None) -> Answers:
         try:
             if path.stat().st_size > MOST_BYTES:
                 raise ValueError(f"it has more than {MOST_BYTES >> 20} MiB")
-            answer = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
+            answer = parse_json(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
             raise BadInput(f"{path} is no answer of Flink's REST API ({error}); save it again") from None
         return None if answer is None else forms.formed(form, answer, str(path))
 
@@ -214,13 +214,13 @@ class Endpoint:
         if self.credentials:
             request.add_unredirected_header("Authorization", f"Basic {self.credentials}")
         try:
-            answer = json.loads(_body(request))
+            answer = parse_json(_body(request))
         except urllib.error.HTTPError:
             raise
         except (http.client.IncompleteRead, ConnectionResetError) as error:
             read = f" after {len(error.partial):,} bytes" if isinstance(error, http.client.IncompleteRead) else ""
             raise BadInput(f"{url}: the connection was cut{read}; give the same command again") from None
-        except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             reason = forms.printable(str(error)) or type(error).__name__
             raise BadInput(f"{url} gives no answer of Flink's REST API ({reason}); check the address") from None
         return forms.formed(form, answer, url)
