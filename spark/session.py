@@ -28,6 +28,7 @@ import twin
 from spark.jvm import end_told, find_java, quiet_bridge, stop, write_java_home
 from spark.master import check_master, is_local, on_loopback, with_retries
 from twin.errors import BadInput
+from twin.kernel import object_code
 
 EXECUTORS_TIMEOUT_S = 60.0
 SHIPPED = ("twin", "spark", "optimizers", "scenarios")
@@ -209,7 +210,8 @@ def _clear() -> None:
 
 
 def zip_packages(packages: tuple[str, ...], archive: Path) -> Path:
-    """Writes the Python and YAML files of these top-level packages to `archive` and returns it.
+    """Writes the Python and YAML files of these top-level packages to `archive` and returns it, with the simulator's
+    machine code, which workers with processors of this kind need not compile.
 
     A package that is not installed is left out: code that needs it fails where it is needed, and says so.
     """
@@ -220,4 +222,6 @@ def zip_packages(packages: tuple[str, ...], archive: Path) -> Path:
                 root = Path(place)
                 for path in sorted(p for p in root.rglob("*") if p.suffix in {".py", ".yaml"}):
                     target.write(path, Path(package) / path.relative_to(root))
+        for path in object_code.files_to_ship():
+            target.write(path, Path("twin", "kernel", object_code.CACHE, path.name))
     return archive

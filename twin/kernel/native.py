@@ -1,4 +1,4 @@
-"""Compilation of the kernel's Python to machine code: structures behind addresses, calls through addresses, the cache.
+"""Compilation of the kernel's Python to machine code: structures behind addresses, calls through addresses.
 
 All state lies in structures of fixed layout, as in C; the code reads and writes their fields in place. Numba compiles
 it once for these sources and this processor. The object code is kept, and llvmlite alone loads it in some milliseconds:
@@ -9,87 +9,25 @@ debugger.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import sys
-import tempfile
-import zipfile
 from collections.abc import Callable
-from importlib.metadata import version
-from importlib.resources import files
-from pathlib import Path
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
 import llvmlite.binding as llvm
 import numpy as np
 
+from twin.kernel.object_code import cached, keep
+
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 """Type of calls to and from machine code: two whole numbers in, one out."""
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 """Whether the source runs as plain Python."""
-SHARED = "processor.py sketch.py keys/aligned.py streams/network.py windows/combiner.py windows/session.py"
-"""Files of the engine from which the kernel's code takes constants and functions."""
 UNREACHABLE = "numba_do_raise numba_gil_ensure numba_gil_release numba_runtime_build_excinfo_struct numba_unpickle"
 """Functions that compiled code would call to raise errors, which the kernel never does."""
-
-
-# the cache -----------------------------------------------------------------------------------------------------------
-
-
-def sources() -> list[bytes]:
-    """Contents of the kernel's files and of the engine's files from which it takes code; also from an archive."""
-    own, engine = files("twin.kernel"), files("twin").joinpath("engine")
-    names = sorted(each.name for each in own.iterdir() if each.name.endswith(".py"))
-    found = [*(own.joinpath(name) for name in names), *(engine.joinpath(name) for name in SHARED.split())]
-    return [each.read_bytes() for each in found]
-
-
-def cache_folders() -> list[Path]:
-    """Folders where object code may be kept: beside the sources, in the user's cache, in a temporary folder."""
-    user = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "streamtwin"
-    temporary = Path(tempfile.gettempdir()) / f"streamtwin-{os.getuid()}"
-    return [Path(__file__).parent / "__pycache__", user, temporary]
-
-
-def cache_name() -> str:
-    """File name of the object code of just these sources, compilers and processor."""
-    made_of = sources()
-    made_of += [version(name).encode() for name in ("numba", "llvmlite")]
-    made_of += [llvm.get_host_cpu_name().encode(), llvm.get_host_cpu_features().flatten().encode()]
-    return f"kernel-{hashlib.sha256(b'|'.join(made_of)).hexdigest()[:16]}.zip"
-
-
-def cached() -> Path | None:
-    """Path of the object code, if it was compiled before and no other user can have put it there: it is executed."""
-    found = (folder / cache_name() for folder in cache_folders())
-    return next((path for path in found if path.is_file() and path.stat().st_uid in (0, os.getuid())), None)
-
-
-def keep(objects: dict[str, bytes]) -> Path | None:
-    """Keeps object code, by symbol, in the first folder where it can, in place of older; returns its path, or None."""
-    name = cache_name()
-    for folder in cache_folders():
-        try:
-            folder.mkdir(mode=0o777 if folder.name == "__pycache__" else 0o700, parents=True, exist_ok=True)
-            if folder.stat().st_uid not in (0, os.getuid()):  # another user's, who may put anything there
-                continue
-            handle, path = tempfile.mkstemp(dir=folder, suffix=".tmp")
-            with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
-                for symbol, code in objects.items():
-                    archive.writestr(symbol, code)
-            os.replace(path, folder / name)
-        except OSError:
-            continue
-        for old in folder.glob("kernel-*.zip"):
-            if old.name != name:
-                old.unlink(missing_ok=True)
-        return folder / name
-    return None
-
-
 READY = None if PLAIN else cached()
-"""Path of the object code, if it need not be compiled."""
+"""Object code by symbol, if it need not be compiled."""
 
 if not PLAIN and READY is None:
     print("compiling the simulator's kernel, once (some 20 s on an idle machine) ...", file=sys.stderr, flush=True)
@@ -185,9 +123,7 @@ def entries(*functions: Callable[[int, int], int]) -> list[Any]:
     if PLAIN:
         return list(functions)
     if READY:
-        with zipfile.ZipFile(READY) as archive:
-            objects = {name: archive.read(name) for name in archive.namelist()}
-        return loaded(objects)
+        return loaded(READY)
     kind = types.int64(types.int64, types.int64)
     made: list[Any] = [numba.cfunc(kind, error_model="numpy")(each) for each in functions]
     objects = {each._wrapper_name: each._library.serialize_using_object_code()[2][0] for each in made}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import re
 import resource
 import signal
@@ -22,7 +23,7 @@ from tests.twin.checkpointed import lines
 from tests.twin.kernel.both import advancing, in_kernel
 from tests.twin.worlds import chain
 from twin import kernel
-from twin.kernel import native
+from twin.kernel import object_code
 from twin.kernel.arena import Arena
 from twin.kernel.callbacks import Callbacks
 from twin.profiles import STORM
@@ -170,7 +171,7 @@ def test_plain_python_and_machine_code_say_the_same_and_none_is_made_twice() -> 
     here = in_kernel(small(100.0), 0)
     said = f"True {here.run.operator_rows} {here.run.metrics}\n"
     assert in_another_process(CODE, NUMBA_DISABLE_JIT="1") == (0, said, "")
-    assert native.cached() is not None
+    assert object_code.cached() is not None
     assert in_another_process(CODE) == (0, said, "")  # nothing is compiled, or it would say so
 
 
@@ -190,43 +191,93 @@ def test_machine_code_is_kept_where_it_can_be(monkeypatch: pytest.MonkeyPatch, t
     package, home, other = (tmp_path / name for name in ("package", "home", "other"))
     for folder in (package, home, other):
         folder.mkdir()
-    monkeypatch.setattr(native, "__file__", str(package / "native.py"))
+    monkeypatch.setattr(object_code, "__file__", str(package / "object_code.py"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home))
     monkeypatch.setattr("tempfile.tempdir", str(other))
     code = {"symbol": b"machine code"}
-    assert native.cached() is None
+    name = object_code.file_name()
+    assert object_code.cached() is None
     with monkeypatch.context() as patch:
         patch.setattr(Path, "mkdir", refusing(package, home))
-        last = native.keep(code)
-    assert last == native.cached() == other / f"streamtwin-{os.getuid()}" / native.cache_name()
+        last = object_code.keep(code)
+    assert last == other / f"streamtwin-{os.getuid()}" / name
     assert last.parent.stat().st_mode & 0o077 == 0
     with monkeypatch.context() as patch:
         patch.setattr(Path, "mkdir", refusing(package))
-        assert native.keep(code) == native.cached() == home / "streamtwin" / native.cache_name()
-    older = package / "__pycache__" / "kernel-older.zip"
-    older.parent.mkdir()
-    older.touch()
-    assert native.keep(code) == native.cached() == older.parent / native.cache_name()
-    assert not older.exists()
+        assert object_code.keep(code) == home / "streamtwin" / name
+    mine, others = (package / "__pycache__" / each for each in (f"{name.rpartition('-')[0]}-old.zip", "kernel-1-2.zip"))
+    mine.parent.mkdir()
+    mine.touch()
+    others.touch()
+    assert object_code.keep(code) == mine.parent / name
+    assert not mine.exists(), "it is of older sources"
+    assert others.exists(), "it is of a machine with another processor, which may share the folder"
+    assert object_code.cached() == code
+    assert [each.name for each in object_code.files_to_ship()] == [name]
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give files to others")
 def test_what_somebody_else_has_put_there_is_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(native, "__file__", str(tmp_path / "native.py"))
+    monkeypatch.setattr(object_code, "__file__", str(tmp_path / "object_code.py"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-    kept = native.keep({"symbol": b"machine code"})
-    assert kept is not None and native.cached() == kept
+    code = {"symbol": b"machine code"}
+    kept = object_code.keep(code)
+    assert kept is not None and object_code.cached() == code
     os.chown(kept, 12345, 12345)
-    assert native.cached() is None
+    assert object_code.cached() is None
     os.chown(kept.parent, 12345, 12345)
-    assert native.keep({"symbol": b"machine code"}) == tmp_path / "home" / "streamtwin" / native.cache_name()
+    assert object_code.keep(code) == tmp_path / "home" / "streamtwin" / object_code.file_name()
+
+
+DAMAGE: dict[str, Callable[[bytearray, random.Random], bytes]] = {
+    "one bit differs": lambda content, at: flipped(content, at),
+    "cut by a power failure": lambda content, at: content[: at.randrange(len(content))],
+    "other bytes": lambda content, at: at.randbytes(len(content)),
+    "an archive without checksum": lambda content, _at: content.split(b"\n", 1)[1],
+}
+
+
+def flipped(content: bytearray, at: random.Random) -> bytes:
+    """Content with one bit changed."""
+    content[at.randrange(len(content))] ^= 1 << at.randrange(8)
+    return content
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damaged_machine_code_is_removed_with_a_line(
+    kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(object_code, "__file__", str(tmp_path / "object_code.py"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    code = {"symbol": bytes(range(256)) * 20}
+    path = object_code.keep(code)
+    assert path is not None
+    for seed in range(100):
+        path.write_bytes(DAMAGE[kind](bytearray(path.read_bytes()), random.Random(seed)))
+        assert object_code.cached() is None
+        assert not path.exists()
+        (said,) = capsys.readouterr().err.splitlines()
+        assert str(path) in said and "made anew" in said
+        object_code.keep(code)
+    assert object_code.cached() == code
+
+
+def test_a_folder_in_the_place_of_machine_code_is_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(object_code, "__file__", str(tmp_path / "object_code.py"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    (tmp_path / object_code.CACHE / object_code.file_name()).mkdir(parents=True)
+    code = {"symbol": b"machine code"}
+    assert object_code.cached() is None
+    assert object_code.keep(code) == tmp_path / "home" / "streamtwin" / object_code.file_name()
+    assert object_code.cached() == code
 
 
 def test_the_cache_is_of_all_that_is_compiled_in() -> None:
     """The cache depends on all files of the engine that compiled files take constants from."""
     files = [path for path in Path(kernel.__path__[0]).glob("*.py") if "@compiled" in path.read_text()]
     taken = re.findall(r"^from twin\.engine\.(.+) import", "\n".join(path.read_text() for path in files), re.M)
-    assert {f"{each.replace('.', '/')}.py" for each in taken} == set(native.SHARED.split())
+    assert {f"{each.replace('.', '/')}.py" for each in taken} == set(object_code.SHARED.split())
 
 
 # memory --------------------------------------------------------------------------------------------------------------
