@@ -54,8 +54,9 @@ class Calls:
         """Squared coefficient of variation of the time to an answer, with the hits of the cache."""
         if self.mean_s <= 0.0:
             return 0.0
-        missed = (1.0 - self.hit_ratio) * (1.0 + self.latency_scv) * self.latency_s**2
-        return max(0.0, (self.hit_ratio * self.hit_s**2 + missed) / self.mean_s**2 - 1.0)
+        hit, missed = self.hit_s / self.mean_s, self.latency_s / self.mean_s  # squares of very short times are 0
+        moment = self.hit_ratio * hit**2 + (1.0 - self.hit_ratio) * (1.0 + self.latency_scv) * missed**2
+        return max(0.0, moment - 1.0)
 
     def drawn_s(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         """Random times to an answer, in seconds. [shape]"""

@@ -7,6 +7,7 @@ commands that need them.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -46,6 +47,8 @@ UsageError: Any = typer.BadParameter.__base__
 ClickException: Any = UsageError.__base__
 """Base classes of errors of the click that typer uses, whether click is installed or is a part of typer."""
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of a system whose disk, or whose user's share of it, is full."""
 app = typer.Typer(
     name="twin",
     pretty_exceptions_enable=False,
@@ -158,6 +161,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         status = 0
+    except OSError as error:
+        status = _of_files(error, show_traceback)
     except ImportError as error:
         if (error.name or "").partition(".")[0] in PACKAGES:
             raise  # `streamtwin.command` tells which foreign module is in our place
@@ -170,6 +175,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _in_one_line(message: Warning | str, _category: type[Warning], *_place: Any) -> str:
     """Line that a warning is on stderr."""
     return f"twin: {one_line(str(message))}\n"
+
+
+def _of_files(error: OSError, show_traceback: bool) -> int:
+    """Says what the system refused: a full disk, or a file that is none. Other errors of the system are unexpected."""
+    if error.errno in FULL:
+        where = f" at {error.filename}" if error.filename else ""
+        return _say(f"the disk is full{where} ({error.strerror}); free some space, and give the same command again", 1)
+    if error.filename is None or isinstance(error, FileNotFoundError):
+        return _unexpected(error, show_traceback)
+    return _say(f"{error.filename} cannot be used: {error.strerror}; move it away, or name another place", 2)
 
 
 def _unexpected(error: Exception, show_traceback: bool) -> int:

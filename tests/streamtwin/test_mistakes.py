@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from pathlib import Path
+
 import pytest
 import typer
 
 from scenarios.files import scenario_file
+from scenarios.questions import kept
 from streamtwin.cli import given
 from tests.commands import refused, twin
+from twin.checksums import stamped
 from twin.error_location import error_location
 from twin.errors import BadInput
 
@@ -147,3 +153,36 @@ def test_what_points_nowhere_has_no_place() -> None:
     assert error_location("plan.placements.x: no", {"plan": {"placement": {}}}, ()) == ("plan",)
     assert error_location("events.7 (scale of x at 5 s): 'x'", {"events": [1]}, ()) == ("events",)
     assert error_location("repeats 'b'", {"a": [{"name": "b"}]}, ("a",)) == ("a", 0, "name")
+
+
+# what the system refuses -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_one_line_and_the_command_goes_on_later(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("whatif", "edge-filter", "--vary", "load=1,1.1", "--replications", "2", "--quiet", "--json")
+    whole = twin(*asked, "--out", tmp_path / "whole").stdout
+    with monkeypatch.context() as patch:
+        lines = iter(range(2))
+
+        def full(body: dict[str, object]) -> str:
+            if next(lines, None) is None:
+                raise OSError(code, os.strerror(code))
+            return stamped(body)
+
+        patch.setattr(kept, "stamped", full)
+        done = twin(*asked, "--out", tmp_path / "again")
+    assert (done.returncode, done.stdout) == (1, "")
+    said = f"the disk is full ({os.strerror(code)}); free some space, and give the same command again"
+    assert done.stderr == f"twin: {said}\n"
+    assert twin(*asked, "--out", tmp_path / "again").stdout == whole
+
+
+def test_a_folder_in_the_place_of_a_file_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "out" / kept.FILE).mkdir(parents=True)
+    done = twin("whatif", "edge-filter", "--vary", "load=1,1.1", "--replications", "2", "--out", tmp_path / "out")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].startswith("twin: ")
+    assert str(tmp_path / "out") in done.stderr and "internal error" not in done.stderr

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from optimizers.registry import OPTIMIZERS
 from tests.twin.changing import HOSTS
@@ -186,6 +188,17 @@ def test_what_is_away_is_asked_again_and_nothing_is_lost(events: tuple[AnyEvent,
 def test_a_limit_that_limits_nothing_is_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(BadInput, match=words):
         deployment([source(), {"name": "sink"} | changes], [("source", "sink")], {"source": 1})
+
+
+@given(st.floats(1e-308, 100.0), st.floats(0.0, 10.0), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+@example(1e-300, 1.0, 0.0, 0.0)
+def test_times_to_an_answer_scale(latency_s: float, scv: float, hit_ratio: float, hit: float) -> None:
+    """The squared coefficient of variation is the same in all units of time, the smallest numbers included."""
+    found = Calls(latency_s, scv, hit_ratio=hit_ratio, hit_s=hit * latency_s)
+    seconds = Calls(1.0, scv, hit_ratio=hit_ratio, hit_s=hit)
+    if found.mean_s > 1e-300:
+        assert found.scv == pytest.approx(seconds.scv, rel=1e-6, abs=1e-6)
+    assert math.isfinite(found.scv) and found.replica_per_s > 0.0
 
 
 def test_who_waits_is_a_task_by_itself() -> None:
