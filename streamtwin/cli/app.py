@@ -37,7 +37,7 @@ from streamtwin.cli import (
     shadow,
     starting,
 )
-from streamtwin.cli.interruption import INTERRUPTED, Interrupted, ended_as_interrupted, in_words, leave
+from streamtwin.cli.interruption import INTERRUPTED, Interrupted, end_with_stdin, ended_as_interrupted, in_words, leave
 from streamtwin.house import PACKAGES
 from twin.errors import BadInput, Unfinished, one_line, suggest
 from twin.retired import LEAVE_OUT, RETIRED
@@ -137,6 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits with its status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     warnings.formatwarning = _in_one_line  # type: ignore[assignment]
+    end_with_stdin()
     show_traceback = "--traceback" in words or os.environ.get("TWIN_TRACEBACK", "") not in ("", "0")
     try:
         with ended_as_interrupted():

@@ -12,6 +12,9 @@ from types import FrameType
 from typing import NoReturn
 
 INTERRUPTED = 130
+ENDS_WITH_STDIN = "STREAMTWIN_ENDS_WITH_STDIN"
+"""Environment variable under which a command ends, with all that it has started, when its standard input is closed:
+when the process that asked it is gone, however that ended."""
 
 
 class Interrupted(BaseException):
@@ -39,6 +42,18 @@ def _handled(number: signal.Signals, by: Callable[[int, FrameType | None], objec
         yield
     finally:
         signal.signal(number, before)
+
+
+def end_with_stdin() -> None:
+    """Ends this process and its group as soon as its standard input is closed, if ENDS_WITH_STDIN is set."""
+    if os.environ.pop(ENDS_WITH_STDIN, ""):
+        threading.Thread(target=_end_at_its_end, args=(sys.stdin.fileno(),), daemon=True).start()
+
+
+def _end_at_its_end(number: int) -> None:
+    while os.read(number, 1):
+        continue
+    os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def ended_as_interrupted() -> AbstractContextManager[None]:

@@ -167,5 +167,7 @@ def _answer_parts(told: Presentation, folder: Path) -> Iterator[str]:
     if (folder / FIGURE).is_file():
         drawn_in = inline((folder / FIGURE).read_bytes())
         yield section("Figure", element("img", src=drawn_in, alt=told.sentences[0]))
+    elif told.figure is not None:
+        yield paragraph(f"{folder / FIGURE} is missing; give the command of the question again to draw it.", "note")
     yield section("Tables", element("div", *tables(told.tables), class_="tables")) if told.tables else ""
     yield from (paragraph(note, "note") for note in told.notes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from scenarios.files.scenario_file import dump
 from scenarios.files.traces import write_text
@@ -13,7 +12,6 @@ from streamtwin.serve.desk import Desk
 from streamtwin.serve.happenings import cancelled, happening, moved
 from streamtwin.serve.hub import Hub
 from streamtwin.serve.inquiry import SET, Alteration, Inquiry, given
-from twin.arrivals.replay import Replay
 from twin.errors import BadInput
 
 _FILE = re.compile(r"[\w][\w .-]{0,99}\.ya?ml")
@@ -27,7 +25,6 @@ def act(hub: Hub, name: str, asked: Mapping[str, str]) -> str:
         changed = inquiry
         for each in MAKE[kind](desk, inquiry, asked):
             changed = changed.changed(each)
-        _check_files(inquiry, changed)
         hub.put(name, changed)
     elif kind == "undo":
         hub.put(name, inquiry.dropped(int(_whole(asked.get("at", "-1")))))
@@ -83,14 +80,3 @@ def _whole(text: str) -> int:
         return int(text)
     except ValueError:
         raise BadInput(f"{text!r} is no whole number") from None
-
-
-def _check_files(before: Inquiry, after: Inquiry) -> None:
-    """Raises BadInput if a change names a file: the page reads only files that the given scenario names."""
-    known, named = (_recordings(each.scenario(changes)) for each, changes in ((before, ()), (after, None)))
-    if strange := sorted(named - known):
-        raise BadInput(f"{strange[0]}: a change on the page may not name a file; write it into the scenario's file")
-
-
-def _recordings(scenario: Any) -> set[str]:
-    return {law.path for law in scenario.workload.arrivals.values() if isinstance(law, Replay)}

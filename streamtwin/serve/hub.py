@@ -15,7 +15,7 @@ from streamtwin.serve.controls import plan_option
 from streamtwin.serve.desk import Desk
 from streamtwin.serve.inquiry import Inquiry, Shelf
 from streamtwin.serve.jobs import Jobs
-from streamtwin.serve.work import LongQuestion, plan_of, words
+from streamtwin.serve.work import LongQuestion, plan_of, readable, words
 from streamtwin.serve.workers import Workers
 from twin.errors import BadInput
 
@@ -29,7 +29,7 @@ class Hub:
     """Hub of all jobs, their desks, and the pages that listen."""
 
     def __init__(self, jobs: Jobs, state: Path, count: int) -> None:
-        self.jobs, self.shelf = jobs, Shelf(state, jobs.called)
+        self.jobs, self.shelf = jobs, Shelf(state, jobs.called, readable)
         self.workers = Workers(count, self.tell)
         self.desks: dict[str, Desk] = {}
         self.works: dict[str, LongQuestion] = {}

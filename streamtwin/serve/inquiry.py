@@ -8,20 +8,23 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+from pydantic import BaseModel, Field
 
 from scenarios.files import registry, scenario_file
 from scenarios.files.overrides import set_values
 from scenarios.files.yaml_text import parse_text
 from scenarios.questions.alterations import with_all_events
+from twin.arrivals.replay import Replay, only_recordings
 from twin.atomic import write_text
+from twin.checksums import stamped, unstamped
 from twin.errors import BadInput
-from twin.nesting import parse_json
 from twin.scenario import Scenario
 
 _WORD = re.compile(r"[\w./-]+")
@@ -82,10 +85,12 @@ class Inquiry:
         return [word for each in ordered for word in (each.flag, each.text)]
 
     def scenario(self, changes: Sequence[Alteration] | None = None) -> Scenario:
-        """Scenario with the changes. Raises BadInput if they do not fit it (any more)."""
-        listed = self.changes if changes is None else changes
-        values = set_values(given(self.name), [each.text for each in listed if each.flag == SET])
-        return with_all_events(values, [each.text for each in listed if each.flag == EVENT])
+        """Scenario with the changes. Raises BadInput if they do not fit it (any more), or name a file that the scenario
+        as given does not name."""
+        listed, before = self.changes if changes is None else changes, given(self.name)
+        with only_recordings(law.path for law in before.workload.arrivals.values() if isinstance(law, Replay)):
+            values = set_values(before, [each.text for each in listed if each.flag == SET])
+            return with_all_events(values, [each.text for each in listed if each.flag == EVENT])
 
     def changed(self, change: Alteration) -> Self:
         """Inquiry with one more change, which replaces one of the same stroke. Raises BadInput if it does not fit."""
@@ -177,12 +182,37 @@ def _given(name: str, _modified_ns: int, _bytes: int) -> Scenario:
     return scenario_file.load(name)
 
 
-class Shelf:
-    """Shelf of the inquiries about jobs, by their names on the page, kept in files."""
+class _Answer(BaseModel, strict=True, extra="forbid"):
+    """Form of the last long question in a file."""
 
-    def __init__(self, folder: Path, jobs: Mapping[str, str]) -> None:
-        """Opens the shelf. folder: of the state. jobs: names of jobs for commands, by the name on the page."""
-        self.folder, self.jobs = folder, jobs
+    question: str
+    command: str
+    of: str
+    plan: str
+    took_s: float
+    refused: str
+    document: str
+    interrupted: bool
+
+
+class _State(BaseModel, strict=True, extra="forbid"):
+    """Form of an inquiry in a file."""
+
+    changes: Annotated[list[tuple[Literal["--set", "--event"], str, str, str]], Field(max_length=MOST_CHANGES)]
+    against: Literal["before", "given"]
+    version: Annotated[int, Field(ge=0)]
+    answer: _Answer | None
+
+
+class Shelf:
+    """Shelf of the inquiries about jobs, by their names on the page, kept in files with checksums."""
+
+    def __init__(
+        self, folder: Path, jobs: Mapping[str, str], check: Callable[[Mapping[str, Any]], object] = lambda _answer: None
+    ) -> None:
+        """Opens the shelf. folder: of the state. jobs: names of jobs for commands, by the name on the page. check:
+        raises ValueError or LookupError for a kept answer that cannot be shown."""
+        self.folder, self.jobs, self._check = folder, jobs, check
         self._open: dict[str, Inquiry] = {}
 
     def get(self, name: str) -> Inquiry:
@@ -195,7 +225,7 @@ class Shelf:
         """Keeps the inquiry about a job, and writes it to its file."""
         self._open[name] = inquiry
         kept = {key: value for key, value in asdict(inquiry).items() if key != "name"}
-        write_text(self._file(name), json.dumps(kept, indent=1))
+        write_text(self._file(name), stamped(kept) + "\n")
 
     def _file(self, name: str) -> Path:
         plain = "".join(each if each.isalnum() or each in "-_." else "_" for each in name)[:60]
@@ -203,10 +233,14 @@ class Shelf:
 
     def _read(self, name: str, called: str) -> Inquiry:
         try:
-            kept = parse_json(self._file(name).read_text(encoding="utf-8"))
-            changes = tuple(Alteration(*each) for each in kept["changes"])
-            return Inquiry(called, changes, kept["against"], int(kept["version"]), kept["answer"])
+            body = unstamped(self._file(name).read_text(encoding="utf-8"))
+            kept = _State.model_validate_json(json.dumps(body))
+            answer = None if kept.answer is None else kept.answer.model_dump()
+            if answer is not None:
+                self._check(answer)
         except FileNotFoundError:
             return Inquiry(called)
-        except (OSError, ValueError, LookupError, TypeError):
-            raise BadInput(f"{self._file(name)} does not hold changes of a scenario; remove it") from None
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            raise BadInput(f"{self._file(name)} does not hold what a page has kept; remove it") from None
+        changes = tuple(Alteration(*each) for each in kept.changes)
+        return Inquiry(called, changes, kept.against, kept.version, answer)

@@ -6,21 +6,24 @@ It is bound to this machine alone, has a token that outlives a restart, and is e
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import IO, Any
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from scenarios.files import documents
 from scenarios.files.pictures import png
@@ -33,6 +36,8 @@ from streamtwin.serve.work import shown
 from twin.errors import BadInput
 from twin.nesting import parse_json
 
+LONGEST_NUMBER = 9
+"""Most digits of a number in an address."""
 STATIC: list[str | tuple[str, str]] = [("streamtwin.serve", "static"), ("streamtwin.report", "templates")]
 """Folders of files that are served unchanged: package, and name of the folder there."""
 
@@ -50,6 +55,9 @@ def application(hub: Hub, port: int, token: str, started: Callable[[], None] = l
 
     async def refused(_request: Request, error: Exception) -> Response:
         return PlainTextResponse(f"{error}\n", 422)
+
+    async def left(_request: Request, _error: Exception) -> Response:
+        return PlainTextResponse("the request was cut, or is too long\n", 413)
 
     async def home(_request: Request) -> Response:
         names = {name: await run_in_threadpool(hub.jobs.about, name) for name in hub.jobs.called}
@@ -72,6 +80,7 @@ def application(hub: Hub, port: int, token: str, started: Callable[[], None] = l
             asked = parse_json(await request.body())
             if not isinstance(asked, dict) or not all(isinstance(each, str) for each in asked.values()):
                 raise ValueError
+            "".join(asked.values()).encode()  # half a character, which no answer could quote, is a ValueError
         except ValueError:
             return JSONResponse({"wrong": "a request is an object of texts, with an act"}, 400)
         try:
@@ -85,8 +94,8 @@ def application(hub: Hub, port: int, token: str, started: Callable[[], None] = l
         film = desk.film()
         if film is None or desk.asked is None or request.query_params.get("of") != desk.asked.key:
             raise HTTPException(409, "this run is no longer the one that is shown")
-        number = request.path_params["number"]
-        if not number < len(film.ends_s):
+        text = request.path_params["number"]
+        if not text.isdecimal() or len(text) > LONGEST_NUMBER or (number := int(text)) >= len(film.ends_s):
             raise HTTPException(404, f"the run has {len(film.ends_s)} moments")
         picture, told, owned = await run_in_threadpool(film.picture, number)
         return JSONResponse({"picture": picture, "told": told, "owned": owned})
@@ -126,26 +135,33 @@ def application(hub: Hub, port: int, token: str, started: Callable[[], None] = l
         Route("/job/{name}", job),
         Route("/job/{name}/view", view),
         Route("/job/{name}/act", acts, methods=["POST"]),
-        Route("/job/{name}/moment/{number:int}", moment),
+        Route("/job/{name}/moment/{number}", moment),
         Route("/job/{name}/run.json", document),
         Route("/job/{name}/compared.json", compared),
         Route("/job/{name}/figure.png", figure),
     ]
-    return Guard(Starlette(routes=routes, lifespan=life, exception_handlers={BadInput: refused}), port, token)
+    return Guard(
+        Starlette(routes=routes, lifespan=life, exception_handlers={BadInput: refused, ClientDisconnect: left}),
+        port,
+        token,
+    )
 
 
 HOST, PORT = "127.0.0.1", 8377
 """Host, and default port; another port if this one is taken."""
+HEADERS_S = 10.0
+"""Longest time for the headers of a request."""
 
 
 def serve(jobs: Jobs, state: Path, port: int | None, count: int, ready: Callable[[str], None]) -> None:
     """Serves until it is interrupted, which raises KeyboardInterrupt. ready: called with the address.
 
-    Raises BadInput if the port is taken.
+    Raises BadInput if the port is taken, or another server uses the folder of the state.
     """
+    token = _token(state)
+    owned = _owned(state)
     bound = _bound(port)
     number = bound.getsockname()[1]
-    token = _token(state)
     address = (
         f"http://{HOST}:{number}/{f'job/{next(iter(jobs.called))}' if len(jobs.called) == 1 else ''}?token={token}"
     )
@@ -155,12 +171,44 @@ def serve(jobs: Jobs, state: Path, port: int | None, count: int, ready: Callable
         app = application(hub, number, token, lambda: ready(address))
         settings = uvicorn.Config(
             app, log_level="error", access_log=False, ws="none", server_header=False, timeout_graceful_shutdown=5,
-            limit_concurrency=1000, lifespan="on",
+            limit_concurrency=1000, lifespan="on", http=Impatient,
         )  # fmt: skip
         await _Server(settings, hub).serve(sockets=[bound])
 
-    asyncio.run(run())
+    with owned:
+        asyncio.run(run())
     raise KeyboardInterrupt  # uvicorn raises it again only if the signal is not ignored, as it is in the background
+
+
+class Impatient(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """Protocol of a connection, which is closed if the headers of a request have not come within HEADERS_S: half-open
+    connections without a token would keep others out."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begins to wait for the first request."""
+        super().connection_made(transport)
+        self._await_headers()
+
+    def data_received(self, data: bytes) -> None:
+        """Takes a piece of a request; a piece of the next one's headers begins to be waited for."""
+        super().data_received(data)
+        self._await_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends to wait."""
+        if self._late is not None:
+            self._late.cancel()
+        super().connection_lost(exc)
+
+    def _await_headers(self) -> None:
+        between = self.cycle is None or self.cycle.response_complete
+        if not between and self._late is not None:
+            self._late.cancel()
+            self._late = None
+        elif between and self._late is None:
+            self._late = self.loop.call_later(HEADERS_S, self.transport.close)
 
 
 class _Server(uvicorn.Server):
@@ -190,6 +238,17 @@ def _bound(port: int | None) -> socket.socket:
             if port is not None:
                 raise BadInput(f"--port {port}: {error.strerror}; leave it out, or give another one") from None
     raise BadInput("no port is free on this machine")
+
+
+def _owned(state: Path) -> IO[str]:
+    """File whose lock says that a server uses the state; it ends with the process, however that ends."""
+    lock = (state / "in-use").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise BadInput(f"another server uses {state}; go to its page, or name another folder with --state") from None
+    return lock
 
 
 def _token(state: Path) -> str:

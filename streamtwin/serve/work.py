@@ -19,6 +19,7 @@ from scenarios.planning.planner import PlanChosen
 from streamtwin import catalogue
 from streamtwin.answers.presentation import Presentation
 from streamtwin.answers.registry import presented
+from streamtwin.cli.interruption import ENDS_WITH_STDIN
 from streamtwin.house import ROOT
 from streamtwin.serve.inquiry import Inquiry, command
 from streamtwin.tables.chosen_plan import quantity
@@ -92,8 +93,9 @@ class LongQuestion:
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", "streamtwin", *self.asked, "--json",
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            start_new_session=True, env={**os.environ, "PYTHONPATH": path}, preexec_fn=_hears_ctrl_c,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            start_new_session=True, env={**os.environ, "PYTHONPATH": path, ENDS_WITH_STDIN: "1"},
+            preexec_fn=_hears_ctrl_c,
         )  # fmt: skip
         late = asyncio.get_running_loop().call_later(LIMIT_S, self.stop)
         try:
@@ -137,6 +139,12 @@ def shown(question: str, document: str, now: Scenario | None = None) -> Presenta
     if question == "optimize":
         return _of_plan(read(PlanChosen, document), now)
     return presented(question, document)
+
+
+def readable(answer: Mapping[str, Any]) -> None:
+    """Raises ValueError, LookupError, TypeError or AttributeError if an answer that was kept cannot be shown."""
+    if answer["document"]:
+        shown(answer["question"], answer["document"])
 
 
 def plan_of(document: str) -> ExecutionPlan:

@@ -143,6 +143,7 @@ class Workers:
         if self._closed:
             return
         if ended or worker.wanted_end:
+            worker.close()
             worker = await loop.run_in_executor(None, _Worker, worker.first)
         self._idle.insert(0 if worker.first else len(self._idle), worker)
         self._go_on()
@@ -181,6 +182,13 @@ class _Worker:
         """Kills the process."""
         self.wanted_end = True
         self._process.kill()
+
+    def close(self) -> None:
+        """Gives back the descriptors of a process that has ended or is killed, when nobody waits for its answer."""
+        self._process.kill()
+        self._process.join()
+        self._process.close()
+        self._pipe.close()
 
 
 class _Running(NamedTuple):

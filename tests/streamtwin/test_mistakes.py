@@ -155,7 +155,7 @@ def test_what_points_nowhere_has_no_place() -> None:
     assert error_location("repeats 'b'", {"a": [{"name": "b"}]}, ("a",)) == ("a", 0, "name")
 
 
-# what the system refuses -----------------------------------------------------------------------------------------------
+# what the system refuses ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
+import os
 import re
 import shlex
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,9 +23,12 @@ from scenarios.files.documents import read
 from scenarios.files.scenario_file import dump, load
 from scenarios.questions.capacity import CapacityAnswer
 from streamtwin.answers.registry import ANSWERS
-from streamtwin.serve.inquiry import SET, Alteration, Shelf
+from streamtwin.serve.inquiry import SET, Alteration, Inquiry, Shelf
+from streamtwin.serve.server import HEADERS_S
+from streamtwin.serve.work import readable
 from tests.commands import twin
 from tests.streamtwin.serving import JOB, Served
+from twin.errors import BadInput
 
 EVIL = "<img src=x onerror=alert(1)>"
 
@@ -128,6 +134,82 @@ def test_what_cannot_be_is_said_in_a_line_and_changes_nothing(served: Served, as
     assert status == 422 and found["wrong"] and "\n" not in found["wrong"]
     assert "internal" not in found["wrong"]
     assert served.view()["version"] == before
+
+
+def test_a_pipe_is_refused_and_nothing_waits_for_it(served: Served) -> None:
+    pipe = served.state.parent / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, "/dev/zero", "/etc/passwd", served.state / "token"):
+        for text in (
+            f"workload.arrivals.sensors={{law: replay, path: {path}}}",
+            f'workload={{"arrivals": {{sensors: {{law: "replay", "path": "{path}"}}}}}}',
+        ):
+            status, found = served.act(act="set", text=text)
+            assert status == 422 and "may not name a file" in found["wrong"], text
+
+
+def test_rude_clients_get_a_line_and_no_traceback_is_printed(served: Served) -> None:
+    assert served.send(f"/job/{JOB}/moment/{'9' * 5000}?of=another")[0] in (404, 409)
+    for text in ("run.warmup_s=" + "[" * 49_000, "run.warmup_s=&a [*a]", "description=\ud800"):
+        status, found, _ = served.send(f"/job/{JOB}/act", "POST", json.dumps({"act": "set", "text": text}))
+        assert status in (400, 422) and "internal" not in found
+    head = f"POST /job/{JOB}/act HTTP/1.1\r\nHost: {served.host}\r\nOrigin: http://{served.host}\r\n"
+    head += f"Cookie: twin-{served.port}={served.token}\r\n"
+    for body in ("Content-Length: 900\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\nff\r\n{"):
+        with socket.create_connection(("127.0.0.1", served.port)) as cut:
+            cut.sendall((head + body).encode())
+    with socket.create_connection(("127.0.0.1", served.port)) as long:
+        chunk = f"{1_100_000:x}\r\n{'x' * 1_100_000}\r\n0\r\n\r\n"
+        long.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n{chunk}".encode())
+        assert long.recv(100).startswith(b"HTTP/1.1 413 ")
+    assert served.act(act="stop")[0] == 200
+    assert served.process.stderr is not None
+    os.set_blocking(served.process.stderr.fileno(), False)
+    assert "Traceback" not in (served.process.stderr.read() or "")
+
+
+def test_a_folder_belongs_to_one_server(served: Served) -> None:
+    done = twin("serve", served.state.parent, "--state", served.state)
+    said = f"another server uses {served.state}; go to its page, or name another folder with --state"
+    assert (done.returncode, done.stderr) == (2, f"twin: {said}\n")
+
+
+STATES = {
+    "another number in an answer": lambda text: text.replace("5.0", "50.0"),
+    "another comparison": lambda text: json.dumps(json.loads(text) | {"against": "x"}),
+    "no such version": lambda text: _unsigned(text, version=math.inf),
+    "a change that is none": lambda text: _unsigned(text, changes=[[1, 2]]),
+    "another option": lambda text: _unsigned(text, changes=[["--out", "/tmp/x", "", ""]]),
+    "an answer without keys": lambda text: _unsigned(text, answer={"question": "dry-run"}),
+    "an answer of another form": lambda text: _unsigned(text, answer=json.loads(text)["answer"] | {"document": "{}"}),
+    "brackets": lambda _text: "[" * 100_000,
+    "cut": lambda text: text[: len(text) // 2],
+    "nothing": lambda _text: "",
+}
+
+
+def _unsigned(text: str, **changed: Any) -> str:
+    """State as an older version wrote it, without a checksum."""
+    body = json.loads(text)
+    del body["sha256"]
+    return json.dumps(body | changed)
+
+
+@pytest.mark.parametrize("kind", STATES)
+def test_a_damaged_state_is_refused_in_a_line(kind: str, tmp_path: Path) -> None:
+    answer = {
+        "question": "dry-run", "command": "twin dry-run x", "of": "", "plan": "", "took_s": 5.0, "refused": "no",
+        "document": "", "interrupted": False,
+    }  # fmt: skip
+    shelf = Shelf(tmp_path, {JOB: JOB}, readable)
+    shelf.put(JOB, Inquiry(JOB, (Alteration(SET, "run.seed=3"),), answer=answer))
+    (file,) = tmp_path.glob("*.json")
+    whole = file.read_text()
+    file.write_text(_unsigned(whole))
+    assert Shelf(tmp_path, {JOB: JOB}, readable).get(JOB) == shelf.get(JOB)
+    file.write_text(STATES[kind](whole))
+    with pytest.raises(BadInput, match=re.escape(f"{file} does not hold what a page has kept; remove it")):
+        Shelf(tmp_path, {JOB: JOB}, readable).get(JOB)
 
 
 # the numbers ---------------------------------------------------------------------------------------------------------
@@ -258,6 +340,49 @@ def test_ctrl_c_ends_all_but_the_changes(tmp_path: Path, heeds: Any) -> None:
         assert time.monotonic() < ends_s, alive
         time.sleep(0.05)
     assert Shelf(served.state, {JOB: JOB}).get(JOB).changes == (Alteration(SET, "run.seed=3"),)
+
+
+def test_what_a_killed_server_has_begun_ends_with_it(tmp_path: Path) -> None:
+    served = Served(tmp_path, JOB)
+    assert served.act(act="ask", question="capacity", **{"find-max": "load"})[0] == 200
+    ends_s = time.monotonic() + 20
+    while not any(b"capacity" in Path(f"/proc/{each}/cmdline").read_bytes() for each in _children(served.process.pid)):
+        assert time.monotonic() < ends_s
+        time.sleep(0.05)
+    time.sleep(1.0)  # it starts processes of its own
+    children = _children(served.process.pid)
+    served.process.kill()
+    served.process.communicate()
+    while alive := [each for each in children if _alive(each)]:
+        assert time.monotonic() < ends_s + 20, alive
+        time.sleep(0.05)
+
+
+def _alive(process: str) -> bool:
+    try:
+        return ") Z" not in Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.slow  # it waits for the limit
+def test_who_does_not_say_what_is_wanted_is_not_waited_for(tmp_path: Path) -> None:
+    served = Served(tmp_path, JOB)
+    try:
+        silent = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(50)]
+        began_s = time.monotonic()
+        silent[0].sendall(b"GET / HTTP/1.1\r\n")
+        while time.monotonic() < began_s + HEADERS_S - 2:  # a piece of a header now and then does not help
+            silent[0].sendall(b"X-Drip: drip\r\n")
+            time.sleep(1)
+        for each in silent:
+            each.settimeout(HEADERS_S)
+            assert each.recv(100) == b""
+        assert time.monotonic() - began_s < 1.5 * HEADERS_S
+        assert served.send(f"/job/{JOB}")[0] == 200
+    finally:
+        served.process.kill()
+        served.process.communicate()
 
 
 def _children(of: int) -> list[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -34,17 +37,36 @@ class Recording:
     rates_per_s: np.ndarray | None
 
 
+_offered: ContextVar[frozenset[str] | None] = ContextVar("offered", default=None)
+
+
+@contextmanager
+def only_recordings(paths: Iterable[str]) -> Iterator[None]:
+    """Context in which no recordings but these are read: others are refused before anything of them is looked at."""
+    token = _offered.set(frozenset(paths))
+    try:
+        yield
+    finally:
+        _offered.reset(token)
+
+
 def read(path: str) -> Recording:
     """Reads the recording in a file with the columns `time_s` (a tuple a row) or `time_s` and `rate_per_s`.
 
-    Raises BadInput, in one line, if it is missing, of another form, empty, or if its numbers make no sense.
+    Raises BadInput, in one line, if it is missing, no regular file, of another form, empty, or if its numbers make no
+    sense; or if it is none of `only_recordings`.
     """
+    offered = _offered.get()
+    if offered is not None and path not in offered:
+        raise BadInput(f"{path}: a change may not name a file; write it into the scenario's file")
     try:
         status = Path(path).stat()
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}; check the path") from None
     except ValueError as error:  # the path holds characters that no name can
         raise BadInput(f"{path!r} cannot be read: {error}; check the path") from None
+    if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for, a device may never end
+        raise BadInput(f"{path} is no regular file; name a CSV or Parquet file")
     return _read(path, status.st_mtime_ns, status.st_size)
 
 
