@@ -12,7 +12,7 @@ from pyspark import AccumulatorParam
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark.jobs import run_job
+from spark.jobs import last_line, run_job
 from spark.master import check_master
 from spark.session import session
 from twin.errors import BadInput, Unfinished
@@ -69,7 +69,7 @@ def fan_out(
         run_job(spark, lambda: numbered.foreachPartition(task), poll=look)
     except (PySparkException, Py4JError) as error:
         raise Unfinished(
-            f"Spark gave up ({_last_line(error)}); what is finished stays in the folder, the same command resumes"
+            f"Spark gave up ({last_line(error)}); what is finished stays in the folder, the same command resumes"
         ) from error
     look()
 
@@ -125,10 +125,3 @@ def _tried(work: Callable[[Any], Any], item: Any) -> Any:
         return work(item)
     except BadInput as error:
         return RefusedJob(error)
-
-
-def _last_line(error: Exception) -> str:
-    """Last line of a worker's traceback; otherwise the first line of the JVM's message."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    python = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception")) and "Caused by" not in line]
-    return (python or lines or [type(error).__name__])[-1 if python else 0][:300]

@@ -19,6 +19,16 @@ POLLED_S = 0.25
 T = TypeVar("T")
 
 
+def last_line(error: Exception) -> str:
+    """Last line of a worker's traceback; otherwise the longest cause that the JVM names, or the first line of its
+    message."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    python = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception")) and "Caused by" not in line]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    told = python[-1:] or sorted(causes, key=len)[-1:] or lines[:1] or [type(error).__name__]
+    return told[0][:300]
+
+
 def run_job(spark: SparkSession, action: Callable[[], T], *, poll: Callable[[], None] = lambda: None) -> T:
     """Returns or raises what `action` does; it runs in a thread of its own while this one calls `poll`.
 

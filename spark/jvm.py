@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from unittest.mock import patch
 
@@ -85,18 +85,24 @@ ENDING_S = 2.0
 @contextmanager
 def quiet_bridge() -> Iterator[None]:
     """Silences py4j, which also logs the tracebacks of errors that it raises, by the root logger; and the accumulator
-    server, which prints one if a worker dies while it reports: its task is done again, or Spark reports its failure."""
+    server, which prints one if a worker dies while it reports: its task is done again, or Spark reports its failure.
+
+    After Ctrl-C they stay silent, as their threads may go on for a while beside a process that ends.
+    """
 
     def from_elsewhere(record: logging.LogRecord) -> bool:
         return "/py4j/" not in record.pathname.replace("\\", "/")
 
     root = logging.getLogger()
-    root.addFilter(from_elsewhere)
-    try:
-        with patch.object(AccumulatorTCPServer, "handle_error", lambda *_: None):
+    with ExitStack() as undone:
+        root.addFilter(from_elsewhere)
+        undone.callback(root.removeFilter, from_elsewhere)
+        undone.enter_context(patch.object(AccumulatorTCPServer, "handle_error", lambda *_: None))
+        try:
             yield
-    finally:
-        root.removeFilter(from_elsewhere)
+        except KeyboardInterrupt:
+            undone.pop_all()
+            raise
 
 
 @contextmanager

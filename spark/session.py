@@ -11,7 +11,6 @@ import signal
 import sys
 import tempfile
 import threading
-import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,10 +26,10 @@ from pyspark.sql import SparkSession
 import twin
 from spark.jvm import end_told, find_java, quiet_bridge, stop, write_java_home
 from spark.master import check_master, is_local, on_loopback, with_retries
-from twin.errors import BadInput
+from spark.probe import require_workers
+from twin.errors import BadInput, Unfinished
 from twin.kernel import object_code
 
-EXECUTORS_TIMEOUT_S = 60.0
 SHIPPED = ("twin", "spark", "optimizers", "scenarios")
 """Packages that are sent to executors on other machines; the packages that these import must be installed there."""
 
@@ -49,8 +48,7 @@ def session(master: str = "local[*]") -> Iterator[SparkSession]:
     """Session that is stopped at the end; one at a time in a process, and the next one in it starts faster.
 
     Ctrl-C inside is a plain KeyboardInterrupt. Raises BadInput if the master is unknown, does not answer, takes no
-    application or offers no executor; RuntimeError if a local Spark does not start; Unfinished if its Java
-    process ends.
+    application, or has no workers that can run our code; Unfinished if its Java process ends, or does not start.
     """
     check_master(master)
     with scratch_folder() as scratch, quiet_bridge():
@@ -60,7 +58,7 @@ def session(master: str = "local[*]") -> Iterator[SparkSession]:
                 if not is_local(master):
                     spark.sparkContext.addPyFile(str(zip_packages(SHIPPED, scratch / "streamtwin.zip")))
                 if master.startswith("spark://"):
-                    _wait_for_executors(spark, master)
+                    require_workers(spark, master)
                 yield spark
         finally:
             stop(spark)
@@ -82,7 +80,9 @@ def _start(master: str, scratch: Path) -> SparkSession:
     except (PySparkException, Py4JError) as error:
         reason = _reason(error, log)
         if is_local(master):
-            raise RuntimeError(f"Spark did not start: {reason}") from error
+            raise Unfinished(
+                f"Spark did not start ({reason}); free memory if it is short, and give the same command again"
+            ) from error
         raise BadInput(f"--master {master!r} took no application: {reason}; mend it, or use local[*]") from error
 
 
@@ -164,17 +164,6 @@ def _own_interrupts() -> Iterator[None]:
     finally:
         if in_main_thread:
             signal.signal(signal.SIGINT, before)
-
-
-def _wait_for_executors(spark: SparkSession, master: str) -> None:
-    tracker = spark.sparkContext._jsc.sc().statusTracker()
-    deadline = time.monotonic() + EXECUTORS_TIMEOUT_S
-    while len(tracker.getExecutorInfos()) < 2:  # the driver counts as one
-        if time.monotonic() > deadline:
-            raise BadInput(
-                f"--master {master!r} offered no executor in {EXECUTORS_TIMEOUT_S:g} s; start workers for it"
-            )
-        time.sleep(0.2)
 
 
 def _reason(error: Exception, log: Path) -> str:

@@ -21,6 +21,7 @@ from spark.master import check_master, is_local, on_loopback, with_retries
 from spark.session import PREFIX, scratch_folder, session, zip_packages
 from streamtwin.house import PACKAGES
 from twin.errors import BadInput, Unfinished
+from twin.kernel import object_code
 
 pytestmark = pytest.mark.spark
 
@@ -164,13 +165,18 @@ def test_shipped_code_is_importable_from_its_zip(tmp_path: Path) -> None:
     archive = zip_packages(("twin", "spark", "no_such_package"), tmp_path / "code.zip")
     names = zipfile.ZipFile(archive).namelist()
     assert {"twin/engine/sketch.py", "twin/corpus/chunk.py"} <= set(names)
-    assert not any("__pycache__" in name for name in names)
+    machine_code = {f"twin/kernel/__pycache__/{each.name}" for each in object_code.files_to_ship()}
+    assert {name for name in names if "__pycache__" in name} == machine_code
+    assert object_code.file_name() in "".join(machine_code)
     code = "import twin.corpus.manifest, twin.trace; print(twin.corpus.manifest.__file__); print(twin.trace.__file__)"
+    code += "; from twin.kernel.native import READY; print(sorted(READY))"  # or it would say that it compiles
+    elsewhere = {name: str(tmp_path / "nowhere") for name in ("XDG_CACHE_HOME", "TMPDIR")}
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(archive)},
+        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, **elsewhere, "PYTHONPATH": str(archive)},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.count(str(archive)) == 2
+    assert done.stdout.endswith(f"{sorted(object_code.cached() or ())}\n") and done.stderr == ""
 
 
 def test_tracebacks_of_the_bridge_are_left_out(

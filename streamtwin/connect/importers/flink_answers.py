@@ -9,10 +9,13 @@ from __future__ import annotations
 import base64
 import http.client
 import re
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -214,7 +217,7 @@ class Endpoint:
         if self.credentials:
             request.add_unredirected_header("Authorization", f"Basic {self.credentials}")
         try:
-            answer = parse_json(_body(request))
+            answer = parse_json(_answered(request))
         except urllib.error.HTTPError:
             raise
         except (http.client.IncompleteRead, ConnectionResetError) as error:
@@ -226,10 +229,37 @@ class Endpoint:
         return forms.formed(form, answer, url)
 
 
+class _SameServer(urllib.request.HTTPRedirectHandler):
+    """Follows redirects within a server only: another one was not named."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        """Request to the new address. Raises ValueError if that is elsewhere."""
+        if urlsplit(newurl)[:2] != urlsplit(req.full_url)[:2]:
+            raise ValueError(f"it leads to {without_credentials(newurl)}; name that address if it is the right one")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _answered(request: urllib.request.Request) -> bytes:
+    """Body of an answer that comes within PATIENCE_S, headers and redirects included. Raises as `_body` does."""
+    made: Future[bytes] = Future()
+
+    def ask() -> None:
+        try:
+            made.set_result(_body(request))
+        except BaseException as error:
+            made.set_exception(error)
+
+    threading.Thread(target=ask, daemon=True).start()  # it may wait for a server that says a byte now and then
+    try:
+        return made.result(PATIENCE_S)
+    except FutureTimeout:
+        raise ValueError(f"it takes more than {PATIENCE_S:g} s") from None
+
+
 def _body(request: urllib.request.Request) -> bytes:
     """Body of an answer. Raises ValueError if it is too long or takes too long, and otherwise as urllib does."""
     end_s, parts, size = time.monotonic() + PATIENCE_S, [], 0
-    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+    with urllib.request.build_opener(_SameServer).open(request, timeout=PATIENCE_S) as answer:
         while part := answer.read1(2**16):
             parts.append(part)
             size += len(part)

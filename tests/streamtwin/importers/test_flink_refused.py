@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import base64
 import random
+import socket
+import threading
+import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +107,38 @@ def test_an_answer_that_never_ends_is_left(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(flink_answers, "PATIENCE_S", 0.3)
     with serving(Cluster(), lambda _: (200, b" "), drips=True) as url:
         assert "it takes more than 0.3 s" in refused("import", "flink", url)
+
+
+@contextmanager
+def saying(lines: Iterator[bytes]) -> Iterator[str]:
+    """Server that says these lines to whoever connects, a tenth of a second apart, whatever is asked."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with suppress(OSError), server.accept()[0] as client:
+                for line in lines:
+                    client.sendall(line)
+                    time.sleep(0.1)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_headers_that_never_end_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flink_answers, "PATIENCE_S", 0.5)
+    drips = (b"X-Drip: %d\r\n" % number for number in range(90))
+    began_s = time.monotonic()
+    with saying(chain([b"HTTP/1.1 200 OK\r\n"], drips)) as url:
+        assert "it takes more than 0.5 s" in refused("import", "flink", url)
+    assert time.monotonic() - began_s < 3.0
+
+
+@pytest.mark.parametrize("to", ["ftp://127.0.0.1/x", "http://127.0.0.2:1/jobs/overview", "https://127.0.0.1/"])
+def test_a_redirect_to_another_server_is_refused(to: str) -> None:
+    answer = f"HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n".encode()
+    with saying(iter([answer])) as url:
+        assert f"it leads to {to}; name that address if it is the right one" in refused("import", "flink", url)
 
 
 def test_credentials_are_asked_for_sent_and_never_shown(tmp_path: Path) -> None:
