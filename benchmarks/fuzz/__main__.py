@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 
+from benchmarks.fuzz.boundary_cases import cache_case, depth_case, drip_case, page_case, state_case
 from benchmarks.fuzz.damage_cases import damage_case
 from benchmarks.fuzz.import_cases import graph_case, import_case, recording_case
 from benchmarks.fuzz.learning_cases import checkpoint_case, dataset_case
@@ -34,6 +35,11 @@ KINDS: Mapping[str, tuple[float, Callable[[Random, Path], Outcome]]] = {
     "damage": (0.05, damage_case),
     "imports": (0.1, import_case),
     "judged": (0.2, judged_case),
+    "depth": (0.1, depth_case),
+    "caches": (0.05, cache_case),
+    "pages": (0.1, page_case),
+    "states": (0.05, state_case),
+    "drips": (0.05, drip_case),
 }
 """For each kind of case, its share of all cases and the function that runs one."""
 

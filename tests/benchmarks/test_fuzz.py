@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from benchmarks.fuzz.__main__ import run
 from benchmarks.fuzz.damage_cases import COSTLY, KEPT, damage_case
 from benchmarks.fuzz.outcome import FAULTS, UNNOTICED
 
@@ -19,6 +20,16 @@ def test_no_flipped_bit_goes_unnoticed(name: str, tmp_path: Path) -> None:
         (tmp_path / str(number)).mkdir()
         found = damage_case(Random(number), tmp_path / str(number), name)
         assert found.kind not in FAULTS, found
+
+
+BOUNDARIES = ("depth", "caches", "pages", "states", "drips")
+
+
+@pytest.mark.slow  # some seconds each
+@pytest.mark.parametrize("kind", BOUNDARIES)
+def test_nothing_that_comes_in_brings_a_process_down(kind: str, tmp_path: Path) -> None:
+    found = [run(kind, number, seed=0, keep=None) for number in range(100)]
+    assert [each for each in found if each.kind in FAULTS] == []
 
 
 def test_a_flipped_bit_that_changes_an_answer_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
