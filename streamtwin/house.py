@@ -59,3 +59,8 @@ def _place(name: str) -> Path | None:
     if folders:
         return next((folder for folder in folders if folder.resolve().parent == ROOT), folders[0])
     return Path(spec.origin) if spec is not None and spec.origin is not None else None
+
+
+ENDS_WITH_STDIN = "STREAMTWIN_ENDS_WITH_STDIN"
+"""Environment variable under which a command ends, with all that it has started, when its standard input is closed:
+when the process that asked it is gone, however that ended."""

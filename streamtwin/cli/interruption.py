@@ -11,10 +11,9 @@ from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import NoReturn
 
+from streamtwin.house import ENDS_WITH_STDIN
+
 INTERRUPTED = 130
-ENDS_WITH_STDIN = "STREAMTWIN_ENDS_WITH_STDIN"
-"""Environment variable under which a command ends, with all that it has started, when its standard input is closed:
-when the process that asked it is gone, however that ended."""
 
 
 class Interrupted(BaseException):

@@ -19,8 +19,7 @@ from scenarios.planning.planner import PlanChosen
 from streamtwin import catalogue
 from streamtwin.answers.presentation import Presentation
 from streamtwin.answers.registry import presented
-from streamtwin.cli.interruption import ENDS_WITH_STDIN
-from streamtwin.house import ROOT
+from streamtwin.house import ENDS_WITH_STDIN, ROOT
 from streamtwin.serve.inquiry import Inquiry, command
 from streamtwin.tables.chosen_plan import quantity
 from streamtwin.tables.tables import of_rows, places
