@@ -211,11 +211,12 @@ class Replay(Varying):
 
     @property
     def peak_rate_per_s(self) -> float:
-        """Highest rate of any row, or most tuples in any second."""
+        """Highest rate of any row, or most tuples in any second; not below the mean, as a loop may be shorter."""
         if self.recording.rates_per_s is not None:
             return max(self._staircase[1])
         times = self.times_s
-        return float(np.max(np.searchsorted(times, times + 1.0) - np.arange(len(times)))) * self.rate_factor
+        most = float(np.max(np.searchsorted(times, times + 1.0) - np.arange(len(times)))) * self.rate_factor
+        return max(most, self.mean_rate_per_s)
 
     @property
     def gap_scv(self) -> float:
