@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -139,7 +139,8 @@ class Solution:
     nothing is proved. evaluations: plans estimated. seconds: wall time of planning. alternatives: the next best.
     weighed: plans, and parts of plans, that an optimizer's own model weighed. simulated: number of the plans
     estimated that a truer cost model judged (`optimizers.planner.proving`). given: the given plan, if it was judged.
-    among: the plans that the status is about, in words. runs, fulfils: as in `Candidate`.
+    among: the plans that the status is about, in words. runs, fulfils: as in `Candidate`. starts: plans by rates for
+    each load, by name, as the same cost model judges them (`optimizers.planner.starts`).
     """
 
     status: Status
@@ -156,6 +157,7 @@ class Solution:
     simulated: int = 0
     given: Candidate | None = None
     among: str = ""
+    starts: Mapping[str, Candidate] = field(default_factory=dict)
 
     @classmethod
     def of(

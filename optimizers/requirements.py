@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
 
+from twin.arrivals.law import ArrivalLaw
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.metrics import QUANTILES, REGRESSION_METRICS, TABLE
@@ -108,6 +109,11 @@ Job = TypeVar("Job", bound=Deployment)
 
 def at_rate(deployment: Job, factor: float) -> Job:
     """The deployment with every source offered `factor` times as much, > 0."""
-    arrivals = {name: law.scaled(factor) for name, law in deployment.workload.arrivals.items()}
+    return at_rates(deployment, lambda _: factor)
+
+
+def at_rates(deployment: Job, factor: Callable[[ArrivalLaw], float]) -> Job:
+    """The deployment with every source offered as many times as much, > 0, as the function says of its law."""
+    arrivals = {name: law.scaled(factor(law)) for name, law in deployment.workload.arrivals.items()}
     workload = deployment.workload.model_copy(update={"arrivals": arrivals})
     return deployment.model_copy(update={"workload": workload})

@@ -1,26 +1,36 @@
 """Planner around every optimizer: it lets the optimizer propose plans, judges them, and chooses.
 
 The optimizer proposes plans. Under a learned cost model, it proposes by the rate model, and the learned model chooses
-among these plans (`driving`). The given plan is kept unless the answer is worth its moves (`judging`). A more accurate
-cost model, such as the simulator, then chooses among the best few (`proving`).
+among these plans (`driving`). What the rate model finds for each load is a candidate too (`starts`). The given plan is
+kept unless the answer is worth its moves (`judging`). A more accurate cost model, such as the simulator, then chooses
+among the best few (`proving`).
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from optimizers.deadline import Deadline
 from optimizers.driving.calibrated import calibrated
 from optimizers.driving.near import near
 from optimizers.interface import Optimizer, Problem, Propose, Solution, Traits, traits_of
-from optimizers.planner.judging import kept, unless_given
+from optimizers.loads import RatesAt, planned_for
+from optimizers.planner.judging import JUDGED, kept, unless_given
 from optimizers.planner.proving import proved
-from optimizers.registry import DRIVEN
+from optimizers.planner.starts import Starts, starts, unless_start
+from optimizers.registry import DRIVEN, OPTIMIZERS
 from twin.errors import BadInput, suggest
 from twin.metrics import CostModel
+from twin.rates.model import RateModel
 
 FREE = "free"
 """Name of the drive under which the optimizer itself asks the cost model about whatever plan it likes."""
+BEARING = "milp-rate"
+"""Name of the optimizer whose plan bears the highest rate."""
+LEAST_S = 1e-3
+"""Least time for a search that was left none, so that it can give the best that it begins with."""
 DRIVES: Mapping[str, Callable[[Problem, Propose, Traits], Solution]] = {"near": near, "calibrated": calibrated}
 
 
@@ -57,11 +67,31 @@ class Planner:
     def solve(self, problem: Problem) -> Solution:
         """Best plan found. Raises BadInput if the optimizer cannot take the problem, or answers with a plan that is not
         in its space; AnswerError if its answer is no solution of the job."""
-        if self.truth is None:
+        started_s, deadline = time.perf_counter(), problem.deadline()
+        begun = self._begun(problem, deadline)
+        left = replace(problem, seconds=None if problem.seconds is None else max(deadline.left_s, LEAST_S))
+        if self.truth is not None:
+            found = proved(left, self._driven, self.traits, self.truth, self.count, begun)
+        elif begun.plans:
+            beside = 1 + len(begun.plans) + JUDGED
+            found = self._driven(replace(left, budget=max(1, problem.budget - beside)))
+            found = unless_start(problem, found, begun, deadline)
+        else:
             return self._driven(problem)
-        return proved(problem, self._driven, self.traits, self.truth, self.count)
+        return replace(found, seconds=time.perf_counter() - started_s)
+
+    def _begun(self, problem: Problem, deadline: Deadline) -> Starts:
+        """Plans by rates for each load, where another cost model judges and the optimizer is to be compared with
+        them; and the plan that bears the most, where runs judge."""
+        by_rates = self.truth is None and isinstance(problem.cost_model, RateModel | RatesAt)
+        if by_rates or not self.keeps or self.traits.baseline or not self.traits.by_objective:
+            return Starts()
+        bears = None if self.truth is None else OPTIMIZERS[BEARING]
+        return starts(problem, self._proposed, self.traits, bears, deadline)
 
     def _driven(self, problem: Problem) -> Solution:
+        if isinstance(problem.cost_model, RatesAt):
+            return planned_for(problem.cost_model.load, problem, self._proposed)
         if self.drive is None:
             return self._proposed(problem)
         found = DRIVES[self.drive](problem, self._proposed, self.traits)

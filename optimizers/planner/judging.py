@@ -81,13 +81,17 @@ def kept(problem: Problem, optimizer: Optimizer) -> Solution:
             found = with_fewest_moves(problem, found, judged.candidate(1), spared)
     elif traits.goal is not None:
         found = _unless_reached(problem, found, judged, traits)
-    early = "" if not stopped else STOPPED if problem.stopped() else LATE.format(seconds=problem.seconds)
     return replace(
         found,
-        message=said(early, found.message),
+        message=said(early(problem) if stopped else "", found.message),
         given=judged.candidate(0),
         seconds=time.perf_counter() - started_s,
     )
+
+
+def early(problem: Problem) -> str:
+    """Why a search was ended before its end, in words."""
+    return STOPPED if problem.stopped() else LATE.format(seconds=problem.seconds)
 
 
 def _unless_reached(problem: Problem, found: Solution, judged: Estimated, traits: Traits) -> Solution:
@@ -142,10 +146,10 @@ def _valid(problem: Problem, plan: ExecutionPlan) -> bool:
         problem.scenario.with_plan(plan)
     except BadInput:
         return False
-    return _space_of(problem, plan).includes(problem.deployment, plan)
+    return space_of(problem, plan).includes(problem.deployment, plan)
 
 
-def _space_of(problem: Problem, plan: ExecutionPlan) -> Space:
+def space_of(problem: Problem, plan: ExecutionPlan) -> Space:
     """Space of the problem; with slots, where the engine has them, for a plan of other numbers of replicas."""
     scaled = (counts_of(problem.deployment, plan).sum(axis=1) != replicas_of(problem.deployment)).any()
     return problem.settled(free_replicas=True).space if scaled else problem.space
@@ -171,7 +175,7 @@ def _disturbance(problem: Problem, plan: ExecutionPlan) -> tuple[int, float]:
 def _in_slots(problem: Problem, found: Solution) -> Solution:
     """The solution with its subtasks in slots, if the engine has slots and numbers of replicas changed. A plan that is
     changed has no proof and no bound."""
-    job, space = problem.deployment, _space_of(problem, found.plan)
+    job, space = problem.deployment, space_of(problem, found.plan)
     if not space.has_slots(job) or space.includes(job, found.plan):
         return found
     plan = as_plans(job, space.deployable(job, counts_of(job, found.plan))[None])[0]
@@ -277,7 +281,7 @@ def exchanged(
     chosen = surer(problem, best, found.alternatives)
     if chosen is best and asked is not None and surer(problem, best, [replace(best, backpressured=0.0)]) is not best:
         again = optimizer.solve(asked)
-        kept_to = _space_of(problem, again.plan).includes(problem.deployment, again.plan)
+        kept_to = space_of(problem, again.plan).includes(problem.deployment, again.plan)
         other = Candidate(again.plan, again.objective, 0.0, 1.0, again.sane and kept_to)
         found = replace(found, evaluations=found.evaluations + again.evaluations)
         chosen = surer(problem, best, [other])

@@ -22,7 +22,8 @@ from optimizers.deadline import Deadline
 from optimizers.driving.near import ASKED
 from optimizers.equal_hosts import copies, distinct
 from optimizers.interface import Problem, Propose, Solution, Status, Traits
-from optimizers.planner.judging import STOPPED, better, with_room
+from optimizers.planner.judging import STOPPED, better, space_of, with_room
+from optimizers.planner.starts import Starts
 from optimizers.requirements import Requirements
 from optimizers.selection import Estimated, choose, estimate, goodness, intervals, said
 from twin.metrics import CostModel
@@ -35,10 +36,10 @@ REFUTED = 0.2
 """Head room, as a share of the offered rates, of the plans that are simulated next if none of the best keeps up."""
 
 
-def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel, count: int) -> Solution:
-    """Best by `truth` of at most `count` >= 1 proposed plans (`_in_order`), and of the given plan if the optimizer
-    looked at it. If none of these keeps up though the problem's cost model said so, as many more are judged that have
-    head room by that model.
+def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel, count: int, begun: Starts) -> Solution:
+    """Best by `truth` of at most `count` >= 1 proposed plans (`_in_order`), of the given plan if the optimizer looked
+    at it, and of the starts. If none of these keeps up though the problem's cost model said so, as many more are judged
+    that have head room by that model.
 
     An optimizer with a goal of its own (the fewest hosts) keeps its order; the first plan that keeps up is taken.
     `evaluations` counts estimates of both models, `simulated` the plans judged by `truth`. Nothing is proved about
@@ -51,7 +52,7 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
     deadline, searching = Deadline.of(None, problem.stopped), problem.deadline()
     first = _proposed(problem, propose, count)
     given = None if first.given is None else first.given.plan
-    hopes, plans = _in_order(problem, first, given)
+    hopes, plans = _in_order(problem, first, [*([] if given is None else [given]), *begun.plans.values()])
     if deadline.over:
         return replace(first, message=said(first.message, UNPROVED))
     found, estimated_again = _simulated(asked, plans, deadline, hopes), 0
@@ -62,7 +63,9 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
         found = Estimated.joined(more, plans[: sum(len(each.plans) for each in more)])
     evaluations = first.evaluations + estimated_again + len(found.plans)
     chosen = choose(asked, found, evaluations=evaluations, started_s=started_s, complete=False)
-    chosen = replace(chosen, given=first.given, simulated=len(found.plans))
+    judged = {name: found.candidate(plans.index(plan)) for name, plan in begun.plans.items() if plan in found.plans}
+    weighed = first.weighed + begun.weighed
+    chosen = replace(chosen, given=first.given, simulated=len(found.plans), weighed=weighed, starts=judged)
     if given is not None and given in found.plans:
         rows = [plans.index(given), plans.index(chosen.plan)]
         chosen = replace(better(asked, chosen, found.part(rows)), given=found.candidate(rows[0]))
@@ -79,9 +82,9 @@ def _proposed(problem: Problem, propose: Propose, count: int) -> Solution:
 
 
 def _in_order(
-    problem: Problem, found: Solution, given: ExecutionPlan | None
+    problem: Problem, found: Solution, known: Sequence[ExecutionPlan]
 ) -> tuple[list[float], list[ExecutionPlan]]:
-    """Hope of each plan, and the plans to simulate: those found, and the given one, in order.
+    """Hope of each plan, and the plans to simulate: those found, and those of the space that are known, in order.
 
     A hope is the better end of a plan's interval times the problem's sign; -inf: it is simulated in any case."""
     plans = [found.plan, *(each.plan for each in found.alternatives)]
@@ -90,9 +93,11 @@ def _in_order(
     if between is not None:
         ends = (problem.sign * between).min(axis=0)[1:].tolist()
         hopes[1:] = [end if each.sane else math.inf for end, each in zip(ends, found.alternatives, strict=True)]
-    if given is not None and problem.space.includes(problem.deployment, given):
-        place = plans.index(given) if given in plans else len(plans)
-        plans, hopes = [*plans[:place], given, *plans[place + 1 :]], [*hopes[:place], -math.inf, *hopes[place + 1 :]]
+    for plan in known:
+        if plan in plans:
+            hopes[plans.index(plan)] = -math.inf
+        elif space_of(problem, plan).includes(problem.deployment, plan):
+            plans, hopes = [*plans, plan], [*hopes, -math.inf]
     rows = sorted(range(len(plans)), key=hopes.__getitem__)
     return [hopes[row] for row in rows], [plans[row] for row in rows]
 

@@ -21,7 +21,7 @@ from optimizers.registry import BASELINES
 from optimizers.requirements import Requirements, at_rate, price_of
 from scenarios.benchmarking.request import BenchmarkRequest
 from scenarios.planning import planner
-from scenarios.planning.cost_models import cost_models
+from scenarios.planning.cost_models import cost_models, with_loads
 from scenarios.planning.outcomes import PlanOutcome
 from scenarios.planning.simulated_cost import Remembered, replicate
 from scenarios.planning.validation import REFUSED, ValidationRow, validate
@@ -49,11 +49,12 @@ LATENCY, PRICE, DISTANCE = "e2e_latency_s", "price", "load distance"
 def placements(family: str, number: int, request: BenchmarkRequest) -> Sequence[ValidationRow]:
     """Judges every optimizer with every cost model. A run is made once, but its time counts for all that ask for it."""
     made = FAMILIES[family]
+    job = made.member(number)
     run = simulate if request.seconds is not None else Remembered(simulate)
     return validate(
-        [made.member(number)],
+        [job],
         planner.optimizers(request.optimizers or PLACING),
-        list(cost_models(request.cost_models).values()),
+        with_loads(list(cost_models(request.cost_models).values()), job),
         run,
         request.replications,
         request.seed,

@@ -1,6 +1,6 @@
-"""Cost models by name: `rates` (analytic), `sim` (the simulator itself), `learned` (the shipped network), the folder
-of a trained one, `staged` (rates choose plans near the best, a learned model orders them, the simulator decides), and
-the file of a calibrated profile.
+"""Cost models by name: `rates` (analytic), the same for another load (`rates:peak`), `sim` (the simulator itself),
+`learned` (the shipped network), the folder of a trained one, `staged` (rates choose plans near the best, a learned
+model orders them, the simulator decides), and the file of a calibrated profile.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from optimizers.loads import LOADS, MEAN, RatesAt, loads_of, rates_at
 from scenarios.planning.simulated_cost import SimulatedCostModel
 from twin.errors import BadInput, suggest
 from twin.metrics import CostModel, Estimates, Ranged, Unsure
@@ -19,8 +20,8 @@ from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate
 
-LEARNED, STAGED = "learned", "staged"
-NAMES = ("rates", "sim", LEARNED, STAGED)
+RATES, LEARNED, STAGED = "rates", "learned", "staged"
+NAMES = (*(rates_at(load).name for load in LOADS), "sim", LEARNED, STAGED)
 PROFILES = (".yaml", ".yml")
 
 
@@ -49,12 +50,13 @@ class StagedCostModel:
 
 
 def cost_model(name: str) -> CostModel:
-    """Cost model of a name, folder or profile; `learned:FOLDER` and `staged:FOLDER` use the model in a folder.
+    """Cost model of a name, folder or profile; `learned:FOLDER` and `staged:FOLDER` use the model in a folder, and
+    `rates:LOAD` plans for a load.
 
     Raises BadInput if it is neither a known name, nor a folder that holds a model, nor a calibrated profile.
     """
-    if name == "rates":
-        return RateModel().planning()
+    if name == RATES:
+        return rates_at(MEAN)
     if name == "sim":
         return SimulatedCostModel(simulate)
     if name.endswith(PROFILES):
@@ -63,6 +65,10 @@ def cost_model(name: str) -> CostModel:
 
         return CalibratedCostModel(name, profile_file.load(Path(name)), RateModel().planning())
     kind, _, folder = name.partition(":")
+    if kind == RATES:
+        if folder not in LOADS:
+            raise BadInput(f"--cost-model {name!r}: unknown load {folder!r}; {suggest(folder, LOADS)}")
+        return rates_at(folder)
     if kind == STAGED:
         return StagedCostModel(_learned(name, folder))
     if kind == LEARNED:
@@ -88,7 +94,16 @@ def _learned(name: str, folder: str) -> CostModel:
 
 def is_learned(model: CostModel) -> bool:
     """Whether a cost model makes errors that a search would exploit: any but the rate model and the simulator."""
-    return not isinstance(model, RateModel | SimulatedCostModel)
+    return not isinstance(model, RateModel | RatesAt | SimulatedCostModel)
+
+
+def with_loads(models: Sequence[CostModel], scenario: Scenario) -> list[CostModel]:
+    """Models with the rate model for every load of the scenario, which learning and runs are compared with. Where all
+    loads are the mean, that is one model."""
+    loads = loads_of(scenario)
+    kept = [each for each in models if not isinstance(each, RatesAt) or each.load in loads]
+    names = {each.name for each in kept}
+    return [*kept, *(model for load in loads if (model := rates_at(load)).name not in names)]
 
 
 def cost_models(names: str) -> Mapping[str, CostModel]:

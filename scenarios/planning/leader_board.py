@@ -13,12 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from optimizers.loads import LOADS, rates_at
 from scenarios.files.documents import CLOSED, Number
 from scenarios.planning.outcomes import half_width95
 from scenarios.planning.validation import FAILED, REFUSED, ValidationRow
 
 FAR = 10.0
 """Largest ratio of a cost to the best known that is drawn; larger ones are drawn as this."""
+RATES, *LOADED = (rates_at(load).name for load in LOADS)
+"""Names of the rate model for the mean load, and for the others."""
 LABEL = "{optimizer} by {cost_model}"
 
 
@@ -54,10 +57,15 @@ class PlansJudged:
 
 
 def standings(rows: Iterable[ValidationRow]) -> tuple[Standing, ...]:
-    """Standings of all optimizers and cost models in these rows, the best first."""
+    """Standings of all optimizers and cost models in these rows, the best first. Where all loads are the mean, the plan
+    by rates stands for each load."""
     groups: dict[tuple[str, str], list[ValidationRow]] = {}
     for row in rows:
         groups.setdefault((row.optimizer, row.cost_model), []).append(row)
+    for (optimizer, model), group in groups.items():
+        if model in LOADED:
+            known = {row.scenario for row in group}
+            group += [row for row in groups.get((optimizer, RATES), []) if row.scenario not in known]
     lines = [_standing(optimizer, model, group) for (optimizer, model), group in groups.items()]
     return tuple(sorted(lines, key=_place))
 

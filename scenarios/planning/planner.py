@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from optimizers.deadline import Stopped, never
 from optimizers.interface import Candidate, Optimizer, PlanningProgress, Problem, Solution, traits_of
+from optimizers.loads import RatesAt
 from optimizers.objectives import OBJECTIVES
 from optimizers.planner import Planner, drive_of
 from optimizers.plugins import AnswerError, of_others
@@ -44,7 +45,7 @@ PROOF = 2**31
 
 @dataclass(frozen=True, slots=True)
 class GivenPlan:
-    """Prediction for the scenario's own plan, by the cost model that chose another."""
+    """Prediction for a plan that stands beside the chosen one, by the cost model that chose."""
 
     predicted: Number
     backpressured: bool
@@ -52,7 +53,7 @@ class GivenPlan:
 
     @classmethod
     def of(cls, candidate: Candidate) -> GivenPlan:
-        """Prediction for the given plan from its estimate."""
+        """Prediction for a plan from its estimate."""
         return cls(candidate.objective, candidate.backpressured >= 0.5, candidate.success >= 0.5)
 
 
@@ -84,7 +85,8 @@ class PlanChosen:
     the hosts of its replicas, or their sockets. hosts: those in use, where head room or prices matter. price,
     given_price: of the hosts, where they have prices. parallelism, task_managers: deployment of the plan, where the
     engine has slots that can hold it: subtasks by operator, and slots by host. head_room, at_most: requirements: a
-    share of the offered rates, and limits in seconds.
+    share of the offered rates, and limits in seconds. starts: plans by rates for each
+    load, and the one that bears the most, by name.
     """
 
     scenario: str
@@ -119,6 +121,7 @@ class PlanChosen:
     head_room: Number = None
     at_most: Mapping[str, float] | None = None
     beside: PredictionBesideRuns | None = None
+    starts: Mapping[str, GivenPlan] = field(default_factory=dict)
 
 
 def beside_runs(
@@ -227,7 +230,7 @@ def planner_for(
     """
     staged = isinstance(model, StagedCostModel)
     drive = "near" if staged and drive is None and traits_of(optimizer).drivable else drive
-    asked = drive is not None and not isinstance(model, RateModel)
+    asked = drive is not None and not isinstance(model, RateModel | RatesAt)
     chosen = drive_of(optimizer, drive, learned=is_learned(model) or asked)
     return replace(with_proof(optimizer, seed, plans_to_simulate(model, NOTHING_MORE, prove), run), drive=chosen)
 

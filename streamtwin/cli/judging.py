@@ -32,7 +32,8 @@ def validate(
         str, typer.Option(metavar="A,B,...", help="See `twin list`; as-given keeps the plan.")
     ] = "as-given,random,governor,local-search",
     models: Annotated[
-        str, typer.Option("--cost-model", metavar="A,B,...", help="Cost models: rates, sim, learned, staged, folders.")
+        str,
+        typer.Option("--cost-model", metavar="A,B,...", help="rates, rates:peak, sim, learned, staged, folders."),
     ] = "rates",
     replications: Annotated[int, typer.Option(min=1, help="Simulated runs of each plan.")] = 5,
     references: Annotated[int, typer.Option(min=0, help="Random plans simulated for comparison.")] = 30,
@@ -51,7 +52,7 @@ def validate(
     """
     from scenarios.executing.processes import executor
     from scenarios.planning import leader_board, planner
-    from scenarios.planning.cost_models import cost_models
+    from scenarios.planning.cost_models import cost_models, with_loads
     from scenarios.planning.validation import validate as judged
     from scenarios.questions import folder
     from streamtwin.answers.plans import told
@@ -81,7 +82,7 @@ def validate(
             rows += judged(
                 [scenario],
                 chosen,
-                costs,
+                with_loads(costs, scenario),
                 simulate,
                 replications,
                 seed,
@@ -110,7 +111,8 @@ def benchmark(
         str | None, typer.Option(metavar="A,B,...", help="Optimizers by name, or FILE.py:CLASS for your own.")
     ] = None,
     models: Annotated[
-        str, typer.Option("--cost-model", metavar="A,B,...", help="Cost models: rates, sim, learned, staged, folders.")
+        str,
+        typer.Option("--cost-model", metavar="A,B,...", help="rates, rates:peak, sim, learned, staged, folders."),
     ] = "rates,learned,staged",
     drive: Drive = None,
     most: Annotated[int | None, typer.Option(min=1, metavar="N", help="Problems of each family. Default: all.")] = None,

@@ -44,7 +44,8 @@ def optimize(
         typer.Option(metavar="NAME", help="See `twin list`. Default: local-search.", autocompletion=known_optimizers),
     ] = None,
     model: Annotated[
-        str, typer.Option("--cost-model", metavar="rates|sim|learned|staged|MODEL_DIR", help="The cost model.")
+        str,
+        typer.Option("--cost-model", metavar="rates[:peak]|sim|learned|staged|MODEL_DIR", help="The cost model."),
     ] = "rates",
     profiled: Profiled = False,
     profile: ProfileFile = None,
@@ -60,6 +61,7 @@ def optimize(
     Examples: `twin optimize smart-grid --out better.yaml`, then `twin run better.yaml` ·
     `twin optimize smart-grid --optimizer milp --cost-model learned` ·
     `twin optimize smart-grid --cost-model staged` ·
+    `twin optimize rush-hour --cost-model rates:peak` ·
     `twin optimize smart-grid --optimizer costream --cost-model model` ·
     `twin optimize smart-grid --optimizer my_file.py:MyOptimizer` ·
     `twin optimize smart-grid --budget 5000 --prove 10` ·
@@ -167,6 +169,7 @@ def optimize(
         head_room=requirements.head_room,
         at_most=requirements.at_most,
         beside=beside,
+        starts={name: planner.GivenPlan.of(each) for name, each in solution.starts.items()},
     )
     terminal.result(answer, *told)
     if heard():

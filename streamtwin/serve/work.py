@@ -161,10 +161,12 @@ def _of_plan(chosen: PlanChosen, now: Scenario | None) -> Presentation:
     what = OBJECTIVES[chosen.objective]
     by = f"as predicted by {chosen.cost_model}" if chosen.beside is None else f"in a {chosen.cost_model}"
     sentence = f"By {chosen.optimizer}: {what}, {predicted} {by}, and the job {found}"
-    if chosen.given is not None:
-        given = "no value" if chosen.given.predicted is None else shows(chosen.given.predicted)
-        keeps = "does not keep up" if chosen.given.backpressured or not chosen.given.success else "keeps up"
-        sentence += f"; as it is now, {given}, and it {keeps}"
+    others = {"as it is now": chosen.given} | {f"by {name}": each for name, each in chosen.starts.items()}
+    for words, each in others.items():
+        if each is not None:
+            known = "no value" if each.predicted is None else shows(each.predicted)
+            keeps = "does not keep up" if each.backpressured or not each.success else "keeps up"
+            sentence += f"; {words}, {known}, and it {keeps}"
     before = {} if now is None else now.plan.model_dump(mode="json")["placement"]
     rows = [
         {

@@ -80,12 +80,17 @@ def placements(name: str, given: ExecutionPlan, solution: Solution, optimizer: s
 
 
 def estimates(given: ExecutionPlan, solution: Solution, optimizer: str, judge: str, objective: str) -> Wide:
-    """Table of predictions, or simulations, of both plans; of one, if the given plan is the answer."""
+    """Table of predictions, or simulations, for both plans, or one if the given plan is the answer, and for those by
+    rates for each load."""
     shown = quantity(objective)
     kept = solution.plan == given
     rows: list[dict[str, Any]] = []
     if solution.given is not None and not kept:
         rows.append({"plan": GIVEN, "value": shown(solution.given.objective), "state": _state(solution.given)})
+    rows += [
+        {"plan": f"by {name}", "value": shown(each.objective), "state": _state(each)}
+        for name, each in solution.starts.items()
+    ]
     answer = f"{GIVEN}, kept" if kept else f"by {optimizer}"
     known = solution.given if kept and solution.given is not None else solution
     rows.append({"plan": answer, "value": shown(solution.objective), "state": _state(known)})

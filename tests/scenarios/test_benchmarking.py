@@ -65,6 +65,17 @@ def test_who_fails_once_stands_below_who_is_worse_each_time():
     assert (first.optimizer, first.mean, second.mean, second.failed) == ("steady", 0.5, 0.0, 1)
 
 
+def test_where_all_loads_are_the_mean_the_plan_by_rates_stands_for_each():
+    def row(scenario, model, regret):
+        told = {"objective": "price", "status": "feasible", "regret": regret}
+        return ValidationRow(scenario=scenario, optimizer="o", cost_model=model, **told)
+
+    rows = [row("steady", "rates", 0.1), row("steady", "learned", 0.2), row("bursts", "learned", 0.4)]
+    rows += [row("bursts", "rates", 0.9), row("bursts", "rates:peak", 0.3)]
+    found = {line.cost_model: (line.scenarios, line.mean) for line in standings(rows)}
+    assert found == {"rates": (2, 0.5), "rates:peak": (2, 0.2), "learned": (2, pytest.approx(0.3))}
+
+
 def test_a_run_is_made_once_and_its_time_is_told():
     made = []
 

@@ -44,6 +44,34 @@ def test_the_plans_that_were_simulated_are_counted() -> None:
     assert runs["plans_simulated"] == runs["evaluations"] > 0
 
 
+SHORT = ("--set", "run.horizon_s=8", "--set", "run.period_s=2", "--set", "workload.arrivals.gates.period_s=4")
+LOADED = ["rates", "rates:twice", "rates:peak"]
+
+
+def test_plans_by_rates_for_each_load_are_candidates_where_runs_decide_and_rows_of_the_table() -> None:
+    asked = ("optimize", "rush-hour", *SHORT, "--optimizer", "milp")
+    told = done(*asked, "--prove", 1)
+    for name in (*LOADED, "milp-rate"):
+        assert f"by {name} " in told
+    found = answer(*asked, "--prove", 1)
+    assert list(found["starts"]) == [*LOADED, "milp-rate"]
+    kept = [each["predicted"] for each in found["starts"].values() if not each["backpressured"] and each["success"]]
+    assert not kept or (found["keeps_up"] and found["predicted"] <= 1.01 * min(kept))
+    peak = answer(*asked, "--cost-model", "rates:peak")
+    assert (peak["cost_model"], peak["status"], peak["bound"], peak["starts"]) == ("rates:peak", "feasible", None, {})
+    assert peak["given"]["predicted"] > answer(*asked)["given"]["predicted"], (
+        "the given plan is judged at the peak, too"
+    )
+
+
+def test_plans_by_rates_for_each_load_are_rows_wherever_plans_are_compared() -> None:
+    options = ("--optimizers", "milp,as-given", "--replications", 1, "--references", 0)
+    steady = ("edge-filter", "--set", "run.horizon_s=3", "--set", "run.warmup_s=1")
+    for job, loads in ((("rush-hour", *SHORT), LOADED), (steady, LOADED[:1])):
+        rows = [(row["optimizer"], row["cost_model"]) for row in answer("validate", *job, *options)["rows"]]
+        assert rows == [*(("milp", name) for name in loads), ("as-given", "rates")]
+
+
 def test_hosts_are_allowed_operators_pinned_and_rules_kept() -> None:
     found = answer(
         *("optimize", "smart-grid", "--pin", "house-average,compare", "--allow", "parse=edge-2,edge-3"),
