@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from optimizers.loads import LOADS, MEAN, loads_of, rates_at
 from scenarios.executing.progress import Audience
 from scenarios.files import scenario_file
 from scenarios.learning import corpora
@@ -151,7 +152,8 @@ def train(out: Path, settings: Settings, audience: Audience) -> tuple[LearnedCos
 
 
 def prove(scenario: Scenario, model: LearnedCostModel, settings: Settings) -> list[validation.ValidationRow]:
-    """Simulates every plan: the given one, a random one, a heuristic's, and the best by three cost models."""
+    """Simulates every plan: the given one, a random one, a heuristic's, and the best by three cost models, of which the
+    rate model is asked about each load."""
     rates = RateModel()
     sim = SimulatedCostModel(simulate)
     given, random, governor, search = planner.optimizers("as-given,random,governor,local-search")
@@ -159,7 +161,10 @@ def prove(scenario: Scenario, model: LearnedCostModel, settings: Settings) -> li
         planner.WithCostModel("naive (as in the file)", given, rates, 1),
         planner.WithCostModel("random plan", random, rates, 1),
         planner.WithCostModel("heuristic (governor)", governor, rates, 1),
-        planner.WithCostModel("search, rate model", search, rates, settings.budget),
+        *(
+            planner.WithCostModel(rates_words(load), search, rates_at(load), settings.budget)
+            for load in loads_of(scenario)
+        ),
         planner.WithCostModel("search, learned model", search, model, settings.budget),
         planner.WithCostModel(f"search, {settings.sim_budget} simulations", search, sim, settings.sim_budget),
     ]
@@ -174,6 +179,11 @@ def prove(scenario: Scenario, model: LearnedCostModel, settings: Settings) -> li
         references=settings.references,
     )
     return [replace(row, cost_model=rival.cost_model.name) for row, rival in zip(rows, rivals, strict=True)]
+
+
+def rates_words(load: str) -> str:
+    """Words for the search by the rate model under a load."""
+    return "search, rate model" + ("" if load == MEAN else f" for {LOADS[load].words}")
 
 
 def learned_plan(rows: Sequence[validation.ValidationRow]) -> ExecutionPlan:

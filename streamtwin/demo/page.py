@@ -9,6 +9,7 @@ from pathlib import Path
 from string import Template
 
 from figures.job_map import job_map
+from optimizers.loads import LOADS, loads_of
 from scenarios.planning.validation import ValidationRow
 from streamtwin.answers.plans import careful
 from streamtwin.demo.loop import DemoOutcome, learned_plan
@@ -44,12 +45,14 @@ TEMPLATE = Path(__file__).parent / "templates" / "report.html"
 def page(outcome: DemoOutcome, pictures: Mapping[str, bytes], out: Path) -> str:
     """HTML page with everything inside it. pictures: PNG files by name. out: folder of the demo's other files."""
     rows = outcome.rows
+    loads = loads_of(outcome.scenario)
     naive, learned = rows[0], next(row for row in rows if "learned" in row.optimizer)
     values = {
         "version": VERSION,
         "out": escape(str(out)),
         "verdict": escape(f"{verdict(naive, learned)} {credit(learned, unlearned(rows))}".strip()),
         "careful": "".join(f"<p>{escape(said[0].upper())}{escape(said[1:])}.</p>" for said in careful(rows)),
+        "loads": ", ".join(LOADS[load].words for load in loads) + ", which are the highest, too" * (len(loads) == 1),
         "rate": f"{sum(law.mean_rate_per_s for law in outcome.scenario.workload.arrivals.values()):,.0f}",
         "naive_map": job_map(drawn(outcome.scenario, outcome.naive).picture),
         "learned_map": job_map(drawn(outcome.scenario.with_plan(learned_plan(rows)), outcome.learned).picture),
