@@ -129,9 +129,11 @@ def _tree(path: Path) -> ast.Module:
 
 COST_MODELS: Mapping[str, str] = {
     "rates": "analytic: steady rates, utilisations and queueing formulas; milliseconds a plan",
+    "rates:twice": "the same, for twice the mean rates",
+    "rates:peak": "the same, for each source's highest rate: what learning is to be compared with",
     "sim": "the simulator itself; a fraction of a second a plan",
     "learned": "a correction of the rate model for any engine and hosts, trained on simulated runs",
-    "staged": "rates find plans near their best, the learned model orders them, the simulator decides among five",
+    "staged": "rates find plans near their best, the learned model orders them, the simulator decides among a few",
     "MODEL": "a folder that 'twin train' wrote: an ensemble of graph neural networks",
 }
 
