@@ -71,7 +71,7 @@ def test_a_start_that_is_not_allowed_gives_way_to_the_nearest_that_is():
     (none,) = search(lambda steps: [True] * len(steps), [0], within, allowed=lambda _value: False)
     assert not none.seen
     within = Range(0.0, 0.0, 10.0, True, 0.01, bounded=True, jumps=True)
-    (found,) = search(lambda steps: [v <= 4 for _, v in steps], [0], within, allowed=lambda value: value > 0.5)
+    (found,) = search(lambda steps: [v <= 4 for _, v in steps], [0], within, allowed=lambda value: 0.5 < value < 9)
     assert found.good <= 4 <= found.bad and min(found.seen) > 0.5
 
 
