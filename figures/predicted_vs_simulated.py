@@ -19,8 +19,7 @@ def predicted_vs_simulated(table: Mapping[str, Sequence[Any]], quantity: str) ->
     """
     simulated = np.asarray(table["simulated"], dtype=float)
     predicted = np.asarray(table["predicted"], dtype=float)
-    with np.errstate(invalid="ignore"):
-        usable = (simulated > 0) & (predicted > 0) & np.isfinite(simulated) & np.isfinite(predicted)
+    usable = (simulated > 0) & (predicted > 0) & np.isfinite(simulated) & np.isfinite(predicted)
     if not usable.any():
         raise ValueError(f"none of {len(simulated)} rows has both values positive")
     simulated, predicted = simulated[usable], predicted[usable]

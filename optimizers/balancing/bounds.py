@@ -33,7 +33,7 @@ class _Facts:
         self.mean_h = balance.mean * balance.capacity_h
         self.work_h = np.bincount(balance.home_g, balance.work_g, len(self.mean_h))
         groups = np.flatnonzero(~balance.stays_g & (balance.work_g > 0.0))
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # what costs nothing comes first: inf
             worth = balance.work_g[groups] / balance.costs_g[groups]
         order = groups[np.argsort(-worth, kind="stable")]
         self.all = self._curve(order)

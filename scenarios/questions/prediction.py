@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
-
 from scenarios.files.documents import Number
 from scenarios.questions.bisection import Border, Range, broken, spot_checks
 from scenarios.questions.kept import RunOutcome
@@ -54,8 +52,7 @@ class PredictedLimit:
 
 def measures_predicted(scenario: Scenario, model: RateModel | None = None) -> Measures:
     """Measures that the rate model predicts; others are missing."""
-    with np.errstate(all="ignore"):
-        answer = (model or RateModel()).answer(scenario, [scenario.plan])
+    answer = (model or RateModel()).answer(scenario, [scenario.plan])
     costs = {name: float(values[0]) for name, values in answer.costs.by_metric.items()}
     crashed = bool((answer.memory[0] >= scenario.engine.memory.crash).any())
     known = {

@@ -142,8 +142,7 @@ def estimate(scenario: Scenario, job: Job | None = None) -> Effort:
 
 
 def _answer(scenario: Scenario) -> RateAnswer:
-    with np.errstate(all="ignore"):
-        return RateModel().answer(scenario, [scenario.plan])
+    return RateModel().answer(scenario, [scenario.plan])
 
 
 def _taken_per_s(answer: RateAnswer) -> dict[str, float]:

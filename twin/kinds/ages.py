@@ -38,12 +38,13 @@ class HeldTuples(NamedTuple):
 
 
 def group_age_s(window: Window, held: HeldTuples) -> np.ndarray:
-    """Mean age, since its arrival, of the oldest tuple of a group. [N]
+    """Mean age, since its arrival, of the oldest tuple of a group; if nothing comes, the limit for ever fewer. [N]
 
     In a time window a group has a Poisson number of tuples, at least one, of mean m. They come evenly, or in bursts
     that begin with the window: with one burst a window, all tuples are as old as the window is long.
     """
-    of_group = held.window_tuples / np.maximum(held.groups, 1e-12)
+    content = held.window_tuples if window.policy == "time" else window.size  # of count windows that are evaluated
+    of_group = content / np.maximum(held.groups, 1e-12)
     if window.policy == "time":
         mean = _poisson_mean(of_group)
         some = -np.expm1(-mean)
@@ -53,7 +54,7 @@ def group_age_s(window: Window, held: HeldTuples) -> np.ndarray:
         gaps = np.where(apart * mean > 1e-6, np.expm1(np.minimum(apart * mean, 700.0)) / np.maximum(apart, 1e-12), mean)
         return np.asarray(window.size * (1.0 / some - 1.0 / gaps))
     taken = np.maximum(held.in_per_s, 1e-12)
-    return np.asarray((of_group * (held.window_tuples + 1.0) / (of_group + 1.0) - 1.0) / taken)
+    return np.asarray((of_group * (content + 1.0) / (of_group + 1.0) - 1.0) / taken)
 
 
 def _poisson_mean(above_none: np.ndarray) -> np.ndarray:

@@ -78,7 +78,7 @@ class Aggregate(Windowed):
         if self.window.policy == "time":
             return -groups * np.expm1(-content / groups)
         own = np.maximum(groups / mixing.replicas, 1.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # log 0 of a replica's only group
             several = -own * np.expm1(content * np.log1p(-1.0 / own))
         return np.where(own == 1.0, np.where(content > 0, 1.0, 0.0), several)
 

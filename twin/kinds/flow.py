@@ -37,7 +37,7 @@ class KeySpread(NamedTuple):
         if not exactly:
             return np.asarray(-values * np.expm1(-np.asarray(content)[None] * each))
         own = values / replicas
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # log 0 of a replica's only group, times 0 tuples
             several = -own * np.expm1(content * np.log1p(-np.minimum(each * replicas, 1.0)))
         return np.asarray(np.where(np.asarray(content)[None] > 0, several, 0.0))
 

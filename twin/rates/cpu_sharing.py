@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 FULL = 0.995
 """Utilisation from which a socket counts as full."""
+LOWEST = 1e-9
+"""Lowest level of a socket in cores, so that a task that needs nothing is below it."""
 BLOCK = 512
 """Most plans whose tasks are compared pair by pair at a time: so few that all pairs stay in a processor's cache."""
 
@@ -37,7 +39,8 @@ def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndar
     full_cn = (others_cn + own_cn) / capacity_cn
     if layout.pair_c is not None:  # a socket that is not full on average may be so with a busiest subtask
         there_cn = (layout.busiest_cn > 0.0) & (layout.busiest_cn < 1.0) & (full_cn > 1.0)
-        level_cn = np.where(there_cn, np.minimum(level_cn, own_cn / np.maximum(full_cn, 1.0)), level_cn)
+        there_level_cn = np.maximum(np.minimum(level_cn, own_cn / np.maximum(full_cn, 1.0)), LOWEST)
+        level_cn = np.where(there_cn, there_level_cn, level_cn)
     alone_cn = own_cn / core_cn
     above_cn = own_cn >= level_cn * 0.999  # tasks below the level get all that they need
     felt_cn = np.where(above_cn, full_cn, np.minimum(full_cn, own_cn / level_cn))
@@ -72,7 +75,7 @@ def _level(own_cn: np.ndarray, neighbours: np.ndarray, capacity_cn: np.ndarray) 
     taken_cn = np.einsum("cdn,dn->cn", smaller, own_cn)
     others_cn = np.maximum(neighbours.sum(axis=1) - smaller.sum(axis=1), 1e-9)
     left_cn = np.where(neighbours[cells, cells] > 0, (capacity_cn - taken_cn) / others_cn, 0.0)
-    return np.maximum(((neighbours > 0) * left_cn[None]).max(axis=1), 1e-9)
+    return np.maximum(((neighbours > 0) * left_cn[None]).max(axis=1), LOWEST)
 
 
 def beside_others(layout: Layout, own_cn: np.ndarray, cores_cn: np.ndarray, mask_cn: np.ndarray) -> np.ndarray:

@@ -141,7 +141,7 @@ def filling(layout: Layout, rows: np.ndarray, offered: Load, reached: Load, full
             coming = (carried_sn[streams] * sent.rates_3[:2, producers]).sum(axis=1)
             before_s = sent.turns_2[0, producers].min(axis=0)
             sooner = (before_s < turn_s) & (start.taken[o] >= start.came[o] * NEARLY)
-            part = np.where(sooner, coming[1] / np.maximum(coming[0], 1e-12), part)
+            part = np.where(sooner & (coming[0] > 0.0), coming[1] / np.maximum(coming[0], 1e-300), part)
             turn_s = np.where(sooner, before_s, turn_s)
             begins_s = sent.turns_2[1, producers].min(axis=0)
             for s, p in zip(streams, producers, strict=True):
@@ -185,6 +185,8 @@ def _start(
     job, part, (then_in, then_out) = layout.job, layout.select(rows), then
     less = np.where(then_in < NEARLY, np.log(then_in), -np.inf)
     powers = np.where(np.isinf(less), 1.0, np.log(then_out) / less)  # 1, but about 2 of joins, and 0 of time windows
+    # of a join with one rich side, far more, which says nothing of lower shares: there, all sides may fall alike
+    steepest = np.minimum(powers, [[max(1.0, len(streams))] for streams in job.inputs])
     came, taken, sent = np.ones((3, *then_in.shape))
     arrives_sn, leaves_sn, slowest_sn = np.ones((3, *carried_sn.shape))
     cores = _Cores(part, *(np.broadcast_to(each, layout.count_cn.shape)[:, rows] for each in demands(layout, offered)))
@@ -202,7 +204,8 @@ def _start(
             worst = np.where(part.here_cn[cells], takes, np.inf).min(axis=0)
             if not streams:
                 taken[o] = np.maximum(taken[o], then_in[o])
-            sent[o] = taken[o] ** powers[o]
+            sent[o] = np.maximum(taken[o], then_in[o]) ** powers[o]
+            sent[o] *= np.minimum(taken[o] / then_in[o], 1.0) ** steepest[o]
             for s in job.outputs[o]:
                 arrives_sn[s] = np.minimum(sent[o], ways_sn[s])
             for s in streams:  # streams wait in one line

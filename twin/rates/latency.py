@@ -125,8 +125,7 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
         if o in job.windows.all:
             ages[:, o] += _evaluated_s(layout, found, o)
     weights = (offered.in_on * fills.taken_on)[job.sinks]
-    total = weights.sum(axis=0)
-    results = np.where(total > 1e-12, _mixed(weights, ages[:, job.sinks]), ages[:, job.sinks[0]])
+    results = _mixed(weights, ages[:, job.sinks])
     parts = channel_on, queue_on, waited_on, window_on
     return Ages(np.minimum(results, measured.end_s), ages, *parts, blocked_on, fills, channel_sn, link_sn)
 
@@ -163,7 +162,8 @@ def _taken(layout: Layout, found: Load, o: int) -> np.ndarray:
 
 
 def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:
-    """Mean over K streams by their rates [K, N], of ages [3, K, N]. [3, N]"""
+    """Mean over K streams by their rates [K, N], of ages [3, K, N]; where nothing flows, all count alike. [3, N]"""
     if len(rates) == 1:
         return ages[:, 0]
-    return np.asarray((ages * rates).sum(axis=1) / np.maximum(rates.sum(axis=0), 1e-12))
+    rates = np.where(rates.sum(axis=0) > 0.0, rates, 1.0)
+    return np.asarray((ages * rates).sum(axis=1) / rates.sum(axis=0))

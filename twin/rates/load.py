@@ -116,7 +116,8 @@ def load(layout: Layout, flow: Mapping[str, Flow]) -> Load:
         work_on[producer] += written_sn[s]
         work_on[consumer] += read_sn[s]
     scv_on = np.broadcast_to(job.costs.scv_o[:, None], work_on.shape)
-    service_on = np.where(in_on > 0, work_on / np.maximum(in_on, 1e-12), job.costs.service.mean_o[:, None])
+    service_on = np.broadcast_to(job.costs.service.mean_o[:, None], work_on.shape).copy()
+    np.divide(work_on, in_on, out=service_on, where=in_on > 0.0)
     if job.windows.all:
         work_on = work_on + scanned_on(job, fires_on, window_on, out_on)
     per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]

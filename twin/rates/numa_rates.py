@@ -68,7 +68,7 @@ def sustained(job: NumaJob, counts_nol: np.ndarray, unplaced_no: np.ndarray | No
     all_no = np.maximum(replicas_no if unplaced_no is None else replicas_no + unplaced_no, 1)
     share_nol = counts_nol / all_no[:, :, None]
     time_nol = times(job, share_nol)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore"):  # what nothing is asked of is no limit: inf
         pace_nol = (all_no / job.in_o)[:, :, None] * job.speed_l / time_nol
         replica_no = np.where(counts_nol > 0, pace_nol, np.inf).min(axis=2)
         work_nl = (job.in_o[:, None] * share_nol * time_nol).sum(axis=1)
@@ -110,7 +110,7 @@ def _traffic(job: NumaJob, share_nol: np.ndarray) -> tuple[np.ndarray, np.ndarra
 def free_running(job: NumaJob, counts_nol: np.ndarray) -> FreeRunning:
     """Flow if no producer waits for its consumers (Section 3.1, cases 1 and 2)."""
     replicas_no = np.maximum(counts_nol.sum(axis=2), 1)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore"):  # where a tuple takes no time: inf
         able_nol = job.speed_l / times(job, counts_nol / replicas_no[:, :, None])
     supplied_no = np.tile(job.in_o, (len(counts_nol), 1))
     taken_no = np.zeros_like(supplied_no)
@@ -166,7 +166,7 @@ def source_shares(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
         growing_na = grows_na * pace_a
         faster_nr = np.einsum("nra,na->nr", uses_nra, growing_na)
         left_nr = 1.0 - np.einsum("nra,na->nr", uses_nra, share_na)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # resources that nothing more comes to are left out
             room_nr = np.where(faster_nr > 0.0, np.maximum(left_nr, 0.0) / faster_nr, np.inf)
             most_na = np.where(grows_na, (1.0 - share_na) / pace_a, np.inf)
         # each step ends when a resource is full or a source has its offered rate
@@ -184,8 +184,7 @@ def resource_uses(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
     plans, sources = len(counts_nol), len(job.sources)
     share_nol = counts_nol / np.maximum(counts_nol.sum(axis=2), 1)[:, :, None]
     work_nola = _works(job, share_nol) * share_nol[..., None]
-    with np.errstate(invalid="ignore"):
-        each_nola = work_nola / np.maximum(counts_nol, 1)[..., None] / job.speed_l[:, None]
+    each_nola = work_nola / np.maximum(counts_nol, 1)[..., None] / job.speed_l[:, None]
     cpu_nla = work_nola.sum(axis=1) / job.capacity_l[:, None]
     memory_nla = np.einsum("oa,nol->nla", job.memory_oa, share_nol) / job.memory_l[:, None]
     parts = [each_nola.reshape(plans, -1, sources), cpu_nla, memory_nla]
