@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from models import encoded_file, encoding
 from models.encoding import Encoded, Progress, Reprofiled, Text, encode, encode_texts
 from models.graph import GraphTable
 from twin.checksums import SUMS, digest, sums
+from twin.corpus.rows import first_fault
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.metrics import METRICS, REGRESSION_METRICS
@@ -105,8 +106,9 @@ def read(
     Raises BadInput if rows are missing, unreadable or incomplete.
     """
     columns = _columns(path)
-    labels_GxA = _labels(path, columns)
-    hashes, measured = np.array(columns["config_hash"]), _measured(path, columns)
+    _require_sound(path, columns)
+    hashes, labels_GxA = np.array(columns["config_hash"]), _labels(columns)
+    measured = [MeasuredSpan(*each) for each in zip(columns["warmup_s"], columns["horizon_s"], strict=True)]
     encoded = encoded_file.read(path, hashes, reprofiled) if path.is_dir() else None
     if encoded is None:
         texts = [
@@ -141,7 +143,7 @@ def join(first: Dataset, second: Dataset) -> Dataset:
     )
 
 
-def _columns(path: Path) -> dict[str, list[object]]:
+def _columns(path: Path) -> dict[str, list[Any]]:
     files = [path] if path.is_file() else sorted(file for file in path.glob("**/*.parquet") if file.is_file())
     if not files:
         raise BadInput(f"{path}: no Parquet file of training rows there; {REMEDY}")
@@ -160,7 +162,7 @@ def _columns(path: Path) -> dict[str, list[object]]:
         measured = table[MEASURED] if MEASURED in table.column_names else pa.nulls(len(table))
         tables.append(typed.append_column(MEASURED, measured.cast(pa.bool_())))
     try:
-        columns: dict[str, list[object]] = pa.concat_tables(tables).to_pydict()
+        columns: dict[str, list[Any]] = pa.concat_tables(tables).to_pydict()
     except UnicodeDecodeError:
         raise BadInput(f"{path} holds text that is not UTF-8; {REMEDY}") from None
     if not columns["run"]:
@@ -184,33 +186,19 @@ def _typed(file: Path, table: pa.Table) -> pa.Table:
         raise BadInput(f"{file} has a column of another type than training rows ({error}); {REMEDY}") from None
 
 
-def _measured(path: Path, columns: dict[str, list[object]]) -> list[MeasuredSpan]:
-    """Measured spans of all runs. Raises BadInput for a run of which nothing is measured."""
-    spans_Gx2 = np.array([columns["warmup_s"], columns["horizon_s"]], dtype=float).T
-    for run, (warmup_s, horizon_s) in zip(columns["run"], spans_Gx2.tolist(), strict=True):
-        if not 0.0 <= warmup_s < horizon_s < np.inf:
-            raise BadInput(f"{path}: run {run!r} has warmup_s = {warmup_s:g} of {horizon_s:g} s; drop it, or {REMEDY}")
-    return [MeasuredSpan(*each) for each in spans_Gx2.tolist()]
+def _require_sound(path: Path, columns: dict[str, list[Any]]) -> None:
+    """Raises BadInput for a run of which nothing is measured, or a label that must exist."""
+    if fault := first_fault(columns, np.array([bool(each) for each in columns[MEASURED]])):
+        row, words = fault
+        raise BadInput(f"{path}: run {columns['run'][row]!r} has {words}; drop that row, or {REMEDY}")
 
 
-def _labels(path: Path, columns: dict[str, list[object]]) -> np.ndarray:
+def _labels(columns: dict[str, list[Any]]) -> np.ndarray:
     """Labels [G, A], NaN for regressions of unsuccessful runs, which have no latency, and for unmeasured ones of real
-    runs.
-
-    Raises BadInput for a label that must exist.
-    """
-    measured_G = np.array([bool(each) for each in columns[MEASURED]])
+    runs."""
     labels_GxA = np.array([columns[metric] for metric in METRICS], dtype=float).T
-    success_G = labels_GxA[:, METRICS.index("success")] == 1
-    for m, metric in enumerate(METRICS):
-        wrong_G = ~np.isfinite(labels_GxA[:, m])
-        if metric in REGRESSION_METRICS:
-            wrong_G = (wrong_G & ~measured_G | (labels_GxA[:, m] < 0)) & success_G
-            labels_GxA[~success_G, m] = np.nan
-        if wrong_G.any():
-            row = int(wrong_G.argmax())
-            value = columns[metric][row]
-            raise BadInput(f"{path}: run {columns['run'][row]!r} has {metric} = {value}; drop that row, or {REMEDY}")
+    failed_G = labels_GxA[:, METRICS.index("success")] != 1
+    labels_GxA[np.ix_(failed_G, [metric in REGRESSION_METRICS for metric in METRICS])] = np.nan
     return labels_GxA
 
 

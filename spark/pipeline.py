@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from pydantic import ValidationError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -24,13 +25,17 @@ from twin.corpus.card_text import card_text
 from twin.corpus.chunk import Chunk
 from twin.corpus.chunks import CARD, cut, finished, require_whole
 from twin.corpus.manifest import CHUNKS, MANIFEST, content_hash, read_manifest, write_json
+from twin.corpus.rows import first_fault
+from twin.deployment import Deployment
 from twin.errors import BadInput
+from twin.metrics import METRICS
 from twin.trace import TABLES, read_table
 from twin.version import VERSION
 
 ROWS = "rows.parquet"
 CARD_COLUMNS = ["run", "status", "error", "cpu_s", "deployment"]
 TABLES_READ = ("runs", "operators")
+CHECKED = ["index", "warmup_s", "horizon_s", *METRICS, "deployment"]
 LOOK_S, LOOKS = 0.1, 10
 """Seconds between looks, and number of looks, for a folder that was removed while Spark's tasks were ending."""
 
@@ -146,12 +151,23 @@ def _remove_for_good(folder: Path) -> None:
 
 
 def _check_rows(written: Path, corpus: Path) -> int:
-    throughput = pq.read_table(written, columns=["throughput_per_s"])["throughput_per_s"]
-    if not len(throughput):
+    """Number of rows. Raises BadInput if there are none, or one that no model could learn from."""
+    rows = pq.read_table(written, columns=CHECKED)
+    if not len(rows):
         raise BadInput(f"no run of {corpus} succeeded; see the column 'error' of its runs.parquet files")
-    if throughput.null_count:
-        raise BadInput(f"{throughput.null_count} runs of {corpus} have no period after their warm-up; simulate again")
-    return len(throughput)
+    if empty := rows["throughput_per_s"].null_count:
+        raise BadInput(f"{empty} runs of {corpus} have no period after their warm-up; simulate again")
+    columns = rows.to_pydict()
+    if fault := first_fault(columns):
+        row, words = fault
+        raise BadInput(f"run {columns['index'][row]} of {corpus} has {words}, which no run has; simulate again")
+    for index, deployment in zip(columns["index"], columns["deployment"], strict=True):
+        try:
+            Deployment.model_validate_json(deployment)
+        except ValidationError as error:
+            words = error.errors()[0]["msg"]
+            raise BadInput(f"run {index} of {corpus} has no valid deployment ({words}); simulate again") from None
+    return len(rows)
 
 
 def _manifest(corpus: dict[str, Any], summary: DatasetSummary) -> dict[str, Any]:

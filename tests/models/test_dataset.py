@@ -107,7 +107,7 @@ def test_a_changed_bit_of_a_sealed_dataset_is_found(tmp_path: Path) -> None:
         ({"processing_latency_s": None}, "run 'run3' has processing_latency_s = None"),
         ({"e2e_latency_s": -1.0}, "run 'run3' has e2e_latency_s = -1.0"),
         ({"e2e_latency_s": float("inf")}, "run 'run3' has e2e_latency_s = inf"),
-        ({"warmup_s": None}, "run 'run3' has warmup_s = nan of 240 s; drop it, or make the dataset again"),
+        ({"warmup_s": None}, "run 'run3' has warmup_s = nan of 240 s; drop that row, or make the dataset again"),
         ({"warmup_s": 240.0}, "run 'run3' has warmup_s = 240 of 240 s"),
         ({"deployment": "{}"}, "the deployment of run 'run3' is not valid"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 import subprocess
 from pathlib import Path
@@ -109,6 +110,34 @@ def test_a_missing_column_is_not_taken_for_nulls(spark: SparkSession, corpus: Pa
     sum_again(path)
     with pytest.raises(BadInput, match=r"chunk-000000/operators\.parquet has another schema"):
         write_dataset(spark, corpus, tmp_path / "dataset")
+
+
+def altered(table: pa.Table, column: str, row: int, value: object) -> pa.Table:
+    """Table with another value in one of its places."""
+    values = table[column].to_pylist()
+    values[row] = value
+    return table.set_column(table.schema.get_field_index(column), table.schema.field(column), [values])
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "row", "value", "message"),
+    [
+        ("operators", "processingLatencySum_s", 7, math.nan, r"run 5 of .* has processing_latency_s = nan"),
+        ("operators", "e2eLatencySum_s", 7, -math.inf, r"run 5 of .* has e2e_latency_s = -inf"),
+        ("operators", "end_s", 7, math.nan, r"run 5 of .* has throughput_per_s = nan"),
+        ("runs", "deployment", 1, "{}", r"run 5 of .* has no valid deployment \(Field required\); simulate again"),
+    ],
+)
+def test_a_row_that_no_run_has_is_refused_by_its_number(
+    spark: SparkSession, corpus: Path, tmp_path: Path, name: str, column: str, row: int, value: object, message: str
+) -> None:
+    path = operators_of(corpus, 2).with_name(f"{name}.parquet")
+    pq.write_table(altered(pq.read_table(path), column, row, value), path)
+    sum_again(path)
+    with pytest.raises(BadInput, match=message) as refused:
+        write_dataset(spark, corpus, tmp_path / "dataset")
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "dataset").exists()
 
 
 def test_a_run_without_periods_is_no_training_row(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
