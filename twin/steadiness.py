@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ FILLED = 2.0
 """Number of a job's longest windows after which it is taken to be in its steady state."""
 SHARE = 0.01
 """Possible relative error of a rate above which there is a warning."""
+STARTS, MOST_ENDS = 1000, 1000
+"""Starts of the first checkpoint that are tried, and the most ends of windows that are looked at."""
 NO_SPARE = 0.99
 """Share of the time: an operator or host that is used for it has nothing to spare."""
 LAST = 0.1
@@ -82,6 +85,35 @@ def uneven(deployment: Deployment, start_s: float, end_s: float) -> list[str]:
                 "longer"
             )
     return lines
+
+
+def in_step(scenario: Scenario, start_s: float, end_s: float, latency_s: float) -> list[str]:
+    """Warnings about results of windows whose waits for exactly-once commits depend on when checkpoints begin, which is
+    chance: by how much the mean latency may differ. latency_s: the mean that was measured."""
+    spec = scenario.checkpoints
+    commits_s = [] if spec is None or spec.first_s is not None else _commits_s(scenario)
+    starts, lines = np.arange(STARTS) / STARTS, list[str]()
+    for operator in scenario.query.operators:
+        for slide_s, every_s in product(_slides_s(operator), commits_s):
+            ends_s = np.arange(min(MOST_ENDS, max(1, int((end_s - start_s) / slide_s)))) * slide_s
+            spread_s = float(np.ptp(np.mod(starts[:, None] * every_s - ends_s, every_s).mean(axis=1)))
+            if spread_s > 2.0 * SHARE * latency_s:
+                lines.append(
+                    f"{operator.name}: its results, every {slide_s:g} s, wait for checkpoints, every {every_s:g} s, "
+                    f"which begin by chance: with another seed the mean latency may differ by up to {spread_s:.3g} s; "
+                    "replicate, or say checkpoints.first_s"
+                )
+    return lines
+
+
+def outlasting(operators: Iterable[AnyOperator], end_s: float) -> list[str]:
+    """Warnings about windows of these operators that are longer than the run."""
+    return [
+        f"{each.name}: what it holds lasts {each.memory_s:g} s, longer than the run of {end_s:g} s, so it never was "
+        "full: in a longer run its results are older, and more comes together; make run.horizon_s several times as long"
+        for each in operators
+        if each.hands_over != "tuples" and each.memory_s > end_s
+    ]
 
 
 def source_of_change(deployment: Deployment, events: Sequence[AnyEvent], policy: Policy | None) -> str:

@@ -290,3 +290,49 @@ def test_old_results_of_a_window_leave_no_sooner_than_young_ones(kind: str) -> N
         expected = np.array([np.quantile(waited(rng, 20), share) for _ in range(40)])
         error = np.std(expected, ddof=1) * np.sqrt(1 / 4 + 1 / 40)
         assert abs(np.mean(found) - expected.mean()) < 4 * error + 0.01 * expected.mean(), (name, found)
+
+
+def told_of(run: Run, words: str) -> list[str]:
+    """Warnings of a run with these words."""
+    return [line for line in run.warnings if words in line]
+
+
+@pytest.mark.parametrize(("slide_s", "interval_s"), [(2.0, 2.0), (3.0, 2.0), (2.0, 6.0), (2.0, 1.9), (2.0, 0.03)])
+def test_where_results_wait_in_step_with_checkpoints_it_is_said_by_how_much(slide_s: float, interval_s: float) -> None:
+    """The mean latency differs with the start of checkpoints by as much as the warning says, or by 2 % if none does."""
+    job = chain([window("w", slide_s)], {"law": "constant", "rate_per_s": 50.0})
+    runs = [
+        committed(
+            job,
+            checkpoints={"sinks": "exactly-once", "interval_s": interval_s, "first_s": first_s, "sync_ms": 0},
+            warmup_s=6.0,
+            horizon_s=30.0,
+        )
+        for first_s in (*(np.arange(20) + 0.5) / 20 * interval_s, None)
+    ]
+    means = [run.metrics.e2e_latency_s.mean for run in runs]
+    lines = told_of(runs[-1], "begin by chance")
+    assert not any(told_of(run, "begin by chance") for run in runs[:-1])
+    if lines:
+        said_s = float(lines[0].split("up to ")[1].split(" s")[0])
+        assert said_s - 2 * interval_s / 20 < np.ptp(means[:-1]) < said_s + 0.02  # starts are a twentieth apart
+    else:
+        assert np.ptp(means) < 0.03 * np.mean(means)
+    assert bool(lines) == (interval_s != 0.03)
+
+
+def test_sessions_that_outlast_a_run_are_said() -> None:
+    """Where many sessions are open at the end, the longest are missing; where few are, the mean is right."""
+    rate_per_s, gap_s = 1.0, 2.0
+    visits = {"kind": "session", "name": "visits", "gap_s": gap_s, "keys": 60, "service_time_s": 0.0}
+    law_s = np.expm1(rate_per_s * gap_s) / rate_per_s
+    for horizon_s, outlast in ((20.0, True), (300.0, False)):
+        run = simulated(chain([visits], 60.0 * rate_per_s), horizon_s=horizon_s, warmup_s=2.0)
+        assert bool(told_of(run, "had not ended with the run")) == outlast
+        assert (run.metrics.processing_latency_s.mean < 0.9 * law_s) == outlast
+
+
+def test_windows_that_outlast_a_run_are_said() -> None:
+    for horizon_s, outlast in ((10.0, True), (40.0, False)):
+        run = simulated(chain([window("w", 20.0, 1.0)], 50.0), horizon_s=horizon_s, warmup_s=1.0)
+        assert bool(told_of(run, "longer than the run")) == outlast

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from twin.checkpoints import Checkpoints
@@ -16,13 +17,16 @@ from twin.metrics import measured
 from twin.partitions import busiest, counts, even
 from twin.query import AnyOperator, Query, Windowed
 from twin.scenario import RunSettings, Scenario
-from twin.steadiness import uneven
+from twin.steadiness import in_step, outlasting, uneven
 from twin.wiring.world import World
 
 MOST_LATE = 1e-3
 """Share of late tuples above which there is a warning."""
 
 
+MOST_OPEN = 0.15
+"""Share of sessions without an end above which there is a warning: the mean of exponential times, of which those
+longer than 1 / 0.15 times their mean are missing, is 1 % too low."""
 NEARLY_ALL = 0.9
 """Share of served records from which on an operator that sends nothing is not called too slow."""
 LONG_S = 10.0
@@ -49,7 +53,9 @@ def cautions(job: Job, scenario: Scenario, world: World, rows: Sequence[Row], cr
         *_of_events(world, settings, events),
         *_of_policy(scenario.policy, settings, world),
         *_of_checkpoints(world, scenario.checkpoints, rows[-1]["end_s"]),
+        *_outlasting(job, world, totals, rows[-1]["end_s"]),
         *uneven(scenario, settings.warmup_s, rows[-1]["end_s"]),
+        *in_step(scenario, settings.warmup_s, rows[-1]["end_s"], _latency_s(job, rows, settings.warmup_s)),
     )
 
 
@@ -78,6 +84,27 @@ def _totals(rows: Sequence[Row]) -> Totals:
         for key in _COUNTS:
             mine[key] += row.get(key) or 0
     return totals
+
+
+def _outlasting(job: Job, world: World, totals: Totals, end_s: float) -> Iterator[str]:
+    """Warnings about windows and sessions that last as long as the run, or longer."""
+    yield from outlasting([each for each in job.query.operators if totals[each.name]["numRecordsOut"]], end_s)
+    for component in job.components:
+        logics = [task.logic for task in world.tasks[component.name]]
+        begun, finished = (sum(getattr(logic, name, 0) for logic in logics) for name in ("begun", "finished"))
+        if finished and begun - finished > MOST_OPEN * begun:
+            yield (
+                f"{component.name}: {begun - finished:,} of {begun:,} sessions had not ended with the run; those that "
+                "are missing are the longest, so that latencies are too low; make run.horizon_s several times as long"
+            )
+
+
+def _latency_s(job: Job, rows: Sequence[Row], warmup_s: float) -> float:
+    """Mean end-to-end latency of results, in seconds; infinite without results."""
+    sinks = {sink.name for sink in job.query.sinks}
+    mine = [row for row in measured(rows, warmup_s) if row["operator"] in sinks]
+    results = sum(row["latencyCount"] or 0 for row in mine)
+    return sum(row["e2eLatencySum_s"] or 0.0 for row in mine) / results if results else math.inf
 
 
 def _unevaluated(job: Job, settings: RunSettings, totals: Totals) -> dict[str, str]:
