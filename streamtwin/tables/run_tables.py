@@ -65,10 +65,8 @@ def _metrics(name: str, run: Run) -> Wide:
     rows.append(("tuples in / out", f"{metrics.tuples_in:,} / {results or format(out, ',')}"))
     columns = zip(("metric", mean, *QUANTILES), zip_longest(*rows, fillvalue=""), strict=True)
     shown = tuple(Column((heading,), cells, number=heading != "metric") for heading, cells in columns)
-    within = f"quantiles are within {GROWTH**0.5 - 1:.0%}"
-    if processing is not None and errors["processing_latency_s"] is None:  # too few parts of it tell how much is chance
-        within += " of this run's; how much of them is chance is unknown"
-    return Wide(f"{name}: simulated metrics ({within})", shown)
+    more = " of this run's; how much of them is chance is unknown" * (errors["processing_latency_s"] is None)
+    return Wide(f"{name}: simulated metrics (quantiles are within {GROWTH**0.5 - 1:.0%}{more})", shown)
 
 
 def _latency(latency: Latency | None, error_s: float | None) -> Iterator[str]:
