@@ -19,7 +19,7 @@ MOST_LINES = {
     "scenarios": 10_960,
     "spark": 1_200,
     "streamtwin": 13_870,
-    "tests": 40_900,
+    "tests": 40_920,
     "twin": 32_980,
 }
 

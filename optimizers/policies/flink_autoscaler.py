@@ -34,8 +34,6 @@ from twin.flink_keys import default_key_groups
 from twin.keys import key_groups_of
 
 ROUNDING = 1e-9
-LAG_TO_OBSERVE_PERIODS = 0.5
-"""Default of `observed-true-processing-rate.lag-threshold`: 30 s, half a minute."""
 AGGREGATORS: Mapping[str, Callable[[Iterable[float]], float]] = {"MAX": max, "AVG": fmean, "MIN": min}
 Periods = Annotated[int, Field(ge=0, le=10**6)]
 Utilization = Annotated[float | None, Field(ge=0, le=1, exclude_if=lambda bound: bound is None)]
@@ -67,7 +65,7 @@ class FlinkAutoscalerSpec(PolicySpec):
     ] = 5
     observed_true_processing_rate_lag_threshold_periods: Annotated[
         float, Field(ge=0, le=10**6, description="of lag, from which on what a source reads is all that it can")
-    ] = LAG_TO_OBSERVE_PERIODS
+    ] = 0.5
     observed_true_processing_rate_switch_threshold: Annotated[
         float, Field(ge=0, description="share by which busy time must promise more, for what is observed to count")
     ] = 0.15
@@ -189,9 +187,7 @@ class FlinkAutoscaler:
         self._samples: deque[Sample] = deque(maxlen=spec.periods_before_acting)
         self._stable = 0  # periods since the last restart
         self._last: PeriodStatistics | None = None
-        self._fewer: dict[
-            str, list[tuple[float, VertexChange]]
-        ] = {}  # (time, change), since the first that called for fewer
+        self._fewer: dict[str, list[tuple[float, VertexChange]]] = {}  # (time, change) since fewer were called for
         self._scaled: dict[str, Scaled] = {}
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
