@@ -125,6 +125,31 @@ def test_the_channel_between_sockets_bounds_the_throughput(rate: float) -> None:
     require_throughput(chain([middle], rate, 500, hosts=[NARROW], placement=here), min(rate, 8000))
 
 
+@pytest.mark.parametrize("channel", [False, True])
+@pytest.mark.parametrize(("cores", "replicas"), [(1, 1), (1, 40), (4, 24), (4, 40), (8, 3), (8, 40)])
+@pytest.mark.parametrize("service_s", [2e-4, 5e-3])
+def test_bandwidth_is_reached_and_kept_by_any_number_of_subtasks(
+    cores: int, replicas: int, service_s: float, channel: bool
+) -> None:
+    """Bandwidth is reached, and not exceeded, however many subtasks share the cores: of 1,000 bytes a record, half of
+    what the cores would move."""
+    per_s = 0.5 * min(cores, replicas) / service_s
+    gbps = 1000 * per_s / 1e9
+    narrow = {"sockets": [{"cores": cores, "bandwidth_gbps": gbps}, {"cores": cores}]}
+    if channel:
+        narrow = {
+            "sockets": [{"cores": cores}] * 2,
+            "numa": {"latency_ns": [[0, 0], [0, 0]], "bandwidth_gbps": [[1e3, gbps], [gbps, 1e3]]},
+        }
+    middle = work(service_time_s=service_s) | ({} if channel else {"memory_bytes": 1000})
+    here = {"source": "h/1", "work": {"h/0": replicas}, "sink": "h/1"}
+    host = HOST | {"cpu_percent": 200 * cores} | narrow
+    job = chain([middle], 3 * per_s, 1000, hosts=[host], placement=here)
+    warmup_s = 40 * max(0.05, 4 * replicas / per_s)  # as many changes of the price
+    run = simulated(job, horizon_s=1.5 * warmup_s, period_s=warmup_s / 2, warmup_s=warmup_s)
+    assert run.metrics.throughput_per_s == pytest.approx(per_s, rel=0.015)
+
+
 def test_two_limits_on_one_task_hold_both() -> None:
     middle = work(service_time_s=5e-5, memory_bytes=1500)
     here = {"source": "h/1", "work": {"h/0": 4}, "sink": "h/0"}

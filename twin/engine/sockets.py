@@ -21,6 +21,9 @@ from twin.engine.streams.channel import Port
 
 GAIN = 0.5
 """Share of the excess that one tick takes away: below 1, as several limits may act on one task."""
+ROUNDS = 4
+"""Records that each user of a limit takes, on average, before its price moves: fewer tell where in their services users
+are, and more make it settle later."""
 SMOOTHING = 0.1
 """Weight of a tick in the number of runnable tasks."""
 
@@ -73,26 +76,44 @@ class BandwidthLimit:
         self.traffic = traffic
         self.price_s = 0.0
         self._tasks = tuple(dict.fromkeys(each.task for each in traffic))
-        self._busy_s = 0.0
+        self._processor = self._tasks[0].processor  # all users of a limit sit on one socket
+        self._beside = [each for each in self._processor.tasks if isinstance(each, Task) and each not in self._tasks]
+        self._elapsed_s = 0.0
+        self._tuples = 0
+        self._totals = [0.0, 0.0, 0.0]
 
     def tick(self, elapsed_s: float) -> None:
         """Moves the price towards the one at which traffic equals the limit.
 
-        If every byte now takes its users t seconds of their time, (demand / limit - 1) t more each would make tasks
-        that are always busy move just the limit; for others the price falls until it is 0.
+        If every byte now takes its users t seconds of CPU time, (demand / limit - 1) t more each would make tasks that
+        are always busy move just the limit; for others the price falls until it is 0. It stays until users have taken
+        ROUNDS records each at it, as traffic does not follow sooner.
         """
+        self._elapsed_s += elapsed_s
+        tuples = sum([task.tuples_in for task in self._tasks])
+        if tuples - self._tuples < ROUNDS * len(self._tasks):
+            return
         moved = sum([each.moved_bytes() for each in self.traffic])
-        busy_s = sum([task.busy_s for task in self._tasks])
-        busy_now_s, self._busy_s = busy_s - self._busy_s, busy_s
-        excess = moved / elapsed_s / self.bytes_per_s - 1.0
+        cpu_s = self._cpu_s()
+        excess = moved / self._elapsed_s / self.bytes_per_s - 1.0
+        self._elapsed_s, self._tuples = 0.0, tuples
         if moved <= 0.0 or (excess <= 0.0 and self.price_s == 0.0):
             return
-        self.price_s = max(0.0, self.price_s + GAIN * excess * busy_now_s / moved)
+        self.price_s = max(0.0, self.price_s + GAIN * excess * cpu_s / moved)
         charged: dict[Surcharge, float] = {}
         for each in self.traffic:
             charged[each.surcharge] = charged.get(each.surcharge, 0.0) + each.mean_bytes() * self.price_s
         for surcharge, seconds in charged.items():
             surcharge.set(self.number, seconds)
+
+    def _cpu_s(self) -> float:
+        """CPU time of the users since the last call, in reference-core seconds: of all work on their socket, as much as
+        their part of the time for which tasks are busy there, since tasks share cores evenly."""
+        totals = [self._processor.work_s]
+        totals += [float(sum([each.busy_s for each in some])) for some in (self._tasks, self._beside)]
+        work_s, mine_s, others_s = (now - before for now, before in zip(totals, self._totals, strict=True))
+        self._totals = totals
+        return work_s / self._processor.slowdown * mine_s / max(mine_s + others_s, 1e-300)
 
 
 @dataclass(slots=True)
