@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from optimizers.registry import OPTIMIZERS
 from tests.twin.changing import HOSTS
-from tests.twin.worlds import chain, deployment, simulated, source
+from tests.twin.worlds import HOST, chain, deployment, simulated, source
 from twin.calls import Calls
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import AnyEvent, Failure, Migration, RateChange, Scale
+from twin.profiles import STORM
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
 from twin.rates.queueing import mmc_wait_s
@@ -125,6 +126,20 @@ def test_a_cache_multiplies_what_a_lookup_bears() -> None:
     above = ran(looking_up(500, hit_ratio=0.75, capacity=4), 20.0).metrics
     assert above.throughput_per_s == pytest.approx(320, rel=0.05)
     assert Calls(LATENCY_S, 1.0, 4, hit_ratio=0.75).replica_per_s == pytest.approx(320)
+
+
+@pytest.mark.parametrize("hosts", [{"h": 2}, {"h": 1, "g": 1}])
+def test_what_is_held_up_by_calls_waits_in_full_channels_wherever_it_is(hosts: dict[str, int]) -> None:
+    """Calls hold a job up wherever they are made: two subtasks of 8 places make 16 / 50 ms = 320 calls a second of 600,
+    and two channels of 500 records are passed in 1,000 / 320 s."""
+    engine = STORM.model_copy(update={"channel_tuples": 500}).model_dump(mode="json")
+    ask = {"kind": "async", "name": "ask", "service_time_s": 0, "latency_s": LATENCY_S, "capacity": 8}
+    ends = [HOST | {"name": name} for name in ("h", "g")]
+    job = chain([ask], 600.0, hosts=ends, placement={"source": "h", "ask": hosts, "sink": "h"}, engine=engine)
+    run = Scenario.of(job, RunSettings(horizon_s=120.0, warmup_s=60.0))
+    found = RateModel().predict(run, [job.plan])
+    assert found["throughput_per_s"][0] == pytest.approx(320.0, rel=1e-3)
+    assert found["processing_latency_s"][0] == pytest.approx(1000 / 320 + LATENCY_S, rel=0.02)
 
 
 JOBS = [

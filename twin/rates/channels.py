@@ -157,7 +157,11 @@ def full_channels(layout: Layout, found: Load, share: np.ndarray) -> Full:
     full_sn = throttled & (stream_sn > FULL)
     jam_on = None
     if found.cells is not None:
-        jam_on = layout.over_cells(np.where(found.cells.cpu_cn > FULL, layout.evenly_cn, 0.0))
+        busy_cn = found.cells.cpu_cn > FULL
+        # what is held up otherwise, as by calls or by its own bursts, is so first at its busiest subtasks
+        busiest_cn = np.asarray(layout.skew_cn * (1.0 + 1e-9) >= layout.busiest_on[layout.operator_c])
+        busy_cn = np.where(layout.worst(busy_cn)[layout.operator_c], busy_cn, busiest_cn)
+        jam_on = layout.over_cells(np.where(busy_cn, layout.evenly_cn, 0.0))
     if not throttled.any():
         return Full(blocked_on, full_sn, jam_on)
     felt_sn = felt(layout, found)[1]
