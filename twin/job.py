@@ -255,11 +255,14 @@ def _room(deployment: Deployment, each: Stream) -> int:
     )
     producers, consumers = starts.total(), ends.total()
     how = deployment.query.partitioning(each)
-    remote = 1.0 - sum(starts[host] * ends[host] for host in starts) / (producers * consumers)
+    far = {host: count * (producers - starts[host]) for host, count in ends.items()}  # channels from other hosts
+    remote = sum(far.values()) / (producers * consumers)
+    far_each = sum(count * (producers - starts[host]) for host, count in far.items()) / max(sum(far.values()), 1)
     bytes_each = engine.output_bytes(deployment.query, each.producer)
     size, spans = engine.batch_of(bytes_each), engine.spans_of(bytes_each)
     channels = 1 if how.paired or how.one_queue else consumers
-    return int(engine.network_memory.held(1 if how.paired else producers, channels, remote, size, spans))
+    senders, far_each = (1, min(far_each, 1.0)) if how.paired else (producers, far_each)
+    return int(engine.network_memory.held(senders, channels, remote, size, spans, far_each))
 
 
 def _component(

@@ -181,10 +181,11 @@ def test_a_keyed_producer_stops_when_one_channel_is_full() -> None:
     assert 0.7 * hot_s < age_s(run) < 0.7 * hot_s + 0.3 * 0.1
 
 
-@pytest.mark.parametrize("host", ["a", "b"])
+@pytest.mark.parametrize("hosts", ["a", "b", "ab"])
 @pytest.mark.parametrize(("producers", "consumers"), [(1, 3), (3, 1), (4, 4)])
-def test_the_rate_model_knows_what_channels_hold(producers: int, consumers: int, host: str) -> None:
-    placement = {"source": ["a"] * producers, "work": [host] * consumers, "sink": host}
+def test_the_rate_model_knows_what_channels_hold(producers: int, consumers: int, hosts: str) -> None:
+    """The rate model knows what channels hold, on one host, to another, and to both in turn."""
+    placement = {"source": ["a"] * producers, "work": [*hosts * consumers][:consumers], "sink": hosts[0]}
     what = job(work(), rate_per_s=300 * consumers, placement=placement, service_scv=0.5)
     # behind one producer with buffers on another host, one slow channel at a time has most of its pool
     assert predicted_s(what) == pytest.approx(age_s(ran(what, 60, 20)), rel=0.15)

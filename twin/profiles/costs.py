@@ -207,16 +207,26 @@ class NetworkMemory(Spec):
         """Buffers at a consumer replica's gate for that number of channels from other hosts."""
         return np.where(channels > 0.0, channels * self.exclusive(spans) + self.floating(spans), 0.0)
 
-    def held(self, producers: Any, channels: Any, remote: Any, size: Any, spans: Any = 1.0) -> Any:
+    def held(
+        self, producers: Any, channels: Any, remote: Any, size: Any, spans: Any = 1.0, far_producers: Any = None
+    ) -> Any:
         """Most tuples on the way to one consumer replica, when all channels are full. Numbers or arrays.
 
         producers: replicas that send to it. channels: number of channels of each of them. remote: share of its channels
-        that come from other hosts. size: tuples in a buffer. A producer's channels share its pool, each up to its most.
+        that come from other hosts. size: tuples in a buffer. far_producers: of a replica that any come to from other
+        hosts, how many; None: their share of all. A producer's channels share its pool, each up to its most.
         Their buffers are full of tuples but for the last one of each, which is being filled: the producer stops when it
         takes one, with the first tuple in it; the others are half full in the mean. Buffers at the gate are full too.
-        The replica reads one buffer after the other, which is half read in the mean.
+        The replica reads one buffer after the other, which is half read in the mean. Where a producer sends to its own
+        host and to others, all channels get as much until it stops: those to its own host have no gate, and the others
+        use the pool beyond their part of the gate, with at least the buffer that is being filled.
         """
-        buffers = np.minimum(channels * self.most(spans), self.pool(channels, spans))
-        each = (size * buffers - (size - 1.0) * (1.0 + (channels - 1.0) / 2.0)) / channels
-        held = producers * each + size * self.gate(producers * remote, spans) - (size - 1.0) / 2.0
-        return np.maximum(held, 1.0)
+        far, pool = channels * remote, self.pool(channels, spans)
+        senders = np.maximum(producers * remote if far_producers is None else far_producers, 1.0)
+        gate = np.where(far > 0.0, self.gate(senders, spans) / senders, 0.0)
+        each = np.minimum(self.most(spans), pool / channels) + remote * gate
+        both = np.minimum(far, channels - far) >= 1.0
+        near_full = np.minimum(self.most(spans), (pool - far) / np.maximum(channels - far, 1.0))
+        each = np.where(both, np.minimum(near_full, (pool + far * gate) / channels), each)
+        each = size * each - (size - 1.0) * (1.0 + (channels - 1.0) / 2.0) / channels
+        return np.maximum(producers * each - (size - 1.0) / 2.0, 1.0)

@@ -273,7 +273,8 @@ class Layout:
             found = np.full((len(job.streams), 1), float(engine.channel_tuples or 1))
         else:
             sizes_s1 = job.costs.buffer_s[:, None], job.costs.spans_s[:, None]
-            held = engine.network_memory.held(self._senders_sn, self._channels_sn, self.remote_sn, *sizes_s1)
+            senders_sn = self._senders_sn, self._channels_sn, self.remote_sn
+            held = engine.network_memory.held(*senders_sn, *sizes_s1, self._far_senders_sn)
             found = np.asarray(held)
         return found if self.fusing is None else found * ~self.fusing.inner_sn
 
@@ -301,6 +302,19 @@ class Layout:
         receivers_sn = self.replicas_on[self.job.consumer_s].copy()
         receivers_sn[[self.job.dealing.shared_o[o] for o in self.job.consumer_s]] = 1.0
         return np.asarray(self.replicas_on[self.job.producer_s] * self._channels_sn / receivers_sn)
+
+    @cached_property
+    def _far_senders_sn(self) -> np.ndarray:
+        """Of the replicas that `_senders_sn` counts, those on other hosts, where there are any: a mean over the channels
+        from other hosts. [S, N]"""
+        found = self._senders_sn * self.remote_sn
+        for s in np.flatnonzero(((self.remote_sn > 0.0) & (self.remote_sn < 1.0)).any(axis=1)).tolist():
+            producer, consumer = self.job.producer_s[s], self.job.consumer_s[s]
+            far_hn = 1.0 - self.at_hosts(producer) / self.replicas_on[producer]
+            channels_hn = self.at_hosts(consumer) * far_hn
+            mean = (channels_hn * far_hn).sum(axis=0) / np.maximum(channels_hn.sum(axis=0), 1e-12)
+            found[s] = np.where(self.remote_sn[s] < 1.0, self._senders_sn[s] * mean, found[s])
+        return found
 
     def ways(self, s: int) -> np.ndarray | float:
         """Number of consumer replicas to which a producer replica's output on a stream is dealt. [N]"""
