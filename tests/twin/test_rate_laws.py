@@ -11,7 +11,7 @@ from tests.twin.test_rate_batches import FREE, job, predict
 from tests.twin.worlds import dealt, placed
 from twin.deployment import Deployment
 from twin.key_skew import KeySkew, zipf_shares
-from twin.kinds.ages import HeldTuples, group_age_s
+from twin.kinds.ages import HeldTuples, group_age_s, older_by_input_s
 from twin.kinds.flow import KeySpread
 from twin.kinds.selective import beside
 from twin.profiles import STORM
@@ -45,6 +45,22 @@ def test_the_oldest_of_a_group_is_brute_force(tuples, bursts):
     held = HeldTuples(np.array([1.0]), np.array([counts.mean()]), np.ones(1), bursts_per_s=every)
     law_s = group_age_s(TimeWindow(size_s=1.0), held)[0]
     assert abs(ages_s.mean() - law_s) < 4 * ages_s.std() / np.sqrt(len(ages_s)) + 1e-5
+
+
+@pytest.mark.parametrize("tuples", [(0.3, 0.2), (2.0, 0.5), (6.0, 0.05, 1.0)])
+@pytest.mark.parametrize("late_s", [0.0, 0.4, 20.0])
+def test_the_oldest_of_a_group_from_several_inputs_is_brute_force(tuples, late_s):
+    """Of Poisson tuples of several inputs, each with a delay of its own, the oldest is as old as by brute force."""
+    rng, delays = np.random.default_rng(0), np.arange(len(tuples)) * late_s
+    counts = rng.poisson(tuples, (200_000, len(tuples)))
+    some = counts.sum(axis=1) > 0
+    first = rng.beta(1.0, np.maximum(counts, 1))  # of that many times in the window, the first
+    ages_s = np.where(counts > 0, 1.0 - first + delays, -np.inf).max(axis=1)[some]
+    rates, arriving = np.array(tuples)[:, None], delays[:, None]
+    held = HeldTuples(rates.sum(axis=0), counts.sum(axis=1)[some].mean(keepdims=True), np.ones(1), by_input=rates)
+    mixed, window = (rates * arriving).sum(axis=0) / rates.sum(), TimeWindow(size_s=1.0)
+    law_s = (mixed + group_age_s(window, held) + older_by_input_s(window, arriving, mixed, held))[0]
+    assert abs(ages_s.mean() - law_s) < 4 * ages_s.std() / np.sqrt(len(ages_s)) + 1e-4
 
 
 def test_results_leave_when_their_evaluation_ends():

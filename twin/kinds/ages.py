@@ -12,10 +12,10 @@ from twin.windows import US_PER_S, EventWindow, Window
 
 class Disorder(NamedTuple):
     """Disorder of event times: they lie up to disorder_s before arrival, evenly, and sources wait slack_s for late
-    ones."""
+    ones. In a window's input, slack_s is all the time until its watermark has passed, as an array. [N]"""
 
     disorder_s: float = 0.0
-    slack_s: float = 0.0
+    slack_s: float | np.ndarray = 0.0
 
 
 IN_ORDER = Disorder()
@@ -26,7 +26,8 @@ class HeldTuples(NamedTuple):
 
     With count windows, that is the input of each replica. Over event time: piece_s: the length of the partial results
     that come, 0 for none; disorder: of the tuples that sources read. bursts_per_s: how often the input comes, all at
-    once, as results of a window do; inf or None if it is spread evenly.
+    once, as results of a window do; inf or None if it is spread evenly. by_input: tuples a second of each input [K, N];
+    None if there is one.
     """
 
     in_per_s: np.ndarray
@@ -35,6 +36,7 @@ class HeldTuples(NamedTuple):
     piece_s: float = 0.0
     disorder: Disorder = IN_ORDER
     bursts_per_s: np.ndarray | None = None
+    by_input: np.ndarray | None = None
 
 
 def group_age_s(window: Window, held: HeldTuples) -> np.ndarray:
@@ -55,6 +57,29 @@ def group_age_s(window: Window, held: HeldTuples) -> np.ndarray:
         return np.asarray(window.size * (1.0 / some - 1.0 / gaps))
     taken = np.maximum(held.in_per_s, 1e-12)
     return np.asarray((of_group * (content + 1.0) / (of_group + 1.0) - 1.0) / taken)
+
+
+def older_by_input_s(window: Window, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
+    """Age that the oldest tuple of a group has more because inputs come at different ages, in seconds. [N]
+
+    arriving: ages by input [K, N]; mixed: their mean [N]. Of a Poisson number of tuples, at least one, P(oldest <= x)
+    is a constant plus exp(-m(x)), where m(x), the mean number of those older than x, is linear between the ages at
+    which inputs come and those at which they leave the window.
+    """
+    if held.by_input is None:
+        return np.zeros_like(mixed)
+    size_s = length_s(window, np.maximum(held.in_per_s, 1e-12))[0]
+    mean = _poisson_mean(held.window_tuples / np.maximum(held.groups, 1e-12))
+    mean_kn = mean * held.by_input / np.maximum(held.by_input.sum(axis=0), 1e-12)
+    ages_s = np.sort(np.concatenate([arriving, arriving + size_s]), axis=0)
+    older = np.stack(
+        [(mean_kn * np.clip((arriving + size_s - each_s) / size_s, 0.0, 1.0)).sum(axis=0) for each_s in ages_s]
+    )
+    fewer, lasts_s = older[:-1] - older[1:], np.diff(ages_s, axis=0)
+    none = np.exp(-older[1:]) * np.where(fewer > 1e-9, -np.expm1(-fewer) / np.maximum(fewer, 1e-9), 1.0)
+    some = -np.expm1(-mean)
+    oldest_s = ages_s[0] + (lasts_s * (1.0 - none)).sum(axis=0) / some
+    return np.asarray(oldest_s - mixed - size_s * (1.0 / some - 1.0 / mean))
 
 
 def _poisson_mean(above_none: np.ndarray) -> np.ndarray:
@@ -103,16 +128,15 @@ def event_ages_s(
     one. A result leaves once sources have waited, and is as old as the first of its tuples to come, which may be late
     itself.
     """
-    weighted, weights = np.zeros((2, *np.shape(tuples_per_key[0]))), 0.0
+    parts, weights = list[np.ndarray](), list[np.ndarray]()
     for window, mean in zip(windows, np.maximum(tuples_per_key, 1e-6), strict=True):
         length_s, every_s = window.length_us / US_PER_S, window.every_us / US_PER_S
         some = -np.expm1(-mean)
         oldest_s = length_s + disorder.slack_s - _first_s(length_s, disorder.disorder_s, mean, some)
         begins_s = (every_s if length_s == every_s else every_s / 2.0) + disorder.slack_s
-        weighted += some / every_s * np.stack([oldest_s, np.full_like(mean, begins_s)])
-        weights += some / every_s
-    oldest, begins = weighted / weights
-    return np.stack([oldest, oldest, begins])
+        parts.append(np.stack(np.broadcast_arrays(oldest_s, oldest_s, begins_s)))
+        weights.append(some / every_s)
+    return np.asarray(sum(part * weight for part, weight in zip(parts, weights, strict=True)) / sum(weights))
 
 
 def _first_s(length_s: float, disorder_s: float, mean: np.ndarray, some: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from twin.columns import Columns, DataType
-from twin.kinds.ages import HeldTuples, group_age_s, length_s, start_s
+from twin.kinds.ages import HeldTuples, group_age_s, length_s, older_by_input_s, start_s
 from twin.kinds.flow import Flow, Mixing, OperatorRates
 from twin.kinds.mechanism import Grouping
 from twin.kinds.windowed import Windowed, content_and_fires
@@ -86,7 +86,8 @@ class Aggregate(Windowed):
         """Ages of the results: those of the input tuples, and the age of the oldest tuple of a group. [3, N]"""
         _, slide_s = length_s(self.window, np.maximum(held.in_per_s, 1e-12))
         group_s = group_age_s(self.window, held)
-        return np.asarray(mixed + np.stack([group_s, group_s, start_s(self.window, slide_s)]))
+        ages_s = [group_s + older_by_input_s(self.window, arriving[row], mixed[row], held) for row in (0, 1)]
+        return np.asarray(mixed + np.stack(np.broadcast_arrays(*ages_s, start_s(self.window, slide_s))))
 
     def selectivity_at(self, rates: OperatorRates) -> float:
         """Distinct groups over tuples in the window (Costream, Definition 8)."""

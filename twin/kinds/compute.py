@@ -100,7 +100,7 @@ class Compute(LateTo, EventTimed):
             return mixed
         a_second = held.in_per_s / self.keys
         per_key = [a_second * each.length_us / 1e6 for each in self.windows]
-        return np.asarray(mixed + event_ages_s(self.windows, per_key, held.disorder))
+        return np.asarray(arriving.max(axis=1) + event_ages_s(self.windows, per_key, held.disorder))
 
     @property
     def mechanism(self) -> Computing:

@@ -75,7 +75,7 @@ class Consolidate(EventTimed):
         """Ages of the results: older by a key's oldest tuple in its window, as partial results have not aged yet. [3,
         N]"""
         per_key = [each / self.keys for each in self._tuples(held.in_per_s, held.piece_s)]
-        return np.asarray(mixed + event_ages_s(self.windows, per_key, held.disorder))
+        return np.asarray(arriving.max(axis=1) + event_ages_s(self.windows, per_key, held.disorder))
 
     @property
     def mechanism(self) -> Consolidating:

@@ -64,26 +64,21 @@ class Inputs(NamedTuple):
         return np.asarray(sent_sn[s] / np.maximum(in_on[consumer], 1e-12))
 
 
-def disorder_of(deployment: Deployment, name: str) -> Disorder:
-    """Disorder that a first window over event time waits for; later windows need not wait for it again."""
+def awaited(deployment: Deployment, name: str) -> list[AnyOperator]:
+    """Sources whose watermarks a first window over event time waits for; later windows need not wait for them again."""
     query = deployment.query
     operator = query.operator(name)
     if not operator.needs_event_time or operator.hands_over not in ("windows", "pairs"):
-        return Disorder()
+        return []
     upstream = [query.operator(each) for each in query.ancestors(name)]
     if any(each.needs_event_time and each.hands_over == "windows" for each in upstream):
-        return Disorder()
-    sources = [each for each in upstream if each.is_source]
-    waits_s = max(getattr(each, "slack_s", 0.0) + _behind_s(deployment, each) for each in sources)
-    return Disorder(max(getattr(each, "disorder_s", 0.0) for each in sources), waits_s)
+        return []
+    return [each for each in upstream if each.is_source]
 
 
-def _behind_s(deployment: Deployment, source: AnyOperator) -> float:
-    """Mean time by which the newest event time that a replica of a source has read is behind, in seconds: with disorder
-    D at rate r, it is the least t + D U over tuples read t ago, which is above x with probability exp(-r x^2 / 2D)."""
-    law = deployment.workload.arrivals[source.name]
-    per_s = law.mean_rate_per_s / deployment.plan.replicas(source.name)
-    return float(np.sqrt(np.pi * getattr(source, "disorder_s", 0.0) / 2.0 / max(per_s, 1e-12)))
+def disorder_of(source: AnyOperator) -> Disorder:
+    """Disorder of what a source reads."""
+    return Disorder(getattr(source, "disorder_s", 0.0), getattr(source, "slack_s", 0.0))
 
 
 MANY = 10**9
@@ -193,14 +188,15 @@ def _akin(job: Job, producers: list[str]) -> bool:
 class Windows(NamedTuple):
     """Windows of a job. all: numbers of the operators with one; slides: of count windows, by number; by_time_o: whether
     an operator has one over time. spreads: frequencies of keys, by name. piece_o: length in seconds of the partial
-    results that come, 0 for none; disorder_o: disorder that windows over event time wait for."""
+    results that come, 0 for none; awaited_o: numbers of the sources that a window over event time waits for, and their
+    disorder."""
 
     all: list[int]
     slides: dict[int, float]
     by_time_o: list[bool]
     spreads: dict[str, KeySpread]
     piece_o: list[float]
-    disorder_o: list[Disorder]
+    awaited_o: list[dict[int, Disorder]]
 
     @classmethod
     def of(cls, job: Job) -> Self:
@@ -215,7 +211,9 @@ class Windows(NamedTuple):
             by_time_o=[o in windows and windows[o].policy == "time" for o in range(len(components))],
             spreads=spreads(job.deployment, names),
             piece_o=[max(each, default=0.0) for each in pieces],
-            disorder_o=[disorder_of(job.deployment, name) for name in names],
+            awaited_o=[
+                {job.number[each.name]: disorder_of(each) for each in awaited(job.deployment, name)} for name in names
+            ],
         )
 
 

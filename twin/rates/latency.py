@@ -14,7 +14,8 @@ behind a run that starts empty (row 2): what a run of H seconds lacks of H secon
 * A stream in batches adds the wait for a full one or the next flush, and for the turn in it (`twin.rates.batches`).
 * A window adds the age of the oldest involved tuple at its evaluation. Aggregates: of the oldest of n tuples of one
   group, n s / (n + 1) in a time window of s seconds, (n (w + 1) / (n + 1) - 1) gaps in a count window of w tuples.
-  Over event time, the same of a Poisson number, without the slack of the source.
+  Of inputs that come at different ages, that of the oldest tuple counts. Over event time, the same of a Poisson number;
+  a result leaves when the watermarks of all sources have passed, by the slowest way (`twin.rates.watermarks`).
   Joins: of the oldest of tuples drawn at random from the window, one a side, plus the older side's age.
 * An evaluation takes its operator, and all of its results leave at its end: half of them wait at the operator after it.
 * Calls whose answers leave in order make bursts (`twin.rates.calls`).
@@ -41,6 +42,7 @@ from twin.rates.load import Load
 from twin.rates.network import links_s
 from twin.rates.queueing import RHO_MAX
 from twin.rates.waiting import queues_s
+from twin.rates.watermarks import watermarks
 
 
 class Ages(NamedTuple):
@@ -116,7 +118,13 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
         taken = _taken(layout, found, o)
         bursts = found.bursts_on[producers].max(axis=0)
         held = HeldTuples(
-            taken, found.window_on[o], found.groups_on[o], job.windows.piece_o[o], job.windows.disorder_o[o], bursts
+            taken,
+            found.window_on[o],
+            found.groups_on[o],
+            job.windows.piece_o[o],
+            watermarks(layout, found, o),
+            bursts,
+            rates + np.zeros(layout.size) if len(streams) > 1 else None,
         )
         through = job.operators[o].ages_s(arriving, mixed, held)
         channel_on[o] = mixed[0] - _mixed(rates, ages[:, producers])[0]

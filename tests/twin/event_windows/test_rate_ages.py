@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import pytest
 
-from tests.twin.event_jobs import compute, consolidate, job, sink, source
+from tests.twin.event_jobs import HOST, compute, consolidate, job, sink, source
+from tests.twin.worlds import deployment
 from twin.rates.model import RateModel
 from twin.simulation import simulate
 
@@ -46,6 +48,44 @@ def test_sources_wait_for_what_is_late(disorder_s: float, slack_s: float) -> Non
     found = simulate(scenario).metrics
     assert predicted["processing_latency_s"][0] == pytest.approx(found.processing_latency_s.mean, rel=0.05)
     assert predicted["throughput_per_s"][0] == pytest.approx(found.throughput_per_s, rel=0.05)
+
+
+@pytest.mark.parametrize("rates", [(100.0, 0.1), (4.0, 1.0, 0.25), (0.2, 0.2)])
+def test_a_window_waits_until_all_sources_have_read_on(rates: tuple[float, ...]) -> None:
+    """A window ends when each Poisson source has read a record from after it: the largest of exponential times, whose
+    mean is the sum of 1 / (sum of rates) over all choices of sources, alternately added and taken away."""
+    choices = [each for size in range(1, len(rates) + 1) for each in combinations(rates, size)]
+    longest_s = sum((-1) ** (len(each) + 1) / sum(each) for each in choices)
+    alone, all_ = (_slow_sources(some) for some in ((sum(rates),), rates))
+    assert all_ - alone == pytest.approx(longest_s - 1.0 / sum(rates), rel=1e-3)
+
+
+def test_plans_are_estimated_together_as_alone() -> None:
+    """Plans whose sources have different numbers of subtasks, and wait differently, are estimated together as alone."""
+    windows = {"kind": "aggregate", "name": "compute", "window": {"policy": "time", "size_s": 2}}
+    for kind in (compute(windows=WINDOWS), windows):
+        names = [source(name="a"), source(name="b"), kind, sink()]
+        streams = [("a", "compute"), ("b", "compute"), ("compute", "sink")]
+        hosts = [{**HOST, "name": "x"}, {**HOST, "name": "y", "latency_ms": 500}]
+        given = deployment(
+            names, streams, {"a": 30.0, "b": 2.0}, hosts, dict.fromkeys(("a", "b", "compute", "sink"), "x")
+        )
+        plans = [
+            given.plan.with_placement({**given.plan.placement, "b": each}) for each in (("x",), ("y",), ("y", "y"))
+        ]
+        together = RateModel().predict(given, plans)["processing_latency_s"]
+        alone = [RateModel().predict(given, [plan])["processing_latency_s"][0] for plan in plans]
+        assert together == pytest.approx(alone)
+        assert together[1] > together[0] + 0.1
+
+
+def _slow_sources(rates: tuple[float, ...]) -> float:
+    """Age in seconds of results of a window of 5 s behind sources of these rates, by the rate model."""
+    names = [f"s{number}" for number in range(len(rates))]
+    operators = [*(source(name=name) for name in names), compute(windows=[{"length_s": 5}]), sink()]
+    streams = [*((name, "compute") for name in names), ("compute", "sink")]
+    given = deployment(operators, streams, dict(zip(names, rates, strict=True)))
+    return float(RateModel().predict(given, [given.plan])["processing_latency_s"][0])
 
 
 def test_partial_results_of_a_part_of_a_pane_make_as_many_results() -> None:
