@@ -46,8 +46,9 @@ Whole = int | float
 class ResourceAtLimit:
     """Utilisation of a resource just before the limit (used), and just beyond it (used_beyond).
 
-    kind: operator, calls, CPU, memory, network card or link. used: the share in use; for an operator, the busy share of
-    its busiest subtask. even: the mean over all of its subtasks. head_room: factor by which its load may grow.
+    kind: operator, calls, CPU, memory, memory bandwidth, network card or link. used: the share in use; for an operator,
+    the busy share of its busiest subtask. even: the mean over all of its subtasks. head_room: factor by which its load
+    may grow.
     """
 
     kind: str

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -11,11 +13,14 @@ from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import of
 from twin.chaining import fused
 from twin.deployment import Deployment
+from twin.job import compile
 from twin.key_skew import zipf_shares
 from twin.keys import group_count
+from twin.plan import Location
 from twin.scenario import Scenario
 from twin.scheduling import as_many
 
+GIGA = 1e9
 FULL = 0.9
 """Utilisation from which on a resource is said to bind; with little more load, queues grow without limit."""
 UNEVEN = 1.1
@@ -23,9 +28,10 @@ UNEVEN = 1.1
 
 
 class Resource(NamedTuple):
-    """Utilisation of one resource. kind: operator, calls, CPU, memory, network card or link. used: the share in use,
-    mean over runs; for an operator, the busy share of its busiest subtask, which is full first; for calls to a system
-    outside, the share of its capacity (`Calls.used`). even: the mean over all of an operator's subtasks."""
+    """Utilisation of one resource. kind: operator, calls, CPU, memory, memory bandwidth (of a socket, or from one to
+    another), network card or link. used: the share in use, mean over runs; for an operator, the busy share of its
+    busiest subtask, which is full first; for calls to a system outside, the share of its capacity (`Calls.used`). even:
+    the mean over all of an operator's subtasks."""
 
     kind: str
     name: str
@@ -60,6 +66,7 @@ def resources(scenario: Deployment, outcomes: Sequence[RunOutcome]) -> list[Reso
         for ends in (link.between, link.between[::-1]):
             name = "->".join(ends)
             shares.append(("link", name, _mean(outcomes, f"links.{name}.utilisation")))
+    shares += [("memory bandwidth", name, used) for name, used in _bandwidths(scenario, outcomes)]
     listed = [Resource(kind, name, used, used) for kind, name, used in shares]
     for operator in scenario.query.operators:
         busy, busiest = (_mean(outcomes, f"operators.{operator.name}.{which}") for which in ("busy", "busiest"))
@@ -69,6 +76,38 @@ def resources(scenario: Deployment, outcomes: Sequence[RunOutcome]) -> list[Reso
             share = float(operator.calls.used(in_per_s, in_per_s / scenario.plan.replicas(operator.name)))
             listed.append(Resource("calls", operator.name, share, share))
     return sorted((resource for resource in listed if resource.used > 0.0), key=lambda resource: -resource.used)
+
+
+def _bandwidths(scenario: Deployment, outcomes: Sequence[RunOutcome]) -> Iterator[tuple[str, float]]:
+    """Names and used shares of the bandwidths of memory that are limited."""
+    hosts = [host for host in scenario.cluster.hosts if host.sockets or host.numa]
+    moved = _moved(scenario, outcomes) if hosts else {}
+    for host in hosts:
+        limits = {(i, i): socket.bandwidth_gbps for i, socket in enumerate(host.sockets or ())}
+        between = host.numa.bandwidth_gbps if host.numa is not None else None
+        limits |= {(i, j): gbps for i, row in enumerate(between or ()) for j, gbps in enumerate(row) if i != j}
+        for (i, j), gbps in limits.items():
+            if gbps is not None:
+                name = str(Location(host.name, i)) + ("" if i == j else f"->{Location(host.name, j)}")
+                yield name, moved.get((host.name, i, j), 0.0) / (gbps * GIGA)
+
+
+def _moved(scenario: Deployment, outcomes: Sequence[RunOutcome]) -> dict[tuple[str, int, int], float]:
+    """Bytes a second that are moved, by host, socket where they are, and socket of the task that takes them; records
+    count as dealt evenly."""
+    job, moved = compile(scenario).apart, defaultdict[tuple[str, int, int], float](float)
+    for component in job.components:
+        each_per_s = _mean(outcomes, f"operators.{component.name}.rate_in_per_s") / component.replicas
+        for place in component.places:
+            moved[place.host, place.socket, place.socket] += each_per_s * component.memory_bytes
+        sent = [(edge, job.rates[edge.ends[0]].out_per_s * edge.share) for edge in job.inputs(component.name)]
+        for edge, per_s in sent:
+            start = job.components[edge.producer]
+            part = per_s / max(sum(each for _, each in sent), 1e-300) / start.replicas
+            for here, there in product(start.places, component.places):
+                if here.host == there.host and here.socket != there.socket:
+                    moved[here.host, here.socket, there.socket] += part * each_per_s * edge.bytes_each
+    return moved
 
 
 def holding(listed: Sequence[Resource], scenario: Deployment) -> list[Resource]:

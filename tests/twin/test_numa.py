@@ -147,6 +147,7 @@ def test_bandwidth_is_reached_and_kept_by_any_number_of_subtasks(
     job = chain([middle], 3 * per_s, 1000, hosts=[host], placement=here)
     warmup_s = 40 * max(0.05, 4 * replicas / per_s)  # as many changes of the price
     run = simulated(job, horizon_s=1.5 * warmup_s, period_s=warmup_s / 2, warmup_s=warmup_s)
+    assert RateModel().answer(job, [job.plan]).in_per_s[0, -1] == pytest.approx(per_s, rel=1e-3)
     assert run.metrics.throughput_per_s == pytest.approx(per_s, rel=0.015)
 
 

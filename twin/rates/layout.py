@@ -305,8 +305,7 @@ class Layout:
 
     @cached_property
     def _far_senders_sn(self) -> np.ndarray:
-        """Of the replicas that `_senders_sn` counts, those on other hosts, where there are any: a mean over the channels
-        from other hosts. [S, N]"""
+        """Replicas on other hosts that send to one that any send to from there: a mean over such channels. [S, N]"""
         found = self._senders_sn * self.remote_sn
         for s in np.flatnonzero(((self.remote_sn > 0.0) & (self.remote_sn < 1.0)).any(axis=1)).tolist():
             producer, consumer = self.job.producer_s[s], self.job.consumer_s[s]

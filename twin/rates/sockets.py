@@ -19,7 +19,7 @@ import numpy as np
 
 from twin.cluster import Cluster
 from twin.plan import Location
-from twin.rates.cpu_sharing import FULL, share_cores
+from twin.rates.cpu_sharing import FULL, fair_level, share_cores
 
 if TYPE_CHECKING:
     from twin.rates.layout import Layout
@@ -188,13 +188,14 @@ class SocketLayout:
         limit_kcn, uses_kcn = limit_kcn.ravel(), ((moved_kcn > 0) & layout.here_cn).ravel()
         demand = np.bincount(limit_kcn, (moved_kcn * layout.count_cn).ravel(), places.limit_lk.size * layout.size)
         used = demand / np.repeat(places.limit_lk.ravel(), layout.size)
-        spare_cn = np.maximum(np.where(layout.here_cn, speed_cn, 0.0) - busy_cn, 0.0)
-        spare_kcn = (spare_cn / np.maximum(moved_kcn, 1e-12)).ravel()
+        speed_kcn = _beside_users(layout, busy_cn, speed_cn, moved_kcn)
+        spare_kcn = np.maximum(np.where(layout.here_cn, speed_kcn, 0.0) - busy_cn, 0.0)
+        spare_kcn = (spare_kcn / np.maximum(moved_kcn, 1e-12)).ravel()
         price_s = np.full(len(used), np.inf)
         np.minimum.at(price_s, limit_kcn[uses_kcn], spare_kcn[uses_kcn])  # the first user is then always busy
         used_kcn = used[limit_kcn].reshape(moved_kcn.shape)
         waits_kcn = np.where(uses_kcn, price_s[limit_kcn], 0.0).reshape(moved_kcn.shape) * moved_kcn
-        felt_kcn = np.where(moved_kcn > 0, used_kcn * np.minimum((busy_cn + waits_kcn) / speed_cn, 1.0), 0.0)
+        felt_kcn = np.where(moved_kcn > 0, used_kcn * np.minimum((busy_cn + waits_kcn) / speed_kcn, 1.0), 0.0)
         return felt_kcn.max(axis=0), np.where(used_kcn > FULL, waits_kcn, 0.0).max(axis=0)
 
     def _moved(self, layout: Layout, taken_on: np.ndarray, per_replica_sn: np.ndarray) -> np.ndarray:
@@ -211,3 +212,22 @@ class SocketLayout:
             local_on[consumer] += per_replica_sn[s] * memory.beyond_s[s]
         moved_kcn[own_cn, cells, plans] = local_on[layout.operator_c]
         return moved_kcn * layout.skew_cn
+
+
+def _beside_users(layout: Layout, busy_cn: np.ndarray, speed_cn: np.ndarray, moved_kcn: np.ndarray) -> np.ndarray:
+    """Cores that a replica gets while all that use the same limit are always busy: `speed_cn`, or its fair part where
+    there are more replicas than cores. [K, C, N]
+
+    moved_kcn: bytes that a replica moves under each limit; busy_cn: cores that it needs without waiting.
+    """
+    cores_cn = layout.capacity_cn / layout.core_cn
+    crowded_cn = layout.here_cn & (layout.on_sockets(layout.count_cn) > cores_cn)
+    found_kcn = np.broadcast_to(speed_cn, moved_kcn.shape).copy()
+    plans = np.flatnonzero(crowded_cn.any(axis=0))
+    if len(plans):
+        for speed, moved in zip(found_kcn, moved_kcn, strict=True):
+            asked = np.where(moved > 0.0, layout.core_cn, busy_cn)[:, plans]
+            level = fair_level(asked, layout.neighbours[:, :, plans], layout.capacity_cn[:, plans])
+            fair = np.where(crowded_cn[:, plans], np.minimum(level, layout.core_cn[:, plans]), speed[:, plans])
+            speed[:, plans] = np.minimum(speed[:, plans], fair)
+    return found_kcn

@@ -248,3 +248,23 @@ def test_links_are_predicted_to_be_as_full_as_they_are(rate_per_s):
     assert links["box->cloud"] == pytest.approx(rate_per_s * 1500 * 8 / 8e6, rel=0.02)
     for link, used in links.items():
         assert known[f"links.{link}.utilisation"] == pytest.approx(used, rel=0.02)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_memory_that_is_full_is_named(apart):
+    """Memory that is full is named, of a socket or between two: 10,000 records of 1 MB a second fill 10 GB/s."""
+    sockets = {"sockets": [{"cores": 4, "bandwidth_gbps": 10}, {"cores": 4}]}
+    if apart:
+        sockets = {"sockets": [{"cores": 4}] * 2}
+        sockets["numa"] = {"latency_ns": [[0, 0], [0, 0]], "bandwidth_gbps": [[1000, 10], [10, 1000]]}
+    feed = {"name": "in", "kind": "source", "service_time_s": 0, "tuple_bytes": 1_000_000, "memory_bytes": 0}
+    work = {"name": "work", "kind": "map", "service_time_s": 1e-4, "memory_bytes": 0 if apart else 1_000_000}
+    out = {"name": "out", "kind": "sink", "service_time_s": 0, "memory_bytes": 0}
+    job = ordinary(1e-4, 8, rate_per_s=9_600) | {
+        "query": {"operators": [feed, work, out], "streams": ORDINARY["four subtasks"]["query"]["streams"]},
+        "cluster": {"hosts": [host("big", 8, ram_mb=16_000, bandwidth_mbps=10_000) | sockets]},
+        "plan": {"placement": {"in": "big/1" if apart else "big", "work": {"big": 8}, "out": "big"}},
+    }
+    scenario = parse(Scenario, job)
+    named = binding(resources(scenario, [RunOutcome(measures_predicted(scenario))]), scenario)
+    assert f"memory bandwidth of {'big/1->big' if apart else 'big'} (96%)" in named
