@@ -195,6 +195,27 @@ def test_the_rate_model_agrees_with_exact_runs(middle: list[dict[str, Any]], gro
     assert (found["backpressured"][0] > 0.5) == exact.backpressured == (rate == 250)
 
 
+def test_results_of_a_window_leave_when_its_chain_is_done_with_all_of_them() -> None:
+    """Results of a window leave when its chain is done with all of them: 100 of 2 ms after the map, and 100 of 1 ms."""
+    every = {"policy": "time", "size_s": 4, "slide_s": 1}
+    job = fuse(chain([counting("b", 0.0, every, 100), map_("m", 2e-3), map_("n", 1e-3)], 400), ("b", "m", "n"))
+    plain = fuse(chain([counting("b", 0.0, every, 100), map_("m", 0.0), map_("n", 0.0)], 400), ("b", "m", "n"))
+    found, without, exact = (
+        age(Scenario.of(each, RunSettings(horizon_s=60, warmup_s=10)))
+        for each, age in (
+            (job, _predicted_s),
+            (plain, _predicted_s),
+            (job, lambda each: simulate(each).metrics.processing_latency_s.mean),
+        )
+    )
+    assert found - without == pytest.approx(0.3, abs=0.01)
+    assert found == pytest.approx(exact, rel=0.01)
+
+
+def _predicted_s(job: Scenario) -> float:
+    return float(RateModel().predict(job, [job.plan])["processing_latency_s"][0])
+
+
 @pytest.mark.parametrize("producers", [1, 4])
 def test_replicas_that_get_tuples_in_turn_wait_less(producers: int) -> None:
     """Four fused replicas at 85 % load wait less than for random arrivals (21 ms), as gaps are sums of four."""

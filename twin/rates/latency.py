@@ -155,10 +155,16 @@ def _behind_answers_s(layout: Layout, found: Load, o: int) -> np.ndarray | float
 
 
 def _evaluated_s(layout: Layout, found: Load, o: int) -> np.ndarray:
-    """Time that one replica takes to look at the content of its window and to make the results, in seconds. [N]"""
+    """Time that one replica takes to look at the content of its window and to make the results, in seconds. [N]
+
+    Operators behind a window over time in its chain have done their work on all of the results before any leaves.
+    """
     job, fires = layout.job, found.fires_on[o]
     results = np.divide(found.out_on[o], fires, out=np.zeros_like(fires), where=fires > 0.0)
     work = found.window_on[o] * job.costs.scan_o[o] + results * job.costs.result_o[o]
+    if layout.fusing is not None and job.windows.by_time_o[o]:
+        for s in job.outputs[o]:
+            work = work + np.where(layout.fusing.inner_sn[s], results * found.line_s_on[job.consumer_s[s]], 0.0)
     return np.asarray(work / found.speed_on[o] / (layout.replicas_on[o] if job.windows.by_time_o[o] else 1.0))
 
 
