@@ -10,8 +10,11 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from itertools import combinations, pairwise
 
+import numpy as np
+
 from twin.chaining import fused
 from twin.event_time import in_time
+from twin.job import compile
 from twin.kin import kin
 from twin.kinds.windowed import Windowed
 from twin.partitions import even
@@ -24,6 +27,8 @@ COURSES = ("steps", "replay")
 """Laws that give the rate at each time, and not how it varies, so that a run depends on which part of them it has."""
 BATCH_SHARE = 0.1
 """Share of a count window above which batches change the number of pairs in it."""
+OUTLASTED = 4.0
+"""Mean lengths of sessions below which a run's length counts: those that end in it are then shorter by a third."""
 
 
 def unsupported_features(scenario: Scenario, seen: Collection[str]) -> tuple[str, ...]:
@@ -34,7 +39,7 @@ def unsupported_features(scenario: Scenario, seen: Collection[str]) -> tuple[str
     `fusion`, `partitions` (read unevenly), `counting` (in windows of several replicas), `sides` (of joins, unmixed),
     `unlike` (keys, where a law takes them as alike and random), `apart` (tuples of a key, of joins and sessions),
     `merges` (of partial results), `late` (records), `copies` (of a record, that meet), `kin` (copies have one key),
-    `drops`, and partitionings by name.
+    `drops`, `outlasting` (the run, by what collects until it is silent), and partitionings by name.
     """
     return tuple(dict.fromkeys(words for name, words in _beyond(scenario) if name not in seen))
 
@@ -93,6 +98,12 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
                 yield "apart", f"that tuples of a key come to several replicas of {operator.name}"
         if isinstance(operator, Windowed) and operator.joins and _in_batches(scenario, operator):
             yield "sides", f"that {operator.name} gets batches of one side after the other in its count window"
+        lasts_s = float(operator.lasts_s(np.array(compile(scenario).rates[operator.name].in_per_s)))
+        if lasts_s * OUTLASTED > scenario.run.horizon_s:
+            yield (
+                "outlasting",
+                f"that a run sees only the shorter results of {operator.name}, of {lasts_s:.3g} s on average",
+            )
         if getattr(operator, "merge_time_s", 0.0) > 0.0:
             yield "merges", f"what merging costs {operator.name}"
         keeps_all = not operator.needs_event_time or operator.hands_over == "tuples"

@@ -51,6 +51,14 @@ def test_the_rate_model_knows_both() -> None:
     assert found["processing_latency_s"][0] == pytest.approx(math.expm1(each * GAP_S) / each, abs=1e-3)
 
 
+@pytest.mark.parametrize(("lasts", "said"), [(0.2, False), (0.3, True)])
+def test_sessions_that_a_run_does_not_see_end_are_named(lasts: float, said: bool) -> None:
+    """Sessions that last for more than a quarter of a run are named: those that end in it are the shorter ones."""
+    mean_s = math.expm1(RATE / KEYS * GAP_S) / (RATE / KEYS)
+    scenario = Scenario.of(job(), RunSettings(horizon_s=mean_s / lasts))
+    assert any("shorter results of sessions" in each for each in RateModel().blind_to(scenario)) == said
+
+
 def test_open_sessions_are_the_keys_seen_within_the_gap() -> None:
     """Open sessions, of a tuple's size each, are the keys seen within the gap."""
     found = ran(job(tuple_bytes=1), 20.0)

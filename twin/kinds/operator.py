@@ -191,6 +191,14 @@ class OperatorBase(Spec):
         """
         return mixed
 
+    def lasts_s(self, in_per_s: np.ndarray) -> np.ndarray:
+        """Mean seconds for which tuples are collected before a result leaves, where only they decide on its end; else
+        0. [N]
+
+        in_per_s: tuples a second that come to the operator.
+        """
+        return np.zeros_like(in_per_s)
+
     def selectivity_at(self, rates: OperatorRates) -> float:
         """Selectivity by Costream, Definitions 6 to 8; output per input tuple for kinds without such a definition."""
         return rates.out_per_s / rates.in_per_s if rates.in_per_s else 0.0

@@ -80,9 +80,13 @@ class Session(KeyedOperator):
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
         """Ages of the results: sessions are busy periods of M/D/infinity, (exp(rate gap) - 1) / rate of a key. [3,
         N]"""
-        per_key = np.maximum(held.in_per_s, 1e-12) / self.keys
-        lasts_s = np.expm1(np.minimum(per_key * self.gap_s, 700.0)) / per_key
+        lasts_s = self.lasts_s(held.in_per_s)
         return np.asarray(mixed + np.stack([lasts_s, lasts_s, np.full_like(lasts_s, self.gap_s)]))
+
+    def lasts_s(self, in_per_s: np.ndarray) -> np.ndarray:
+        """Mean length of a session in seconds, with the gap at its end. [N]"""
+        per_key = np.maximum(in_per_s, 1e-12) / self.keys
+        return np.asarray(np.expm1(np.minimum(per_key * self.gap_s, 700.0)) / per_key)
 
     # mechanism -------------------------------------------------------------------------------------------------------
 
