@@ -1,0 +1,211 @@
+"""Random jobs of the kind that people write: sources with a few steps each, a meeting of streams, state by key, a sink.
+
+The same seed and number give the same job, whatever the other jobs are. Every second one has Flink's profile, with its
+chains and buffers, and one parallelism for most operators; the others are plain: an engine without costs of its own,
+and channels of some records. Service times are such that the fullest operator or host would be 40 to 140 % busy. All
+kinds are among those that the kernel runs, as a limit takes some thirty runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import yaml
+
+from benchmarks.ordinary.jobs import PLAIN
+from scenarios.files.scenario_file import parse_scenario
+from twin.flow import steady_rates
+from twin.profiles import PROFILES
+from twin.randomness import random_stream
+from twin.scenario import Scenario
+
+SOURCES = ("orders", "clicks", "payments")
+WARMUP_S = 10
+RECORDS = 20_000
+"""Records that are offered in the measured part of a run, if it takes 20 to 100 s: chance moves a limit by 0.7 %."""
+
+
+def random_job(seed: int, number: int) -> Scenario:
+    """One random job."""
+    draft = _Draft(random_stream(seed, f"limits {number}"), flink=number % 2 == 1)
+    return draft.scenario(f"job-{number}")
+
+
+class _Draft:
+    """A job while it is drawn. heads: the operators so far that have no consumer."""
+
+    def __init__(self, rng: np.random.Generator, flink: bool) -> None:
+        self.rng, self.flink = rng, flink
+        self.operators: list[dict[str, Any]] = []
+        self.streams: list[dict[str, str]] = []
+        self.keys: dict[str, Any] = {}
+        self.rates: dict[str, float] = {}
+        for name in SOURCES[: self._pick((1, 2, 3), (0.5, 0.4, 0.1))]:
+            self._source(name)
+        heads = [self._steps(name) for name in self.rates]
+        head = self._together(heads) if len(heads) > 1 else heads
+        self._end(self._by_key(head))
+
+    def _pick(self, values: tuple[Any, ...], weights: tuple[float, ...] | None = None) -> Any:
+        return values[self.rng.choice(len(values), p=weights)]
+
+    def _chance(self, share: float) -> bool:
+        return bool(self.rng.random() < share)
+
+    def _between(self, low: float, high: float) -> float:
+        """A number between these, evenly in its log, of two digits as people write them."""
+        return float(f"{np.exp(self.rng.uniform(np.log(low), np.log(high))):.2g}")
+
+    def _add(self, kind: str, name: str, producers: list[str], cost: float | None = 1.0, **more: Any) -> list[str]:
+        """An operator behind others. cost: of a record, over that of a usual one; None: what the engine says."""
+        if cost is not None and not (self.flink and self._chance(0.3)):
+            more["service_time_s"] = cost * self._between(5e-5, 2e-3)
+            if self._chance(0.3):
+                more["service_scv"] = self._pick((0.0, 0.25, 2.0))
+        self.operators.append({"kind": kind, "name": name, **more})
+        self.streams += [{"producer": producer, "consumer": name} for producer in producers]
+        return [name]
+
+    def _source(self, name: str) -> None:
+        columns = {"ints": self._pick((1, 2, 3)), "strings": self._pick((0, 1, 3)), "doubles": self._pick((0, 1, 2))}
+        size = {"tuple_bytes": self._pick((300, 1000))} if self.flink else {}
+        topic = {"kind": "kafka-source", "partitions": self._pick((4, 6, 12))} if self._chance(0.4) else {}
+        self._add(topic.pop("kind", "source"), name, [], 0.1, columns=columns, **size, **topic)
+        self.rates[name] = self._between(100, 1000)
+
+    def _steps(self, source: str) -> str:
+        """None to three steps behind a source."""
+        head = source
+        for number in range(self._pick((0, 1, 2, 3), (0.15, 0.35, 0.35, 0.15))):
+            kind = self._pick(("map", "filter", "flat", "async", "lookup"), (0.35, 0.3, 0.1, 0.15, 0.1))
+            name = f"{ {'map': 'parse', 'filter': 'valid', 'flat': 'split'}.get(kind, 'enrich') }-{source}-{number}"
+            waits = {"latency_s": self._between(2e-3, 6e-2), "latency_scv": self._pick((0.25, 1.0, 2.0))}
+            waits |= {"capacity": self._pick((5, 20, 100)), "ordered": self._chance(0.5)}
+            if kind == "map":
+                self._add("map", name, [head])
+            elif kind == "filter":
+                self._add("filter", name, [head], 0.5, selectivity=round(self.rng.uniform(0.2, 0.95), 2))
+            elif kind == "flat":
+                self._add("map", name, [head], selectivity=self._pick((2, 3, 5)))
+            elif kind == "async":
+                self._add("async", name, [head], 0.3, **waits)
+            else:
+                self._add("lookup-join", name, [head], 0.3, hit_ratio=round(self.rng.uniform(0.5, 0.95), 2), **waits)
+            head = name
+        return head
+
+    def _together(self, heads: list[str]) -> list[str]:
+        """Streams that meet: in a join, or all at the next operator."""
+        way = self._pick(("union", "join", "temporal"), (0.45, 0.4, 0.15))
+        if way == "union":
+            return heads
+        (one, other), rest = heads[:2], heads[2:]
+        came = sum(list(self.rates.values())[:2])
+        seconds = self._pick((1.0, 2.0, 5.0))
+        keys = max(10, int(came * seconds * self._between(0.2, 3)))
+        groups = {"key_groups": self._pick((32, 128))}
+        if way == "join":
+            window = {"policy": "time", "size_s": seconds} | ({"slide_s": 1.0} if self._chance(0.3) else {})
+            head = self._add("join", "matched", [one, other], 0.5, window=window, selectivity=1 / keys, **groups)
+        else:
+            head = self._add("temporal-join", "priced", [one, other], 0.5, side=other, **groups)
+        return head + rest
+
+    def _by_key(self, heads: list[str]) -> list[str]:
+        """State by key, as most jobs have."""
+        kind = self._pick(("time", "sliding", "count", "keyed", "session", "none"), (0.3, 0.15, 0.1, 0.2, 0.1, 0.15))
+        if kind == "none":
+            return heads
+        groups = self._pick((32, 128))
+        keys = max(groups, int(self._between(20, 5000)))
+        if kind == "keyed":
+            head = self._add("keyed-state", "profile", heads, keys=keys, key_groups=groups, state_bytes_per_key=200)
+        elif kind == "session":
+            gap_s = self._pick((1.0, 3.0))
+            keys = max(groups, int(sum(self.rates.values()) * gap_s / 2))
+            head = self._add("session", "visits", heads, keys=keys, key_groups=groups, gap_s=gap_s)
+        else:
+            window: dict[str, Any] = {"policy": "time", "size_s": self._pick((1.0, 2.0, 5.0))}
+            if kind == "sliding":
+                window = {"policy": "time", "size_s": 5.0, "slide_s": 1.0}
+            elif kind == "count":
+                window = {"policy": "count", "size_tuples": self._pick((10, 100))}
+            by = {"group_by": "int", "groups": keys, "key_groups": groups}
+            head = self._add("aggregate", "totals", heads, 0.5, function="sum", window=window, **by)
+        if self._chance(0.15):
+            self.keys[head[0]] = {"zipf": self._pick((0.4, 0.8))}
+        return head
+
+    def _end(self, heads: list[str]) -> None:
+        if self._chance(0.3):
+            heads = self._add("map", "format", heads, 0.5)
+        if self._chance(0.15):
+            self._add("external-sink", "store", heads, 0.1, capacity=self._pick((4, 16)), latency_s=2e-3)
+        else:
+            self._add("sink", "store", heads, 0.3)
+
+    # where it runs ---------------------------------------------------------------------------------------------------
+
+    def scenario(self, name: str) -> Scenario:
+        """The job on hosts of its own, with service times that fit them."""
+        count, cores = self._pick((1, 2, 3), (0.4, 0.4, 0.2)), self._pick((1, 2, 4, 8), (0.2, 0.3, 0.3, 0.2))
+        hosts = [f"worker-{number}" for number in range(count)]
+        usual = self._pick((1, 2, 3, 4, 6)) if self.flink else 0
+        placement = {each["name"]: self._places(hosts, usual, each) for each in self.operators}
+        measured_s = round(float(np.clip(RECORDS / sum(self.rates.values()), 20, 100)), -1)
+        document = {
+            "name": name,
+            "query": {"operators": self.operators, "streams": self.streams},
+            "cluster": {
+                "hosts": [
+                    {
+                        "name": host,
+                        "cpu_percent": 100 * cores,
+                        "ram_mb": 32_000,
+                        "bandwidth_mbps": 1000,
+                        "latency_ms": 0.5,
+                    }
+                    for host in hosts
+                ]
+            },
+            "plan": {"placement": placement},
+            "workload": {
+                "arrivals": {
+                    source: {"law": self._pick(("poisson", "constant"), (0.8, 0.2)), "rate_per_s": rate}
+                    for source, rate in self.rates.items()
+                },
+                "keys": self.keys,
+            },
+            "engine": self._engine(),
+            "run": {"horizon_s": WARMUP_S + measured_s, "warmup_s": WARMUP_S, "period_s": 1},
+        }
+        self._fit(parse_scenario(yaml.safe_dump(document), name), float(cores))
+        return parse_scenario(yaml.safe_dump(document), name)
+
+    def _places(self, hosts: list[str], usual: int, operator: dict[str, Any]) -> list[str]:
+        if self.flink:
+            subtasks = usual if self._chance(0.85) else 1
+            return [hosts[number % len(hosts)] for number in range(subtasks)]
+        subtasks = self._pick((1, 2, 3, 5), (0.5, 0.25, 0.15, 0.1)) if operator["kind"] != "source" else 1
+        return [self._pick(tuple(hosts)) for _ in range(subtasks)]
+
+    def _engine(self) -> dict[str, Any]:
+        if self.flink:
+            return PROFILES["flink"].model_dump(mode="json", exclude_none=True) | {"chaining": True}
+        return PLAIN | {"channel_tuples": self._pick((20, 100, 1000))}
+
+    def _fit(self, drawn: Scenario, cores: float) -> None:
+        """Scales service times so that the fullest operator or host is as busy as it should be."""
+        rates = steady_rates(drawn.query, self.rates)
+        fullest, by_host = 0.0, dict.fromkeys((host.name for host in drawn.cluster.hosts), 0.0)
+        for operator in self.operators:
+            places = drawn.plan.placement[operator["name"]]
+            each = rates[operator["name"]].in_per_s * operator.get("service_time_s", 2e-6) / len(places)
+            fullest = max(fullest, each)
+            for place in places:
+                by_host[place] += each / cores
+        scale = self.rng.uniform(0.4, 1.4) / max(fullest, *by_host.values())
+        for operator in self.operators:
+            if "service_time_s" in operator:
+                operator["service_time_s"] = float(f"{operator['service_time_s'] * scale:.3g}")
