@@ -49,7 +49,7 @@ class Brute:
         """Measurements after the warm-up, by name."""
         found = {name: self._arriving(name) for name, each in self.operators.items() if not each["from"]}
         hosts = [host for host in self.job["hosts"].values() if host.get("cpu_percent", CORES_PERCENT) < CORES_PERCENT]
-        if hosts or self.engine["channel_tuples"] < ROOM:
+        if hosts or self.engine.get("channel_tuples", ROOM) < ROOM:
             ((only,),) = found.values()
             t, born, taken, busy = crowded.run(self.job, only.t, self.rng)
             return self._ages(t, born, taken) | busy
