@@ -94,6 +94,7 @@ def _limit(answer: CapacityAnswer) -> Iterator[str]:
     of, runs, end = _of(answer), answer.replications, _end(answer)
     length, not_longer = f" of {answer.run_s:g} s", ", not in longer ones" * _too_short(answer)
     only = f" in runs{length}{not_longer}" * _too_short(answer)
+    yield from _lasting(answer)
     if answer.status == "predicted":
         yield predicted(answer)
     elif answer.status == "always" and answer.value is not None:
@@ -116,6 +117,18 @@ def _limit(answer: CapacityAnswer) -> Iterator[str]:
     yield from _beside(answer)
 
 
+def _lasting(answer: CapacityAnswer) -> Iterator[str]:
+    """Limit of long runs, as predicted, which comes first where the runs are too short to show it."""
+    limit, agrees = answer.predicted, answer.beside is None or answer.beside.agrees
+    if not _too_short(answer):
+        return
+    if limit.in_long_runs is not None and _differs(answer) and agrees:
+        value = _value(limit.in_long_runs)
+        yield f"{_of(answer)}: {value} lasts, as predicted by rates for runs of a day; shorter runs show another limit"
+    elif limit.status == "never" and not limit.ignores:
+        yield f"none lasts: in runs of a day, {answer.while_} is predicted to hold at no value; what binds: {limit.binds}"
+
+
 def _beside(answer: CapacityAnswer) -> Iterator[str]:
     """Prediction beside the runs: with its error, or as a contradiction."""
     beside, limit = answer.beside, answer.predicted
@@ -124,7 +137,10 @@ def _beside(answer: CapacityAnswer) -> Iterator[str]:
             yield predicted(answer)
         yield from filter(None, [beside.careful if beside is not None else ""])
     elif beside.predicted is not None:
-        yield from beside.told(_predicted_value(answer))
+        as_long = _value(limit.value) if limit.value is not None else _predicted_value(answer)
+        day = f"; in runs of a day {_value(limit.in_long_runs)}" if _differs(answer) and limit.in_long_runs else ""
+        first, *others = beside.told(as_long)
+        yield from (f"{first}{day}", *others)
 
 
 def _end(answer: CapacityAnswer) -> str:

@@ -77,8 +77,8 @@ class RateModel:
         return words if same else (*words, f"the horizon (it answers for runs of {horizon_s:g} s)")
 
     def lasting(self) -> RateModel:
-        """Model for runs so long that every overload shows, however large the buffers of channels are."""
-        return replace(self, horizon_s=LASTING_S, warmup_s=0.0)
+        """Model for runs of a day in which every overload shows, however large and many the buffers of channels are."""
+        return replace(self, horizon_s=LASTING_S, warmup_s=0.0, endless=True)
 
     def planning(self) -> RateModel:
         """Model for choosing plans: means are of the run, but whether a job keeps up is of an endless one.
