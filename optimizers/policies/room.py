@@ -161,8 +161,8 @@ def rescaled(
     """Change to the wanted replicas: new ones on the hosts with most idle CPU, the last ones go; None if none.
 
     fixed: operators that cannot be scaled, and why. limits: operators that would need more than is wanted here, and why
-    they do not get it. The run is warned of these, of fixed ones that should have more, of a lack of room, and if all
-    are fixed."""
+    they do not get it. The run is warned of these, of fixed ones that should have more, of a lack of room, of calls
+    that the measured CPU time leaves out, and if all are fixed."""
     if fixed.keys() >= statistics.placement.keys():
         return Reconfiguration(warnings=(f"can scale no operator: {told(fixed)}",))
     room = Room(deployment, statistics)
@@ -185,5 +185,12 @@ def rescaled(
         return None
     counts = {name: len(places) for name, places in statistics.placement.items()}
     changes = (f"{rescale.operator} {counts[rescale.operator]}->{len(rescale.placement)}" for rescale in rescales)
-    warnings = tuple(f"would scale {text}" for text in short.values())
+    calling = [each.operator for each in rescales if deployment.query.operator(each.operator).calls is not None]
+    warnings = (
+        *(f"would scale {text}" for text in short.values()),
+        *(
+            f"scales {name!r} by its CPU time, which its calls do not take: they may need more subtasks"
+            for name in calling
+        ),
+    )
     return Reconfiguration(rescales=tuple(rescales), reason=", ".join(changes), warnings=warnings)
