@@ -83,7 +83,7 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
     yield from _of_cluster(scenario)
     yield from _of_keys(scenario)
     chains, meeting = fused(scenario.query, scenario.plan, scenario.engine), _meeting(scenario)
-    akin = kin(scenario.query, scenario.plan).meet
+    akin, rates = kin(scenario.query, scenario.plan).meet, compile(scenario).rates
     for group in chains:
         yield "fusion", f"chained operators ({' + '.join(group)})"
     for operator in scenario.query.operators:
@@ -98,7 +98,7 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
                 yield "apart", f"that tuples of a key come to several replicas of {operator.name}"
         if isinstance(operator, Windowed) and operator.joins and _in_batches(scenario, operator):
             yield "sides", f"that {operator.name} gets batches of one side after the other in its count window"
-        lasts_s = float(operator.lasts_s(np.array(compile(scenario).rates[operator.name].in_per_s)))
+        lasts_s = float(operator.lasts_s(np.array(rates[operator.name].in_per_s)))
         if lasts_s * OUTLASTED > scenario.run.horizon_s:
             yield (
                 "outlasting",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -234,3 +235,11 @@ def test_copies_of_a_record_meet_where_its_ways_join(split: dict[str, Any], way:
     ways = [("source", "split"), ("split", "a"), ("split", "b"), ("a", "sink"), ("b", "sink")]
     words = RateModel().blind_to(Scenario.of(deployment(operators, ways, {"source": 100})))
     assert any("copies of a record meet again at sink" in each for each in words) == meet
+
+
+def test_jobs_of_many_operators_are_looked_at_once() -> None:
+    """What is not seen of a job of 400 operators is known in the time of a few, as the job is compiled once."""
+    long = Scenario.of(chain([{"kind": "map", "name": f"m{number:03}"} for number in range(400)], 10.0))
+    began_s = process_time()
+    assert unsupported_features(long, frozenset()) == ()
+    assert process_time() - began_s < 10.0
