@@ -8,18 +8,12 @@ another attribute, which says nothing of this one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import combinations
+from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from twin.plan import ExecutionPlan
     from twin.query import AnyOperator, Query
-
-Choices = frozenset[tuple[str, str]]
-"""Consumers to which exclusive operators on a way send a record, and to no other."""
-Ways = Mapping[str, tuple[Choices, ...]]
-"""Ways of a record from the operator that makes it; by this operator. Of ways with the same choices, two at most."""
 
 
 class Kin(NamedTuple):
@@ -29,42 +23,50 @@ class Kin(NamedTuple):
     makers: frozenset[str]
 
 
+class _Leaving(NamedTuple):
+    """Records that leave an operator. makers: who made them; twice: those of whose records two copies may leave.
+
+    sent_to: by operator that sends a record to several consumers, that of them by which all that leave here have come,
+    unless copies have met.
+    """
+
+    makers: set[str]
+    twice: set[str]
+    sent_to: dict[str, str]
+
+
 def passes(operator: AnyOperator) -> bool:
     """Whether what leaves an operator are the records that came, one for each at most."""
     return not operator.is_source and operator.hands_over == "tuples" and operator.gain <= 1.0
 
 
 def kin(query: Query, plan: ExecutionPlan) -> Kin:
-    """Where copies of a record meet at operators with keys, one subtask a key, and who makes these records."""
-    leaving: dict[str, Ways] = {}
+    """Where copies of a record meet at operators with keys, one subtask a key, and who makes these records.
+
+    Two copies of a record come to an operator if a stream into it copies records, if they were sent to different
+    consumers before, or if they have met already. An exclusive operator sends no copies.
+    """
+    leaving: dict[str, _Leaving] = {}
     meet, makers = set[str](), set[str]()
     for operator in query.topological:
         name = operator.name
-        came: dict[str, list[Choices]] = {}
-        ways_in = [query.partitioning(stream) for stream in query.inputs(name)]
+        came, twice = set[str](), set[str]()
+        sent_to: defaultdict[str, set[str]] = defaultdict(set)
         for stream in query.inputs(name):
-            producer = query.operator(stream.producer)
-            choice = frozenset([(producer.name, name)] if producer.exclusive else [])
-            copied = query.partitioning(stream).copies and plan.replicas(name) > 1
-            for maker, ways in leaving[producer.name].items():
-                came.setdefault(maker, []).extend([each | choice for each in ways] * (2 if copied else 1))
-        twice = {maker for maker, ways in came.items() if any(map(_both, combinations(ways, 2)))}
-        together = plan.replicas(name) == 1 or all(how.keeps_keys for how in ways_in)
+            producer, sent = stream.producer, leaving[stream.producer]
+            came |= sent.makers
+            twice |= sent.makers if query.partitioning(stream).copies and plan.replicas(name) > 1 else sent.twice
+            for fork, consumer in sent.sent_to.items():
+                sent_to[fork].add(consumer)
+            if len(query.outputs(producer)) > 1 and not query.operator(producer).exclusive:
+                sent_to[producer].add(name)
+        for fork, consumers in sent_to.items():
+            if len(consumers) > 1:
+                twice |= leaving[fork].makers
+        together = plan.replicas(name) == 1 or all(query.partitioning(each).keeps_keys for each in query.inputs(name))
         if operator.keyed and together and twice:
             meet.add(name)
             makers |= twice
-        passed = {each: _few(ways) for each, ways in came.items()}
-        leaving[name] = passed if passes(operator) else {name: (frozenset(),)}
+        one_way = {fork: min(consumers) for fork, consumers in sent_to.items() if len(consumers) == 1}
+        leaving[name] = _Leaving(came, twice, one_way) if passes(operator) else _Leaving({name}, set(), {})
     return Kin(frozenset(meet), frozenset(makers))
-
-
-def _both(ways: tuple[Choices, Choices]) -> bool:
-    """Whether one record can go both ways."""
-    chosen = dict(ways[0])
-    return all(chosen.get(operator, consumer) == consumer for operator, consumer in ways[1])
-
-
-def _few(ways: Iterable[Choices]) -> tuple[Choices, ...]:
-    """Ways without a third one of the same choices, which would tell nothing more."""
-    listed = list(ways)
-    return tuple(each for number, each in enumerate(listed) if listed[:number].count(each) < 2)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import product
+from time import process_time
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.twin.worlds import deployment, simulated, sink, source
 from twin.deployment import Deployment
 from twin.events import Failure
-from twin.kin import kin
+from twin.kin import Kin, kin, passes
 from twin.profiles.storm import STORM
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
@@ -107,3 +111,76 @@ def test_other_jobs_are_as_before() -> None:
     )
     assert kin(lone.query, lone.plan) == (frozenset(), frozenset())
     assert not any("same key" in each for each in RateModel().blind_to(Scenario.of(lone, RunSettings())))
+
+
+def ways_by_hand(made: Deployment, maker: str, end: str, choice: dict[str, str]) -> int:
+    """Number of copies of a record of `maker` that come to `end`, if routers send it where `choice` says."""
+    query = made.query
+    if maker == end:
+        return 1
+    found = 0
+    for stream in query.outputs(maker):
+        goes = choice.get(maker, stream.consumer) == stream.consumer
+        if goes and (stream.consumer == end or passes(query.operator(stream.consumer))):
+            copied = stream.partitioning == "broadcast" and made.plan.replicas(stream.consumer) > 1
+            found += (2 if copied else 1) * ways_by_hand(made, stream.consumer, end, choice)
+    return found
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Deployment:
+    """Random jobs: what sends to several may be a router, what gets from several keyed state, and others make records
+    or are sent copies."""
+    count = draw(st.integers(4, 8))
+    producers = [draw(st.sets(st.integers(max(0, o - 3), o - 1), min_size=1, max_size=2)) for o in range(1, count)]
+    operators, how, placement = [source("o0")], dict[str, str | None](), dict[str, Any]()
+    streams = [(f"o{p}", f"o{o}") for o in range(1, count) for p in sorted(producers[o - 1])]
+    streams += [(name, "sink") for name in sorted({f"o{p}" for p in range(count)} - {start for start, _ in streams})]
+    for name in (f"o{o}" for o in range(1, count)):
+        sent_to, got = ([pair for pair in streams if pair[end] == name] for end in (0, 1))
+        kinds = ["map", *["router"] * 2 * (len(sent_to) > 1), *["state"] * 2 * (len(got) > 1)]
+        kind = draw(st.sampled_from([*kinds, "flat", "copied"] if len(kinds) == 1 else kinds))
+        made: dict[str, Any] = {"kind": "map", "selectivity": 2.0 if kind == "flat" else 1.0}
+        if kind == "router":
+            made = {"kind": "router", "shares": {end: 1.0 / len(sent_to) for _, end in sent_to}}
+        elif kind == "state":
+            made, how[name] = {"kind": "keyed-state", "key_groups": 4, "keys": 40}, "hash"
+        elif kind == "copied":
+            how[name], placement[name] = "broadcast", {"h": 2}
+        operators.append(made | {"name": name})
+    return deployment([*operators, sink()], streams, {"o0": 1.0}, placement=placement, partitioning=how)
+
+
+@settings(max_examples=300)
+@given(networks())
+def test_copies_come_by_ways_that_one_record_can_go(made: Deployment) -> None:
+    """Copies meet where some choice of all routers lets two ways from a maker end: all choices are tried."""
+    query = made.query
+    routers = [each for each in query.operators if each.kind == "router"]
+    choices = [
+        dict(zip([each.name for each in routers], chosen, strict=True))
+        for chosen in product(*([s.consumer for s in query.outputs(each.name)] for each in routers))
+    ]
+    makers = [each.name for each in query.operators if not passes(each)]
+    twice = {
+        (maker, each.name)
+        for maker, each in product(makers, query.operators)
+        if each.keyed and any(ways_by_hand(made, maker, each.name, choice) > 1 for choice in choices)
+    }
+    expected = Kin(frozenset(name for _, name in twice), frozenset(maker for maker, _ in twice))
+    assert kin(query, made.plan) == expected
+
+
+def test_many_routers_whose_ways_meet_again_take_no_time() -> None:
+    """The number of ways is the product of those of 40 routers, and none is looked at by itself."""
+    operators, streams, before = [source()], list[tuple[str, str]](), "source"
+    for number in range(40):
+        router, ways = f"r{number:02}", (f"a{number:02}", f"b{number:02}")
+        operators += [{"kind": "router", "name": router, "shares": dict.fromkeys(ways, 0.5)}]
+        operators += [PASS | {"name": way} for way in ways] + [PASS | {"name": f"u{number:02}"}]
+        streams += [(before, router), *((router, way) for way in ways), *((way, f"u{number:02}") for way in ways)]
+        before = f"u{number:02}"
+    made = deployment([*operators, sink()], [*streams, (before, "sink")], {"source": 1.0})
+    began_s = process_time()
+    assert kin(made.query, made.plan) == (frozenset(), frozenset())
+    assert process_time() - began_s < 5.0
