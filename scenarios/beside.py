@@ -20,9 +20,9 @@ NAMES = {"rates": "the rate model"}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionBesideRuns:
     """Prediction of a cost model beside runs. predicted, run: the quantity that is asked for, by both; null if there is
-    none, as of a limit that does not exist. factor: predicted over run. predicted_keeps_up, keeps_up: whether the job
-    keeps up, by both, where that is asked too. agrees: whether none of these contradicts the runs. blind_to: features
-    of the job that the model does not see.
+    none, as of a limit that does not exist. factor: predicted over run; null if one is null, or the runs give 0.
+    predicted_keeps_up, keeps_up: whether the job keeps up, by both, where that is asked too. agrees: whether none of
+    these contradicts the runs. blind_to: features of the job that the model does not see.
     """
 
     model: str
@@ -45,8 +45,8 @@ class PredictionBesideRuns:
         keep_up: tuple[bool, bool] | None = None,
         interval: tuple[float, float] | None = None,
     ) -> PredictionBesideRuns:
-        """Both side by side. keep_up: whether the job keeps up by the prediction, and in the runs. interval: what runs
-        cannot tell from their own value."""
+        """Both side by side; a value that is not finite counts as none. keep_up: whether the job keeps up by the
+        prediction, and in the runs. interval: values that the runs cannot tell from their own."""
         predicted, run = (None if value is None or not math.isfinite(value) else value for value in (predicted, run))
         factor = predicted / run if predicted is not None and run else None
         near = predicted == run or (factor is not None and 1 / APART <= factor <= APART)
@@ -112,4 +112,7 @@ class PredictionBesideRuns:
             return f"{self._name} predicts that the job {said}, but in runs it {found}"
         if self.off:
             return f"the prediction is {self.off}"
-        return "the runs find none" if self.run is None else "the runs find one, of which the prediction has none"
+        if self.predicted is not None and self.run is not None:  # one of them is 0
+            return f"the prediction is {self.predicted:.3g}, and the runs give {self.run:.3g}"
+        by = ("prediction", "runs") if self.run is None else ("runs", "prediction")
+        return f"by the {by[0]} there is a value, and by the {by[1]} there is none"

@@ -69,6 +69,16 @@ def test_what_explains_a_contradiction_is_named_once_or_is_a_fault_of_the_model(
 def test_no_value_beside_a_value_is_a_contradiction_and_so_is_another_judgement():
     for predicted, run in ((None, 1.0), (1.0, None), (math.inf, 1.0), (0.0, 1.0)):
         assert not PredictionBesideRuns.of(predicted, run).agrees
+    assert (
+        "by the runs there is a value, and by the prediction there is none"
+        in PredictionBesideRuns.of(None, 1.0).careful
+    )
+    assert (
+        "by the prediction there is a value, and by the runs there is none"
+        in PredictionBesideRuns.of(1.0, None).careful
+    )
+    for predicted, run in ((0.0, 2.5), (2.5, 0.0)):
+        assert f"is {predicted:g}, and the runs give {run:g}" in PredictionBesideRuns.of(predicted, run).careful
     assert PredictionBesideRuns.of(None, None).agrees and PredictionBesideRuns.of(0.0, 0.0).agrees
     assert PredictionBesideRuns.of(2.0, 3.0, interval=(2.0, 3.0)).agrees
     judged = PredictionBesideRuns.of(1.0, 1.0, keep_up=(True, False))
