@@ -11,7 +11,7 @@ import numpy as np
 
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import of
-from twin.chaining import fused
+from twin.chaining import fused, one_a_task
 from twin.deployment import Deployment
 from twin.job import compile
 from twin.key_skew import zipf_shares
@@ -111,36 +111,36 @@ def _moved(scenario: Deployment, outcomes: Sequence[RunOutcome]) -> dict[tuple[s
 
 
 def holding(listed: Sequence[Resource], scenario: Deployment) -> list[Resource]:
-    """Resources that may bind: operators behind streams that drop hold up nothing, nor do their hosts' CPUs."""
+    """Resources that may bind, one for each task of chained operators. Operators behind streams that drop hold up
+    nothing, nor do their hosts' CPUs."""
     names = scenario.query.holding_up
     hosts = scenario.plan.hosts(*names)
-    by_kind = {"operator": names, "calls": names, "CPU": hosts}
+    busy = {each.name: each.used for each in listed if each.kind == "operator" and each.name in names}
+    tasks = one_a_task(busy, fused(scenario.query, scenario.plan, scenario.engine))
+    by_kind = {"operator": tasks, "calls": names, "CPU": hosts}
     return [each for each in listed if each.kind not in by_kind or each.name in by_kind[each.kind]]
+
+
+def task_of(operator: str, scenario: Deployment) -> str:
+    """Name of the task that runs an operator: of all that are chained, such as `parse + clean`."""
+    chains = fused(scenario.query, scenario.plan, scenario.engine)
+    return next((" + ".join(chain) for chain in chains if operator in chain), operator)
 
 
 def binding(listed: Sequence[Resource], scenario: Scenario) -> str:
     """Resources that bind, in words; empty if none does."""
-    full = [resource for resource in holding(listed, scenario) if resource.used >= FULL]
-    if not full:
-        return ""
-    hosts = {resource.name for resource in full if resource.kind == "CPU"}
-    chains = {name: chain for chain in fused(scenario.query, scenario.plan, scenario.engine) for name in chain}
-    of_tasks = dict[tuple[str, ...], Resource]()
-    for each in full:
-        if each.kind == "operator":
-            of_tasks.setdefault(chains.get(each.name, (each.name,)), each)
+    full = [each for each in holding(listed, scenario) if each.used >= FULL]
+    operators = [each for each in full if each.kind == "operator"]
+    others = [each for each in full if each.kind != "operator"]
     words = [
-        f"operator {' + '.join(task)} on {_hosts(busy.name, scenario)} ({_words(busy, scenario)})"
-        for task, busy in of_tasks.items()
+        f"operator {task_of(each.name, scenario)} on {_hosts(each.name, scenario)} ({_words(each, scenario)})"
+        for each in operators
     ]
-    operators = list(of_tasks.values())
-    used = {other: f"{other.used:.0%}{others_words(other, scenario)}" for other in full if other.kind != "operator"}
-    words += [f"{other.kind} of {other.name} ({words})" for other, words in used.items()]
-    alone = bool(operators) and not hosts and not used and not any(busy.uneven for busy in operators)
-    if not alone:
+    words += [f"{each.kind} of {each.name} ({each.used:.0%}{others_words(each, scenario)})" for each in others]
+    if not operators or others or any(each.uneven for each in operators):
         return " and ".join(words)
-    capped = [f"{busy.name} has {why}" for busy in operators if (why := most_subtasks(busy.name, scenario))]
-    more = " and ".join(capped) or "its hosts have cores to spare for more replicas"
+    capped = [f"{each.name} has {why}" for each in operators if (why := most_subtasks(each.name, scenario))]
+    more = " and ".join(capped) or "its hosts have cores to spare for more subtasks"
     return f"{' and '.join(words)}; {more}"
 
 
@@ -149,14 +149,18 @@ def limits(listed: Sequence[Resource], full: Sequence[str], scenario: Deployment
     that are full at the end (`without_spare`), whatever their mean over a run in which the load changes."""
     found = [each for each in holding(listed, scenario) if each.kind != "memory" or each.used >= FULL]
     late = [each for each in found if each.used < FULL and each.name in full and each.kind in ("operator", "CPU")]
-    bind = [_briefly(each, ", full at the end" * (each in late)) for each in found if each.used >= FULL or each in late]
-    return tuple(bind), "" if bind or not found else _briefly(found[0])
+    bind = [
+        _briefly(each, scenario, ", full at the end" * (each in late))
+        for each in found
+        if each.used >= FULL or each in late
+    ]
+    return tuple(bind), "" if bind or not found else _briefly(found[0], scenario)
 
 
-def _briefly(resource: Resource, when: str = "") -> str:
+def _briefly(resource: Resource, scenario: Deployment, when: str = "") -> str:
     if resource.kind == "operator":
         which = "busiest subtask " if resource.uneven else ""
-        return f"operator {resource.name} ({which}{resource.used:.0%} busy{when})"
+        return f"operator {task_of(resource.name, scenario)} ({which}{resource.used:.0%} busy{when})"
     return f"{resource.kind} of {resource.name} ({resource.used:.0%}{when})"
 
 

@@ -7,7 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import measures
-from scenarios.questions.resources import FULL, Resource, busy_words, holding, most_subtasks, others_words, resources
+from scenarios.questions.resources import (
+    FULL,
+    Resource,
+    busy_words,
+    holding,
+    most_subtasks,
+    others_words,
+    resources,
+    task_of,
+)
 from streamtwin.tables.checkpoint_table import apart
 from streamtwin.tables.run_tables import drops
 from streamtwin.tables.tables import number, seconds
@@ -52,7 +61,7 @@ def _bottleneck(job: Deployment, run: Run) -> str:
     if not found:
         return "Nothing was in use."
     top = found[0]
-    operator = f"the busiest subtask of operator {top.name}" if top.uneven else f"operator {top.name}"
+    operator = f"{'the busiest subtask of ' * top.uneven}operator {task_of(top.name, job)}"
     name = operator if top.kind == "operator" else f"the {top.kind} of {top.name}"
     if run.metrics.keeps_up:
         room = f"it could bear about {number(1 / top.used)} times as much"
@@ -77,7 +86,7 @@ def _at_times(job: Deployment, run: Run) -> str:
         for name, times in found.most_common(1):
             if times >= LONG * count:
                 on = some(sorted(job.plan.hosts(name))) if found is busy else ""
-                what = f"operator {name} on {on}" if found is busy else f"the CPU of {name}"
+                what = f"operator {task_of(name, job)} on {on}" if found is busy else f"the CPU of {name}"
                 return f"{what}, full in {times} of {count} periods"
     return ""
 
@@ -99,7 +108,7 @@ def _full(job: Deployment, found: Sequence[Resource]) -> Iterator[str]:
             # with several sockets, one of them may be full; and where one subtask is hot, more of them help little
             spare = not each.uneven and all(job.cluster.host(name).socket_count == 1 for name in on[each.name])
             room = f", with {most_subtasks(each.name, job) or 'cores to spare there'}" if spare else ""
-            yield f"operator {each.name} on {where} ({busy_words(each)}){room}"
+            yield f"operator {task_of(each.name, job)} on {where} ({busy_words(each)}){room}"
 
 
 def _drops(job: Deployment, run: Run) -> Iterator[str]:

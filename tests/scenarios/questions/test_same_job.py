@@ -17,13 +17,18 @@ from scenarios.planning.planner import optimize
 from scenarios.questions.bench import Bench
 from scenarios.questions.capacity import CapacityQuestion, capacity
 from scenarios.questions.condition import condition
+from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import knob
+from scenarios.questions.measures import measures
 from scenarios.questions.prediction import PredictedLimit, measures_predicted
+from scenarios.questions.resources import binding, limits, resources
+from streamtwin.report.verdict import verdict
 from tests.scenarios.questions.jobs import host
 from tests.scenarios.questions.test_capacity import SILENT
+from tests.twin import worlds
 from twin.profiles import STORM
 from twin.rates.model import RateModel
-from twin.scenario import Scenario
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 
@@ -245,3 +250,17 @@ def test_a_plan_for_a_chained_source_keeps_up_as_predicted(chain: bool) -> None:
         plan = optimize(scenario).plan
         assert plan.fused == scenario.plan.fused
         assert (RateModel().planning().predict(scenario, [plan])["backpressured"][0] < 0.5) == keeps_up
+
+
+@pytest.mark.parametrize(("load", "binds"), [(2.5, True), (0.5, False)])
+def test_a_chain_is_named_once_as_a_whole(load: float, binds: bool) -> None:
+    """Two chained operators of 200 and 800 us are one task: what binds, and the fullest, are both of them together."""
+    middle = [{"kind": "map", "name": name, "service_time_s": work_s} for name, work_s in (("a", 2e-4), ("b", 8e-4))]
+    plain = Scenario.of(worlds.chain(middle, load * 1000.0), RunSettings(horizon_s=10.0, warmup_s=2.0))
+    job = plain.with_plan(plain.plan.model_copy(update={"fused": (("a", "b"),)}))
+    run = simulate(job)
+    listed = resources(job, [RunOutcome(measures(run))])
+    found, fullest = limits(listed, (), job)
+    assert [words.partition(" (")[0] for words in (*found, fullest) if words] == ["operator a + b"]
+    assert bool(found) == binds and binding(listed, job).startswith("operator a + b on h (" * binds)
+    assert verdict(job, run).count("operator a + b") == 1 and "operator b" not in verdict(job, run)
