@@ -41,7 +41,7 @@ def check_count(count: int, where: str) -> None:
 
 
 def _too_many(count: int) -> str:
-    return f"{count:,} replicas, of {MOST_REPLICAS:,} at most in a plan; use fewer"
+    return f"{count:,} subtasks, of {MOST_REPLICAS:,} at most in a plan; use fewer"
 
 
 def _replicas(value: Any) -> Any:

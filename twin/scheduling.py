@@ -23,7 +23,7 @@ from twin.plan import Location, check_count
 from twin.scenario import Scenario
 
 
-def emptiest(cores: Mapping[Location, float], used: Mapping[Location, int], more: int) -> Location:
+def emptiest(cores: Mapping[Location, float], used: Counter[Location], more: int) -> Location:
     """Place with the fewest subtasks for each core once `more` are added; the first of several."""
     return min(cores, key=lambda place: (more + used[place]) / cores[place])
 
@@ -73,16 +73,17 @@ def _side_by_side(deployment: Deployment, names: Iterable[str]) -> dict[tuple[tu
 
 def _staying(deployment: Deployment, places: Sequence[str], count: int) -> list[str]:
     """Places of those of an operator's subtasks that stay where it has at most `count`."""
-    there = Counter(places)
-    cores = {at: _cores(deployment, Location.parse(at)) for at in there}
+    at = [Location.parse(text) for text in places]  # a place may be written as `host`, and as `host/0`
+    there = Counter(at)
+    cores = {place: _cores(deployment, place) for place in there}
     for _ in range(len(places) - count):
-        crowded = max(reversed(there), key=lambda at: there[at] / cores[at])
+        crowded = max(reversed(there), key=lambda place: there[place] / cores[place])
         there[crowded] -= 1
     stay = []
-    for at in places:
-        if there[at] > 0:
-            there[at] -= 1
-            stay.append(at)
+    for text, place in zip(places, at, strict=True):
+        if there[place] > 0:
+            there[place] -= 1
+            stay.append(text)
     return stay
 
 
@@ -103,9 +104,9 @@ def _further(deployment: Deployment, names: Sequence[str], more: int) -> tuple[s
 def _open_to(deployment: Deployment, names: Sequence[str]) -> dict[Location, float]:
     """Cores of the places where further subtasks of operators that move together may run, in the order of the cluster.
 
-    Pinned operators and those that take from a common queue stay on their hosts, consumers of a stream that stays on a
-    host are on hosts of its producers, and routes lead to all neighbours. A host that only stores checkpoints takes
-    none.
+    Pinned operators and those that take from a common queue stay on their hosts. Consumers of a stream that stays on a
+    host go to hosts of its producers, all go where routes from all neighbours lead, and none to a host that only stores
+    checkpoints. The hosts that they have are always open.
     """
     query, plan, cluster = deployment.query, deployment.plan, deployment.cluster
     own = {*plan.hosts(*names)}
@@ -119,7 +120,7 @@ def _open_to(deployment: Deployment, names: Sequence[str]) -> dict[Location, flo
         hosts = own
     for each in inputs:
         if query.partitioning(each).near:
-            hosts &= {*plan.hosts(each.producer)}
+            hosts = hosts & {*plan.hosts(each.producer)}
     if cluster.links:
         others = plan.hosts(*(each.producer for each in inputs), *(each.consumer for each in outputs))
         hosts = {host for host in hosts if all(cluster.routes.connected(host, other) for other in others)}

@@ -189,9 +189,28 @@ def test_what_runs_agree_with():
     assert busy == {2: pytest.approx(1, abs=0.01), 3: pytest.approx(0.8, abs=0.01)}
 
 
+def test_a_place_is_the_same_however_it_is_written():
+    """`w-1/0` is `w-1`: the crowded worker gives one up, not the last of three places."""
+    for second in ("w-1", "w-1/0"):
+        places = {"in": "w-1", "work": ["w-1", second, "w-2"], "out": "w-1"}
+        assert at(line([host("w-1", 2), host("w-2", 2)], QUIET, places), 2) == ("w-1", "w-2")
+
+
+def test_what_is_pinned_apart_from_its_producers_stays_there():
+    """Records leave a host without a consumer, so a pinned consumer of a local stream may be on another."""
+    job = line(
+        [host("w-1", 2), host("w-2", 2)],
+        QUIET,
+        {"in": "w-1", "work": "w-2", "out": "w-1"},
+        work={"pinned": True},
+        partitioning={"work": "local"},
+    )
+    assert at(job, 3) == ("w-2",) * 3
+
+
 def test_what_no_plan_can_have_is_refused():
     job = line([host("w-1", 2)], QUIET, {"in": "w-1", "work": "w-1", "out": "w-1"})
-    with pytest.raises(BadInput, match=f"here: {10**12:,} replicas, of {MOST_REPLICAS:,} at most"):
+    with pytest.raises(BadInput, match=f"here: {10**12:,} subtasks, of {MOST_REPLICAS:,} at most"):
         resized(job, "work", 10**12, "here")
 
 

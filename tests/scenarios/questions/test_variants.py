@@ -75,9 +75,9 @@ def test_a_warning_is_said_once_with_where_it_comes_from():
 @pytest.mark.parametrize("count", [MOST_REPLICAS + 1, 10**12])
 def test_no_list_is_made_of_more_replicas_than_a_plan_may_have(count):
     """Too many replicas are refused before a list of them is made, which might not fit into memory."""
-    with pytest.raises(BadInput, match=f"--vary subtasks of human: {count:,} replicas, of {MOST_REPLICAS:,} at most"):
+    with pytest.raises(BadInput, match=f"--vary subtasks of human: {count:,} subtasks, of {MOST_REPLICAS:,} at most"):
         knob("subtasks of human", "--vary").turned(shop(), count)
-    with pytest.raises(BadInput, match=f"--rescale human={count}: {count:,} replicas, of {MOST_REPLICAS:,} at most"):
+    with pytest.raises(BadInput, match=f"--rescale human={count}: {count:,} subtasks, of {MOST_REPLICAS:,} at most"):
         planned(shop(), ChangeOptions(rescale=[f"human={count}"], at_s=5.0))
 
 
