@@ -31,23 +31,25 @@ def parse_placed(data: Mapping[str, Any], where: str, line: Callable[[Path], int
     listed = query.get("operators") if isinstance(query, Mapping) else None
     operators = listed if isinstance(listed, list) and all(isinstance(each, Mapping) for each in listed) else []
     counts = {str(each.get("name")): each[KEY] for each in operators if KEY in each}
-    given = plan.get("placement", {}) if isinstance(plan, Mapping) else None
-    if not counts or not isinstance(query, Mapping) or not isinstance(given, Mapping):
+    if not counts or not isinstance(query, Mapping):
         return parse(Scenario, data, where, line)
+    bare = [{key: value for key, value in each.items() if key != KEY} for each in operators]
+    query = {**query, "operators": bare}
+    given = plan.get("placement", {}) if isinstance(plan, Mapping) else None
+    if not isinstance(given, Mapping):
+        return parse(Scenario, {**data, "query": query}, where, line)
     for name, count in counts.items():
         key = f"{where}: query.operators.{name}.{KEY}"
-        if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 100_000:
-            raise BadInput(f"{key}: {count!r}; give a whole number from 1 to 100000")
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise BadInput(f"{key}: {count!r}; give a whole number from 1")
         if name in given:
             raise BadInput(f"{key}: plan.placement.{name} says how many and where; leave one of the two out")
-    named = [str(each.get("name")) for each in operators]
     check_count(sum(counts.values()), f"{where}: query.operators")
     first = _first_host(data.get("cluster"))
-    somewhere = {name: [first] * counts.get(name, 1) for name in named if name not in given}
-    bare = [{key: value for key, value in each.items() if key != KEY} for each in operators]
-    placement = {"placement": {**given, **somewhere}}
-    whole = {**data, "query": {**query, "operators": bare}, "plan": {**plan, **placement}}
-    return _scheduled(parse(Scenario, whole, where, line), {*somewhere}, counts, where)
+    free = [name for each in bare if (name := str(each.get("name"))) not in given]
+    placement = {**given, **{name: [first] * counts.get(name, 1) for name in free}}
+    whole = {**data, "query": query, "plan": {**plan, "placement": placement}}
+    return _scheduled(parse(Scenario, whole, where, line), {*free}, counts, where)
 
 
 def _first_host(cluster: Any) -> str:
@@ -74,7 +76,8 @@ def _scheduled(job: Scenario, free: Set[str], counts: Mapping[str, int], where: 
         place = next(iter(cores)) if slots else emptiest(cores, used, 1)
         placement[name] = (beside or str(place),)
         used[place] += beside is None
-    engine = job.engine.model_copy(update={"chaining": False})  # which chains what has as many, and not the reverse
+    # the engine chains operators that have as many subtasks by chance, which need not stay so
+    engine = job.engine.model_copy(update={"chaining": False})
     grown = job.model_copy(update={"engine": engine, "plan": job.plan.model_copy(update={"placement": placement})})
     for name in filter(counts.__contains__, order):
         placement |= resized(grown, name, counts[name], where)

@@ -87,6 +87,11 @@ def test_what_is_written_has_places():
             "query.operators.work.parallelism: plan.placement.work says how many and where; leave one of the two out",
         ),
         ((", parallelism: 4", ""), "plan: 'plan' is missing"),
+        (("engine: flink", "engine: flink\nplan:"), "job: line 16: plan: should be a mapping"),
+        (
+            ("parallelism: 4", "parallelism: 400001"),
+            "job: query.operators: 400,001 subtasks, of 400,000 at most in a plan",
+        ),
         (("- &tm {name: tm-1", "- &tm {nme: tm-1"), "line 12: cluster.hosts.0.nme: unknown key 'nme'"),
         (
             ("service_time_s: 1ms", "service_tme_s: 1ms"),
