@@ -1,7 +1,7 @@
 """Finds borders by bisection: the value up to which, or from which on, a condition holds, in several repetitions.
 
 All repetitions take a step together, so that their runs can be made at once. The condition is asked of allowed values
-only. A value that is not allowed is neither good nor bad: it ends the range (no more replicas than key groups), or lies
+only. A value that is not allowed is neither good nor bad: it ends the range (no more subtasks than key groups), or lies
 between values that are allowed (a divisor is wanted).
 """
 

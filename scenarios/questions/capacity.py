@@ -64,9 +64,8 @@ class CapacityQuestion:
         if in_whole:
             low, high = max(1.0, math.ceil(low)), float(math.floor(high))
             if low > high:
-                raise BadInput(
-                    f"--between: no whole number from 1 in it, as {self.knob.name} needs; take a wider range"
-                )
+                asked = "..".join(f"{end:g}" for end in self.between or ())
+                raise BadInput(f"--between {asked}: no whole number from 1; take a wider range for {self.knob.name}")
             start = min(max(math.floor(start), low), high)
         upward, bounded = self.find == "max", self.between is not None
         return Range(float(start), low, high, upward, self.precision, in_whole, bounded, jumps=bounded)
@@ -98,7 +97,7 @@ class Contradiction:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityAnswer:
     """The answer of `twin capacity`. Values are in the unit of the varied knob (`of`); `while` is the condition.
-    as_many: other operators that have as many replicas, by forward streams or in a chain.
+    as_many: other operators that have as many subtasks, by forward streams or in a chain.
 
     status: `found`; or the condition holds at all values tried (`always`), at none (`never`), or has no limit in some
     repetitions (`sometimes`); or there were no runs (`predicted`). predicted: the prediction of the rate model. beside:

@@ -70,7 +70,7 @@ def planned(given: Scenario, change: ChangeOptions) -> Planned:
     data["events"] = [*data["events"], *({**event, "at_s": at_s} for event in events)]
     if change.failover is not None:
         data["checkpoints"]["failover"] = "full" if change.failover == "full" else "region"
-    counts = [f"{text} replicas" if text.partition("=")[2].isdigit() else text for text in change.rescale]
+    counts = [f"{text} subtasks" if text.partition("=")[2].isdigit() else text for text in change.rescale]
     told = {"rescale": counts, "migrate": change.migrate, "fail": change.fail}
     named = "; ".join(f"{what} {', '.join(texts)}" for what, texts in told.items() if texts)
     asked = (("rescale", change.rescale), ("migrate", change.migrate), ("fail", change.fail))

@@ -136,12 +136,11 @@ def _announce(prober: Prober, within: Range, values: Sequence[float], checks: Ch
 def warnings_inside(prober: Prober, borders: Sequence[Border]) -> tuple[str, ...]:
     """Warnings of the runs just inside the borders, each once, with the values at which it came."""
     inside = [(index, border.good) for index, border in enumerate(borders) if border.good is not None]
-    said = [
-        (f"at {value:,.4g}", text)
-        for (_, value), one in zip(inside, prober.outcomes(inside), strict=True)
-        for case in (prober.case(value),)
-        for text in (*one.warnings, *([] if _alike(case) else filling(without_spare(case, [one]))))
-    ]
+    said = list[tuple[str, str]]()
+    for (_, value), one in zip(inside, prober.outcomes(inside), strict=True):
+        case = prober.case(value)
+        changing = [] if _alike(case) else filling(without_spare(case, [one]))
+        said += [(f"at {value:,.4g}", text) for text in (*one.warnings, *changing)]
     return tuple(said_once(said))
 
 

@@ -168,7 +168,7 @@ def test_schema_knows_every_key_of_the_library() -> None:
         ("name: edge-filter", "name: !!python/object:os.system ls", ["line 1", "leave the tag out"]),
         ("name: edge-filter", "name: *ls", ["line 1", "put the text in quotes"]),
         ("run:", "x: [" + "1, " * 700_000 + "1]\nrun:", ["2,10", "more than 2,000,000; is it the right one?"]),
-        ("hot: edge-1", "hot: {edge-1: 100000, cloud-1: 100000, a: 100000, b: 100000}", ["400,002 replicas"]),
+        ("hot: edge-1", "hot: {edge-1: 100000, cloud-1: 100000, a: 100000, b: 100000}", ["400,002 subtasks"]),
     ],
 )
 def test_mistake_is_one_line_with_its_place(tmp_path: Path, old: str, new: str, expected: list[str]) -> None:

@@ -128,7 +128,8 @@ class Coordinator(FreeCheckpoints):
     # checkpoints, one after the other ------------------------------------------------------------------------------
 
     def run(self) -> Process:
-        """Takes checkpoints. Their start says nothing of that of windows, which end at multiples of their slides."""
+        """Takes checkpoints, one after the other. Chance draws the start of the first, so that none are in step with
+        windows, which end at multiples of their slides."""
         due_s = float(self.spec.phases_s(random_stream(self.wiring.settings.seed, "checkpoints").random(1))[0])
         while True:
             yield self.env.timeout(max(0.0, due_s - self.env.now))

@@ -10,7 +10,7 @@ BLOCK = 1024
 
 
 class Lot:
-    """The one number that decides, where others would be drawn."""
+    """Number of a record that stands for `Draws`: it decides wherever a number would be drawn."""
 
     def __init__(self, number: float) -> None:
         self.number = number

@@ -22,11 +22,9 @@ from twin.wiring.world import World
 
 MOST_LATE = 1e-3
 """Share of late tuples above which there is a warning."""
-
-
 MOST_OPEN = 0.15
-"""Share of sessions without an end above which there is a warning: the mean of exponential times, of which those
-longer than 1 / 0.15 times their mean are missing, is 1 % too low."""
+"""Share of sessions that have not ended above which there is a warning: the run is then shorter than 1 / 0.15 of their
+mean lengths, and without those that are longer, the mean of exponential lengths is 1 % too low."""
 NEARLY_ALL = 0.9
 """Share of served records from which on an operator that sends nothing is not called too slow."""
 LONG_S = 10.0

@@ -40,12 +40,12 @@ class HeldTuples(NamedTuple):
 
 
 def group_age_s(window: Window, held: HeldTuples) -> np.ndarray:
-    """Mean age, since its arrival, of the oldest tuple of a group; if nothing comes, the limit for ever fewer. [N]
+    """Mean age, since its arrival, of the oldest tuple of a group; if nothing comes, its limit as rates go to 0. [N]
 
     In a time window a group has a Poisson number of tuples, at least one, of mean m. They come evenly, or in bursts
     that begin with the window: with one burst a window, all tuples are as old as the window is long.
     """
-    content = held.window_tuples if window.policy == "time" else window.size  # of count windows that are evaluated
+    content = held.window_tuples if window.policy == "time" else window.size  # a count window is full when evaluated
     of_group = content / np.maximum(held.groups, 1e-12)
     if window.policy == "time":
         mean = _poisson_mean(of_group)

@@ -185,7 +185,7 @@ def _start(
     job, part, (then_in, then_out) = layout.job, layout.select(rows), then
     less = np.where(then_in < NEARLY, np.log(then_in), -np.inf)
     powers = np.where(np.isinf(less), 1.0, np.log(then_out) / less)  # 1, but about 2 of joins, and 0 of time windows
-    # of a join with one rich side, far more, which says nothing of lower shares: there, all sides may fall alike
+    # where the poorer side of a join alone falls short, it is far more; with less, results fall with each side at most
     steepest = np.minimum(powers, [[max(1.0, len(streams))] for streams in job.inputs])
     came, taken, sent = np.ones((3, *then_in.shape))
     arrives_sn, leaves_sn, slowest_sn = np.ones((3, *carried_sn.shape))
