@@ -90,13 +90,12 @@ def uneven(deployment: Deployment, start_s: float, end_s: float) -> list[str]:
 def in_step(scenario: Scenario, start_s: float, end_s: float, latency_s: float) -> list[str]:
     """Warnings about results of windows whose waits for exactly-once commits depend on when checkpoints begin, which is
     chance: by how much the mean latency may differ. latency_s: the mean that was measured."""
-    spec = scenario.checkpoints
-    commits_s = [] if spec is None or spec.first_s is not None else _commits_s(scenario)
-    starts, lines = np.arange(STARTS) / STARTS, list[str]()
+    spec, lines = scenario.checkpoints, list[str]()
+    starts_s = np.zeros(1) if spec is None else spec.phases_s(np.arange(STARTS) / STARTS)
     for operator in scenario.query.operators:
-        for slide_s, every_s in product(_slides_s(operator), commits_s):
+        for slide_s, every_s in product(_slides_s(operator), _commits_s(scenario)):
             ends_s = np.arange(min(MOST_ENDS, max(1, int((end_s - start_s) / slide_s)))) * slide_s
-            spread_s = float(np.ptp(np.mod(starts[:, None] * every_s - ends_s, every_s).mean(axis=1)))
+            spread_s = float(np.ptp(np.mod(starts_s[:, None] - ends_s, every_s).mean(axis=1)))
             if spread_s > 2.0 * SHARE * latency_s:
                 lines.append(
                     f"{operator.name}: its results, every {slide_s:g} s, wait for checkpoints, every {every_s:g} s, "

@@ -321,6 +321,21 @@ def test_where_results_wait_in_step_with_checkpoints_it_is_said_by_how_much(slid
     assert bool(lines) == (interval_s != 0.03)
 
 
+@pytest.mark.parametrize("min_pause_s", [1.0, 2.0])
+def test_checkpoints_begin_by_chance_between_the_least_pause_and_the_interval(min_pause_s: float) -> None:
+    """In step with windows of 2 s, they may move the mean by what lies between; if both are equal, by nothing."""
+    job = chain([window("w", 2.0)], {"law": "constant", "rate_per_s": 50.0})
+    told, means = list[str](), list[float]()
+    for first_s in (None, *np.linspace(1.05, 1.95, 7).tolist()):
+        spec = {"sinks": "exactly-once", "interval_s": 2.0, "min_pause_s": min_pause_s, "sync_ms": 0}
+        run = committed(job, checkpoints=spec | {"first_s": first_s}, warmup_s=6.0, horizon_s=30.0)
+        told += told_of(run, "begin by chance")
+        assert run.metrics.e2e_latency_s is not None
+        means.append(run.metrics.e2e_latency_s.mean)
+    assert [line.split("up to ")[1].split(" s")[0] for line in told] == ["0.999"] * (min_pause_s < 2.0)
+    assert min_pause_s == 2.0 or np.ptp(means[1:]) == pytest.approx(0.9, abs=0.02)
+
+
 def test_sessions_that_outlast_a_run_are_said() -> None:
     """Where many sessions are open at the end, the longest are missing; where few are, the mean is right."""
     rate_per_s, gap_s = 1.0, 2.0

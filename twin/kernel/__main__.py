@@ -1,6 +1,7 @@
 """`python -m twin.kernel` compiles the kernel in advance."""
 
-from twin.kernel.advance import advance
+import twin.kernel.advance  # noqa: F401  # which is compiled when it is first imported
+from twin.kernel.native import PLAIN
 from twin.kernel.object_code import file_name
 
-print(f"the simulator's kernel is ready: {file_name() if advance else 'nothing is compiled'}")
+print("nothing is compiled, as NUMBA_DISABLE_JIT says" if PLAIN else f"the simulator's kernel is ready: {file_name()}")
