@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.limits.jobs import random_job
+from optimizers.requirements import at_rate
 from streamtwin import capacity
 from twin.atomic import write_text
 from twin.errors import BadInput
@@ -28,15 +29,6 @@ SEEDS = 2
 """Number of runs for each latency, and of repetitions for `twin capacity`, the fewest that it takes."""
 
 
-def at_load(job: Scenario, load: float, seed: int = 0) -> Scenario:
-    """The job with all rates times `load`."""
-    laws = {
-        source: law.model_copy(update={"rate_per_s": law.mean_rate_per_s * load})
-        for source, law in job.workload.arrivals.items()
-    }
-    return job.model_copy(update={"workload": job.workload.model_copy(update={"arrivals": laws})}).with_run(seed=seed)
-
-
 def largest(holds: Callable[[float], bool], start: float = 1.0) -> float:
     """Largest load at which something holds that holds below it: the middle of a bracket; nan if none is found."""
     good, bad = 0.0, math.inf
@@ -52,8 +44,8 @@ def largest(holds: Callable[[float], bool], start: float = 1.0) -> float:
     return math.sqrt(good * bad)
 
 
-def keeps_up(job: Scenario) -> bool:
-    """Whether a run of the job reads what comes, and has results."""
+def reads_all(job: Scenario) -> bool:
+    """Whether a run of the job reads what comes, and has results; queues within the job may still grow at its end."""
     metrics = simulate(job).metrics
     return metrics.success and not metrics.backpressured
 
@@ -65,10 +57,10 @@ def predicted(job: Scenario, metric: str) -> float:
 
 def asked(job: Scenario) -> dict[str, Any]:
     """All figures of a job, as JSON holds them; see `__main__`."""
-    limit = largest(lambda load: keeps_up(at_load(job, load, seed=1)))
-    known = job if math.isnan(limit) else at_load(job, limit)
+    limit = largest(lambda load: reads_all(at_rate(job, load).with_run(seed=1)))
+    known = job if math.isnan(limit) else at_rate(job, limit)
     found: dict[str, Any] = {"runs": limit, "unseen": list(RateModel().blind_to(known))}
-    found["rates"] = largest(lambda load: predicted(at_load(job, load), "backpressured") < 0.5)
+    found["rates"] = largest(lambda load: predicted(at_rate(job, load), "backpressured") < 0.5)
     if math.isnan(limit):
         return found
     try:
@@ -77,7 +69,7 @@ def asked(job: Scenario) -> dict[str, Any]:
     except BadInput as error:
         found["capacity"] = str(error)
     for part in PARTS:
-        cases = [at_load(job, part * limit, seed=seed) for seed in range(3, 3 + SEEDS)]
+        cases = [at_rate(job, part * limit).with_run(seed=seed) for seed in range(3, 3 + SEEDS)]
         ages_s = [age.mean for each in cases if (age := simulate(each).metrics.processing_latency_s) is not None]
         found[f"latency {part}"] = [predicted(cases[0], "processing_latency_s"), float(np.mean(ages_s or [math.nan]))]
     return found

@@ -258,18 +258,18 @@ class FlinkAutoscaler:
         return observed if by_busy_time > observed * switch else by_busy_time
 
     def _observed(self, name: str, period: PeriodStatistics) -> float:
-        """Rate at which a source could have read in a period, if it lagged, or the mean of those observed so far; inf
-        if nothing came, nan if nothing is known."""
+        """Rate at which a source could have read in a period, if it lagged, or the mean of those observed so far; nan
+        if nothing came, or nothing is known."""
         row, rate = period.operators[name], period.operators[name]["numRecordsIn"] / period.length_s
         free = 1.0 - row["backPressuredTimeMsPerSecond"] / 1000
         lag_s = self.spec.observed_true_processing_rate_lag_threshold_periods * period.length_s
         if not rate:
-            return math.inf
+            return math.nan
         return rate / free if row["backlog"] >= lag_s * rate and free > 0.0 else self._mean(name, self._samples)
 
     def _mean(self, name: str, samples: Iterable[Sample]) -> float:
         """Mean of a source's observed rates; nan without enough of them."""
-        rates = [rate for sample in samples if math.isfinite(rate := sample.observed.get(name, math.nan))]
+        rates = [rate for sample in samples if not math.isnan(rate := sample.observed.get(name, math.nan))]
         return fmean(rates) if len(rates) >= self.spec.observed_true_processing_rate_min_observations else math.nan
 
     def _output_ratio(self, producer: str, consumer: str) -> float:
@@ -378,8 +378,8 @@ class FlinkAutoscaler:
         called.append((now_s, change))
         if now_s - called[0][0] < interval_s - ROUNDING:
             return VertexChange(present)
-        recent = [(change.subtasks, at_s, change) for at_s, change in called if at_s >= now_s - interval_s - ROUNDING]
-        return max(recent)[2]
+        recent = [each for each in called if each[0] >= now_s - interval_s - ROUNDING]
+        return max(recent, key=lambda each: (each[1].subtasks, each[0]))[1]
 
 
 def aligned(count: int, present: int, parts: int, most: int, least: int, *, unlike: bool = False) -> int:

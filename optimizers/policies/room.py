@@ -17,6 +17,7 @@ TINY_S = 1e-9
 STILL_MS = 5.0
 """Backpressured milliseconds a second of a sink above which the job stood still."""
 MOST_REASONS = 2
+"""Most operators whose reasons are told."""
 NO_ROOM = "no host that can take it has an idle core; give the cluster more hosts or cores"
 ENOUGH = 0.25
 """Idle share of a core (or of the host, if it has less than one) below which a host has no room for a replica."""
@@ -91,7 +92,8 @@ def fixed_operators(deployment: Deployment, *, sources: bool = False) -> dict[st
 def told(reasons: Mapping[str, str]) -> str:
     """Reasons by operator in words: the first few, and how many others there are."""
     more = len(reasons) - MOST_REASONS
-    return "; ".join([*list(reasons.values())[:MOST_REASONS], *([f"nor can {more} others"] if more > 0 else [])])
+    others = [f"nor can {more} other{'s' * (more > 1)}"] if more > 0 else []
+    return "; ".join([*list(reasons.values())[:MOST_REASONS], *others])
 
 
 def cores_by_replica(

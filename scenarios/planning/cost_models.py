@@ -64,15 +64,15 @@ def cost_model(name: str) -> CostModel:
         from scenarios.planning.calibrated_cost import CalibratedCostModel
 
         return CalibratedCostModel(name, profile_file.load(Path(name)), RateModel().planning())
-    kind, _, folder = name.partition(":")
+    kind, _, which = name.partition(":")
     if kind == RATES:
-        if folder not in LOADS:
-            raise BadInput(f"--cost-model {name!r}: unknown load {folder!r}; {suggest(folder, LOADS)}")
-        return rates_at(folder)
+        if which not in LOADS:
+            raise BadInput(f"--cost-model {name!r}: unknown load {which!r}; {suggest(which, LOADS)}")
+        return rates_at(which)
     if kind == STAGED:
-        return StagedCostModel(_learned(name, folder))
+        return StagedCostModel(_learned(name, which))
     if kind == LEARNED:
-        return _learned(name, folder)
+        return _learned(name, which)
     if not Path(name).is_dir():
         remedy = suggest(name, NAMES)
         raise BadInput(

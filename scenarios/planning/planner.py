@@ -60,8 +60,8 @@ class GivenPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostsChosen:
     """Hosts that a plan uses, and those of the given plan. pinned: operators that keep all of them in use; empty if
-    some host holds none. bears: the factor on the offered rates that the plan bears by the rate model. binds: what
-    binds then.
+    some host holds none. bears: the factor on the offered rates that the plan bears by the rate model; null if nothing
+    costs anything, so that it bears all. binds: what binds then.
     """
 
     chosen: tuple[str, ...]
@@ -128,8 +128,13 @@ def beside_runs(
     scenario: Scenario, model: CostModel, solution: Solution, objective: str, simulated: float | None
 ) -> PredictionBesideRuns | None:
     """Prediction of the cost model for the plan chosen, beside the simulation that chose it, or the run of a job that
-    was planned by profiles (`simulated`); None if there was neither, or no run tells the objective."""
-    if objective not in METRICS or isinstance(model, Slow) or not (solution.simulated or simulated is not None):
+    was planned by profiles (`simulated`); None if there was neither, no run tells the objective, or the model predicts
+    another load than the one that is run."""
+    if (
+        objective not in METRICS
+        or isinstance(model, Slow | RatesAt)
+        or not (solution.simulated or simulated is not None)
+    ):
         return None
     found = model.predict(scenario, [solution.plan])
     said = bool(found["backpressured"][0] < 0.5 <= found["success"][0])

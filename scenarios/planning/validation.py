@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from optimizers.counted import as_plans
 from optimizers.interface import Optimizer, Problem, Solution
+from optimizers.loads import RatesAt
 from optimizers.objectives import OBJECTIVES
 from optimizers.plugins import AnswerError, fitting
 from optimizers.registry import BASELINES
@@ -48,7 +49,7 @@ class ValidationRow:
     best: the best simulated plan known for the scenario. regret: simulated / best - 1 (best / simulated - 1 where
     more is better), >= 0; inf if the plan is backpressured or fails and another is not or does not. regret_ci95:
     half width from the replications, paired. references: plans that `best` was chosen from. beside: the prediction
-    beside the runs; None for a plan that runs have chosen.
+    beside the runs; None for a plan that runs have chosen, or whose prediction is of another load.
     """
 
     scenario: str
@@ -220,5 +221,5 @@ def _row(
         evaluations=solution.evaluations,
         references=len(bench),
         plan=solution.plan.model_dump(mode="json")["placement"],
-        beside=None if solution.simulated else beside,
+        beside=None if solution.simulated or isinstance(model, RatesAt) else beside,
     )

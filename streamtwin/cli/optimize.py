@@ -211,7 +211,8 @@ def _as_profiled(
 
 
 def _hosts(loaded: Scenario, plan: ExecutionPlan, space: Space) -> HostsChosen:
-    """Hosts of a plan, and what it bears: the rate model's answer, and what is full at the highest rates."""
+    """Hosts of a plan, and what it bears: the rate model's answer, and what is full at the highest rates; nothing of
+    either where nothing costs anything."""
     from optimizers.requirements import at_rate
     from scenarios.planning.planner import HostsChosen
     from scenarios.questions.kept import RunOutcome
@@ -221,14 +222,14 @@ def _hosts(loaded: Scenario, plan: ExecutionPlan, space: Space) -> HostsChosen:
 
     job, used = loaded.with_plan(plan), plan.hosts(*plan.placement)
     pinned = [each.name for each in loaded.query.topological if each.pinned or each.name in space.pinned]
-    bears = 1.0 / float(RateModel().answer(job, [plan]).offered_pressure.max())
-    most = at_rate(job, bears)
+    pressure = float(RateModel().answer(job, [plan]).offered_pressure.max())
+    most = at_rate(job, 1.0 / pressure) if pressure > 0.0 else None
     return HostsChosen(
         chosen=used,
         given=loaded.plan.hosts(*loaded.plan.placement),
         pinned=tuple(pinned) if {*used} == {*plan.hosts(*pinned)} else (),
-        bears=bears,
-        binds=limits(resources(most, [RunOutcome(measures_predicted(most))]), (), most)[0],
+        bears=None if most is None else 1.0 / pressure,
+        binds=() if most is None else limits(resources(most, [RunOutcome(measures_predicted(most))]), (), most)[0],
     )
 
 

@@ -104,7 +104,7 @@ def on_hosts(hosts: HostsChosen, price: float | None, before: float | None) -> I
     same = {*hosts.chosen} == {*hosts.given}
     words = f"hosts: {_some(hosts.chosen, price)}"
     words += ", as given" if same else f", instead of {_some(hosts.given, before)}"
-    if not same and price is not None and before:
+    if price is not None and before and price != before:
         words += (
             f"; {abs(before - price):.4g} ({abs(1 - price / before):.0%}) is {'saved' if price < before else 'added'}"
         )

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from benchmarks.limits.__main__ import listed, rows
-from benchmarks.limits.asking import PARTS, at_load, largest, predicted
+from benchmarks.limits.asking import PARTS, largest, predicted
 from benchmarks.limits.jobs import random_job
+from optimizers.requirements import at_rate
 from twin.metrics import METRICS
 from twin.scenario import config_hash
 
@@ -29,7 +30,7 @@ def test_predictions_of_random_jobs_are_finite() -> None:
     for number in NUMBERS:
         job = random_job(7, number)
         for load in (0.1, 1.0):
-            assert all(math.isfinite(predicted(at_load(job, load), metric)) for metric in METRICS), (number, load)
+            assert all(math.isfinite(predicted(at_rate(job, load), metric)) for metric in METRICS), (number, load)
 
 
 @pytest.mark.parametrize("border", [0.02, 0.7, 1.0, 13.0])

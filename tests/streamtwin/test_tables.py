@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from optimizers.interface import Candidate, Solution, Status
+from scenarios.planning.planner import HostsChosen
 from streamtwin.tables import checkpoint_table, chosen_plan, rounding, run_tables, tables
 from streamtwin.tables.chosen_plan import value
 from streamtwin.tables.timelines import marks
@@ -231,6 +232,23 @@ def test_both_plans_have_a_row_with_what_becomes_of_them() -> None:
         assert told(solution(given=Candidate(GIVEN, *before)))["as given"][1] == state
     kept = told(solution(plan=GIVEN, objective=1500.0, runs=False))
     assert kept == {"plan": ["throughput_per_s", "outcome"], "as given, kept": ["1,500", "does not keep up"]}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "price", "says"),
+    [
+        (("a",), 3.0, "hosts: a for 3, instead of b for 4; 1 (25%) is saved"),
+        (("a", "b"), 5.0, "hosts: a, b for 5, instead of b for 4; 1 (25%) is added"),
+        (("a",), 4.0, "hosts: a for 4, instead of b for 4"),
+        (("b",), 4.0, "hosts: b for 4, as given"),
+        (("a",), None, "hosts: a, instead of b"),
+    ],
+)
+def test_hosts_have_prices_and_only_a_difference_is_saved_or_added(
+    chosen: tuple[str, ...], price: float | None, says: str
+) -> None:
+    hosts = HostsChosen(chosen=chosen, given=("b",), pinned=(), bears=None, binds=())
+    assert list(chosen_plan.on_hosts(hosts, price, None if price is None else 4.0)) == [says]
 
 
 def test_placements_stand_under_the_plan_that_they_are_of() -> None:

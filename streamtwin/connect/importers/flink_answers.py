@@ -15,7 +15,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -252,7 +251,7 @@ def _answered(request: urllib.request.Request) -> bytes:
     threading.Thread(target=ask, daemon=True).start()  # it may wait for a server that says a byte now and then
     try:
         return made.result(PATIENCE_S)
-    except FutureTimeout:
+    except TimeoutError:
         raise ValueError(f"it takes more than {PATIENCE_S:g} s") from None
 
 

@@ -24,6 +24,7 @@ from scenarios.files.scenario_file import load
 from tests.commands import answer, done, refused
 from tests.optimizers.claimed_jobs import claimed_job, every_plan
 from tests.optimizers.judged_jobs import asked, hosts_of, spread
+from tests.scenarios.questions.jobs import queue
 from tests.twin import worlds
 from tests.twin.worlds import dealt, sink, source
 from twin.errors import BadInput
@@ -293,6 +294,13 @@ def test_the_command_says_what_hosts_save_and_bear_and_what_keeps_them() -> None
     hosts = answer("optimize", "edge-filter", "--objective", "price")["hosts"]
     assert hosts["chosen"] == hosts["given"] == ["edge-1", "cloud-1"]
     assert hosts["pinned"] == ["sensors", "dashboard"]
+
+
+def test_a_job_that_costs_nothing_bears_all(tmp_path: Path) -> None:
+    path = tmp_path / "free.yaml"
+    path.write_text(scenario_file.dump(queue(service_s=0.0)))
+    hosts = answer("optimize", path, "--head-room", "0.2", "--budget", 5)["hosts"]
+    assert (hosts["bears"], hosts["binds"]) == (None, [])
     assert answer("optimize", "edge-filter")["hosts"] is None
 
 

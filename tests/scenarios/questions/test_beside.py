@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimizers.interface import Solution, Status
+from optimizers.loads import TWICE, rates_at
 from scenarios.beside import APART, PredictionBesideRuns
 from scenarios.files.documents import document, read
 from scenarios.planning import planner
@@ -168,6 +169,16 @@ def test_validated_plans_say_what_was_predicted_wrongly_and_of_which_plans():
     assert [row.beside.agrees for row in rows] == [False, False]
     (line,) = plans.careful(rows)
     assert "(as-given and governor)" in line and "colours" in line
+
+
+def test_what_is_predicted_of_another_load_does_not_stand_beside_runs():
+    """By rates a queue that bears 1,000 records a second fails at twice 700; runs at 700 are no contradiction."""
+    scenario, twice = queue(rate_per_s=700), rates_at(TWICE)
+    assert twice.predict(scenario, [scenario.plan])["backpressured"][0] >= 0.5
+    rows = validate([scenario], planner.optimizers("as-given"), [twice], simulate, 1, 0, references=0)
+    assert rows[0].beside is None and not plans.careful(rows)
+    found = planner.optimize(scenario, "local-search", twice, budget=5, prove=1)
+    assert found.simulated and planner.beside_runs(scenario, twice, found, "processing_latency_s", None) is None
 
 
 def test_the_page_says_how_far_the_prediction_was_off_when_the_run_is_done():
