@@ -15,6 +15,8 @@ from pyspark.sql import SparkSession
 CANCEL_TIMEOUT_S = 15.0
 POLLED_S = 0.25
 """Seconds between calls of `poll`: quick enough for Ctrl-C and a display, and next to no work."""
+MOST_CHARACTERS = 300
+"""Most characters of an error's line."""
 
 T = TypeVar("T")
 
@@ -26,7 +28,7 @@ def last_line(error: Exception) -> str:
     python = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception")) and "Caused by" not in line]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     told = python[-1:] or sorted(causes, key=len)[-1:] or lines[:1] or [type(error).__name__]
-    return told[0][:300]
+    return told[0][:MOST_CHARACTERS]
 
 
 def run_job(spark: SparkSession, action: Callable[[], T], *, poll: Callable[[], None] = lambda: None) -> T:

@@ -1,4 +1,4 @@
-"""Probes the workers of a standalone cluster before they get work: each must have this Python, with our packages."""
+"""Probes a standalone cluster before it gets work: the first worker must have this Python, with our packages."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from spark.jobs import last_line, run_job
 from twin.errors import BadInput
 
 PATIENCE_S = 30.0
-"""Longest time until the first worker is there, and for its first task."""
+"""Longest time until the first worker is there, and again for its first task."""
 POLLED_S = 0.2
+"""Seconds between looks for a worker."""
 
 
 def require_workers(spark: SparkSession, master: str) -> None:
-    """Raises BadInput, within PATIENCE_S each, if the master has no worker with free cores, or if a worker cannot run
-    our code: its Python is missing, of another version, or lacks packages."""
+    """Raises BadInput, within PATIENCE_S each, if the master has no worker with free cores, or if the one that gets a
+    task cannot run our code: its Python is missing, of another version, or lacks packages."""
     tracker = spark.sparkContext._jsc.sc().statusTracker()
     ends_s = time.monotonic() + PATIENCE_S
     while len(tracker.getExecutorInfos()) < 2:  # the driver counts as one

@@ -32,23 +32,19 @@ FAR, FAR_CAPACITY = 1.3, 1.03
 
 def rows(answers: Mapping[int, Mapping[str, Any]]) -> list[tuple[Any, ...]]:
     """Rows of the table: by figure, of all jobs, of plain ones (even numbers) and of Flink's."""
+    kinds = {"all": [*answers.values()]}
+    for first, kind in enumerate(("plain", "Flink")):
+        kinds[kind] = [each for number, each in answers.items() if number % 2 == first]
     found: list[tuple[Any, ...]] = []
     for name in ("capacity", "rates", "latency 0.5", "latency 0.8"):
-        for which, few in (
-            ("all", answers),
-            *((k, _every_second(answers, n)) for n, k in enumerate(("plain", "Flink"))),
-        ):
-            values = np.array([factors(each)[name] for each in few.values()])
-            if len(values):
-                named = np.array([bool(each["unseen"]) for each in few.values()])
+        for kind, those in kinds.items():
+            if those:
+                values = np.array([factors(each)[name] for each in those])
+                named = np.array([bool(each["unseen"]) for each in those])
                 middle, most = np.sort(values)[[len(values) // 2, min(len(values) - 1, math.ceil(0.95 * len(values)))]]
                 figures = float(middle), float(most), float(values.max())
-                found.append((name, which, len(values), *figures, int((~named & (values > FAR)).sum())))
+                found.append((name, kind, len(values), *figures, int((~named & (values > FAR)).sum())))
     return found
-
-
-def _every_second(answers: Mapping[int, Mapping[str, Any]], first: int) -> dict[int, Mapping[str, Any]]:
-    return {number: each for number, each in answers.items() if number % 2 == first}
 
 
 def listed(answers: Mapping[int, Mapping[str, Any]]) -> list[tuple[Any, ...]]:
@@ -83,10 +79,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             partial(kept, options.folder, options.seed), range(options.jobs), lambda _number, _none: None, math.inf
         )
     answers = {n: json.loads((options.folder / f"{options.seed}-{n}.json").read_text()) for n in range(options.jobs)}
-    header = ("factor of", "jobs", "", "median", "95 %", "worst", f"silent beyond {FAR}")
+    header = ("factor of", "kind", "jobs", "median", "95 %", "worst", f"silent beyond {FAR}")
     print_table(f"{options.jobs} random jobs of seed {options.seed}, beside exact runs", header, rows(answers))
     far = listed(answers)
-    print_table("Far off", ("job", "", "factor", "said (and right)", "load by runs"), far[:40])
+    print_table("Far off", ("job", "factor of", "factor", "said (and right)", "load by runs"), far[:40])
     print(f"\n{sum(bool(each['unseen']) for each in answers.values())} jobs have something that the rate model names")
 
 

@@ -44,8 +44,7 @@ class _Draft:
         for name in SOURCES[: self._pick((1, 2, 3), (0.5, 0.4, 0.1))]:
             self._source(name)
         heads = [self._steps(name) for name in self.rates]
-        head = self._together(heads) if len(heads) > 1 else heads
-        self._end(self._by_key(head))
+        self._end(self._by_key(self._together(heads) if len(heads) > 1 else heads))
 
     def _pick(self, values: tuple[Any, ...], weights: tuple[float, ...] | None = None) -> Any:
         return values[self.rng.choice(len(values), p=weights)]

@@ -34,18 +34,18 @@ class Ds2Spec(PolicySpec):
 
     name: Literal["ds2"] = "ds2"
     target_utilisation: Annotated[
-        float, Field(gt=0, le=1, description="share of time that replicas are to be busy")
+        float, Field(gt=0, le=1, description="share of time that subtasks are to be busy")
     ] = 1.0
     margin: Annotated[float, Field(ge=0, description="half of the dead band around it")] = 0.0
     catch_up_s: Annotated[
         float | None,
-        Field(gt=0, le=10**10, description="within which a backlog is to be gone; absent: it asks for no replicas"),
+        Field(gt=0, le=10**10, description="within which a backlog is to be gone; absent: it asks for no subtasks"),
     ] = None
     minor_change: Annotated[
-        int, Field(ge=0, description="replicas by which operators do not shrink unless another change is made")
+        int, Field(ge=0, description="subtasks by which operators do not shrink unless another change is made")
     ] = 1
     smoothing_periods: Annotated[int, Field(ge=1, description="that the means are taken over")] = 1
-    calm_periods: Annotated[int, Field(ge=1, description="that call for fewer replicas before there are fewer")] = 1
+    calm_periods: Annotated[int, Field(ge=1, description="that call for fewer subtasks before there are fewer")] = 1
     patience: Annotated[
         int, Field(ge=1, description="times calm_periods, at most, for an operator that had to grow again")
     ] = 1
@@ -81,9 +81,10 @@ class Ds2:
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
         """Returns new replica counts where the present ones do not fit; None if all fit, or without a measurement."""
-        called, present = self.replicas_wanted(statistics), {k: len(v) for k, v in statistics.placement.items()}
+        called = self.replicas_wanted(statistics)
+        present = {name: len(places) for name, places in statistics.placement.items()}
         groups = {operator.name: key_groups_of(operator) for operator in self.deployment.query.operators}
-        most = {name: count for name, count in groups.items() if count is not None}  # others would be idle
+        most = {name: count for name, count in groups.items() if count is not None}  # more replicas would be idle
         limits = {
             name: f"it has {most[name]} key groups; give it more"
             for name, count in called.items()

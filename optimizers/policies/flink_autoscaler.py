@@ -202,7 +202,7 @@ class FlinkAutoscaler:
         if self._stable < self.spec.periods_before_acting:
             return None
         while len(self._samples) > self.spec.metrics_window_periods:
-            self._samples.popleft()
+            self._samples.popleft()  # what was observed before the window counts up to the first decision, as in Flink
         return self._decided(statistics)
 
     def _decided(self, statistics: PeriodStatistics) -> Reconfiguration | None:

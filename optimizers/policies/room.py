@@ -17,7 +17,7 @@ TINY_S = 1e-9
 STILL_MS = 5.0
 """Backpressured milliseconds a second of a sink above which the job stood still."""
 MOST_REASONS = 2
-"""Most operators whose reasons are told."""
+"""Most reasons that are told."""
 NO_ROOM = "no host that can take it has an idle core; give the cluster more hosts or cores"
 ENOUGH = 0.25
 """Idle share of a core (or of the host, if it has less than one) below which a host has no room for a replica."""
@@ -79,7 +79,7 @@ def hosts_of(statistics: PeriodStatistics) -> dict[tuple[str, int], str]:
 
 def fixed_operators(deployment: Deployment, *, sources: bool = False) -> dict[str, str]:
     """Operators whose numbers of replicas cannot change, and why. sources: whether the policy scales sources."""
-    left = "is a source, which this policy does not scale; give it more replicas in the plan"
+    left = "is a source, which this policy does not scale; give it more subtasks in the plan"
     reasons = {
         name: f"{name!r} {left}"
         if deployment.query.operator(name).is_source and not sources
@@ -90,10 +90,10 @@ def fixed_operators(deployment: Deployment, *, sources: bool = False) -> dict[st
 
 
 def told(reasons: Mapping[str, str]) -> str:
-    """Reasons by operator in words: the first few, and how many others there are."""
-    more = len(reasons) - MOST_REASONS
-    others = [f"nor can {more} other{'s' * (more > 1)}"] if more > 0 else []
-    return "; ".join([*list(reasons.values())[:MOST_REASONS], *others])
+    """Reasons by operator in words: the first few, each once, and how many operators have other ones."""
+    first = [*dict.fromkeys(reasons.values())][:MOST_REASONS]
+    more = sum(why not in first for why in reasons.values())
+    return "; ".join([*first, *([f"nor can {more} other{'s' * (more > 1)}"] if more else [])])
 
 
 def cores_by_replica(
@@ -160,11 +160,12 @@ def rescaled(
     fixed: Mapping[str, str],
     limits: Mapping[str, str],
 ) -> Reconfiguration | None:
-    """Change to the wanted replicas: new ones on the hosts with most idle CPU, the last ones go; None if none.
+    """Change to the wanted numbers of replicas: new ones on the hosts with most idle CPU, the last ones go. None if
+    there is nothing to change and nothing to say.
 
-    fixed: operators that cannot be scaled, and why. limits: operators that would need more than is wanted here, and why
-    they do not get it. The run is warned of these, of fixed ones that should have more, of a lack of room, of calls
-    that the measured CPU time leaves out, and if all are fixed."""
+    fixed: operators that cannot be scaled, and why. limits: operators that need more than is wanted here, and why they
+    do not get it. The run is warned of these, of fixed ones that should have more, of a lack of room, of calls that the
+    measured CPU time leaves out, and of a job in which all are fixed."""
     if fixed.keys() >= statistics.placement.keys():
         return Reconfiguration(warnings=(f"can scale no operator: {told(fixed)}",))
     room = Room(deployment, statistics)

@@ -80,8 +80,6 @@ Events = Annotated[
         "--event", metavar="EVENT", help="Add an event, in YAML: 'kind: failure, at_s: 60, host: H'. Repeatable."
     ),
 ]
-
-
 Places = Annotated[
     str | None,
     typer.Option(

@@ -181,8 +181,8 @@ def serve(jobs: Jobs, state: Path, port: int | None, count: int, ready: Callable
 
 
 class Impatient(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """Protocol of a connection, which is closed if the headers of a request have not come within HEADERS_S: half-open
-    connections without a token would keep others out."""
+    """Protocol of a connection, which is closed if the headers of a request have not come within HEADERS_S. Otherwise
+    connections that never ask anything, for which no token is needed, would keep others out."""
 
     _late: asyncio.TimerHandle | None = None
 
@@ -192,12 +192,12 @@ class Impatient(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         self._await_headers()
 
     def data_received(self, data: bytes) -> None:
-        """Takes a piece of a request; a piece of the next one's headers begins to be waited for."""
+        """Takes a piece of a request. If it does not end the headers, or begins the next request, time runs."""
         super().data_received(data)
         self._await_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends to wait."""
+        """Waits no longer."""
         if self._late is not None:
             self._late.cancel()
         super().connection_lost(exc)

@@ -159,14 +159,11 @@ def _of_plan(chosen: PlanChosen, now: Scenario | None) -> Presentation:
     found += ", but not as required" * (chosen.keeps_up and not chosen.as_required)
     predicted = "no value" if chosen.predicted is None else shows(chosen.predicted)
     what = OBJECTIVES[chosen.objective]
-    by = f"as predicted by {chosen.cost_model}" if chosen.beside is None else f"in a {chosen.cost_model}"
-    sentence = f"By {chosen.optimizer}: {what}, {predicted} {by}, and the job {found}"
-    others = {"as it is now": chosen.given} | {f"by {name}": each for name, each in chosen.starts.items()}
-    for words, each in others.items():
-        if each is not None:
-            known = "no value" if each.predicted is None else shows(each.predicted)
-            keeps = "does not keep up" if each.backpressured or not each.success else "keeps up"
-            sentence += f"; {words}, {known}, and it {keeps}"
+    sentence = f"By {chosen.optimizer}: {what}, {predicted} as predicted by {chosen.cost_model}, and the job {found}"
+    if chosen.given is not None:
+        given = "no value" if chosen.given.predicted is None else shows(chosen.given.predicted)
+        keeps = "does not keep up" if chosen.given.backpressured or not chosen.given.success else "keeps up"
+        sentence += f"; as it is now, {given}, and it {keeps}"
     before = {} if now is None else now.plan.model_dump(mode="json")["placement"]
     rows = [
         {
@@ -182,5 +179,4 @@ def _of_plan(chosen: PlanChosen, now: Scenario | None) -> Presentation:
     claim = f"{chosen.status}: {chosen.evaluations:,} plans estimated by {chosen.cost_model} in {chosen.seconds:.2f} s."
     notes = [f"The cost model ignores {'; '.join(chosen.blind_to)}."] if chosen.blind_to else []
     tables = [of_rows("where operators run", columns, rows)] if rows else []
-    told = [] if chosen.beside is None else chosen.beside.told(shows(chosen.beside.predicted or 0.0))
-    return Presentation(heading="A better plan", sentences=[f"{sentence}.", *told, claim], notes=notes, tables=tables)
+    return Presentation(heading="A better plan", sentences=[f"{sentence}.", claim], notes=notes, tables=tables)

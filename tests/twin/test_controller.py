@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from optimizers.policies import room
 from optimizers.policies.ds2 import Ds2Spec
 from optimizers.policies.flink_autoscaler import FlinkAutoscalerSpec
 from optimizers.policies.monitoring import MonitoringSpec
@@ -152,6 +153,18 @@ def test_a_policy_that_can_do_nothing_says_why_once(spec: PolicySpec, what: str)
     still = pinned(job(), "source", "m", "a", "sink")
     (told,) = [each for each in run(still, policy=spec.start(still)).warnings if "policy" in each]
     assert told.startswith(f"policy {spec.name!r} can {what}: 'source' is") and told.endswith("; nor can 2 others")
+
+
+@pytest.mark.parametrize(
+    ("reasons", "says"),
+    [
+        ({"a": "x", "b": "x", "c": "x"}, "x"),
+        ({"a": "x", "b": "y", "c": "z", "d": "x"}, "x; y; nor can 1 other"),
+        ({"a": "x", "b": "y", "c": "z", "d": "z"}, "x; y; nor can 2 others"),
+    ],
+)
+def test_a_reason_is_told_once_however_many_operators_have_it(reasons: dict[str, str], says: str) -> None:
+    assert room.told(reasons) == says
 
 
 @pytest.mark.parametrize(
