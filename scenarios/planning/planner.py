@@ -44,7 +44,7 @@ PROOF = 2**31
 
 
 @dataclass(frozen=True, slots=True)
-class GivenPlan:
+class OtherPlan:
     """Prediction for a plan that stands beside the chosen one, by the cost model that chose."""
 
     predicted: Number
@@ -52,7 +52,7 @@ class GivenPlan:
     success: bool
 
     @classmethod
-    def of(cls, candidate: Candidate) -> GivenPlan:
+    def of(cls, candidate: Candidate) -> OtherPlan:
         """Prediction for a plan from its estimate."""
         return cls(candidate.objective, candidate.backpressured >= 0.5, candidate.success >= 0.5)
 
@@ -80,13 +80,12 @@ AS_SOLVED = ("bound", "gap", "evaluations", "weighed", "seconds", "message", "am
 class PlanChosen:
     """The answer of `twin optimize`. keeps_up: whether the plan is predicted to. as_required: whether it fulfils the
     other requirements. simulated: objective in a run, where it was planned by profiles. beside: what the cost model
-    predicts of the plan beside its simulation; null without one. plans_simulated: number, of the
-    plans estimated; by `sim` as the cost model, all. bound, gap: null where nothing is proved. placement: by operator
-    the hosts of its replicas, or their sockets. hosts: those in use, where head room or prices matter. price,
-    given_price: of the hosts, where they have prices. parallelism, task_managers: deployment of the plan, where the
-    engine has slots that can hold it: subtasks by operator, and slots by host. head_room, at_most: requirements: a
-    share of the offered rates, and limits in seconds. starts: plans by rates for each
-    load, and the one that bears the most, by name.
+    predicts of the plan beside its simulation; null without one. plans_simulated: number, of the plans estimated; by
+    `sim` as the cost model, all. bound, gap: null where nothing is proved. placement: by operator the hosts of its
+    replicas, or their sockets. hosts: those in use, where head room or prices matter. price, given_price: of the hosts,
+    where they have prices. parallelism, task_managers: deployment of the plan, where the engine has slots that can hold
+    it: subtasks by operator, and slots by host. head_room, at_most: requirements: a share of the offered rates, and
+    limits in seconds. starts: plans by rates for each load, and the one that bears the most, by name.
     """
 
     scenario: str
@@ -97,7 +96,7 @@ class PlanChosen:
     predicted: Number
     keeps_up: bool
     as_required: bool
-    given: GivenPlan | None
+    given: OtherPlan | None
     simulated: Number
     bound: Number
     gap: Number
@@ -121,7 +120,7 @@ class PlanChosen:
     head_room: Number = None
     at_most: Mapping[str, float] | None = None
     beside: PredictionBesideRuns | None = None
-    starts: Mapping[str, GivenPlan] = field(default_factory=dict)
+    starts: Mapping[str, OtherPlan] = field(default_factory=dict)
 
 
 def beside_runs(

@@ -151,7 +151,7 @@ def optimize(
         predicted=solution.objective,
         keeps_up=solution.runs,
         as_required=solution.fulfils,
-        given=None if given is None else planner.GivenPlan.of(given),
+        given=None if given is None else planner.OtherPlan.of(given),
         simulated=outcome,
         **{name: getattr(solution, name) for name in planner.AS_SOLVED},
         plans_simulated=solution.evaluations if isinstance(costs, Slow) else solution.simulated,
@@ -169,7 +169,7 @@ def optimize(
         head_room=requirements.head_room,
         at_most=requirements.at_most,
         beside=beside,
-        starts={name: planner.GivenPlan.of(each) for name, each in solution.starts.items()},
+        starts={name: planner.OtherPlan.of(each) for name, each in solution.starts.items()},
     )
     terminal.result(answer, *told)
     if heard():
