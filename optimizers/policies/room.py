@@ -191,9 +191,6 @@ def rescaled(
     calling = [each.operator for each in rescales if deployment.query.operator(each.operator).calls is not None]
     warnings = (
         *(f"would scale {text}" for text in short.values()),
-        *(
-            f"scales {name!r} by its CPU time, which its calls do not take: they may need more subtasks"
-            for name in calling
-        ),
+        *(f"scales {name!r} by its CPU time; its calls, which take none, may need more" for name in calling),
     )
     return Reconfiguration(rescales=tuple(rescales), reason=", ".join(changes), warnings=warnings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -26,19 +26,22 @@ PAUSES = 10
 """Least number of pauses for garbage collection on each host in a shortened run."""
 SHORTER = 0.6
 """Largest share of a run's length that is worth shortening it to."""
+EVERY = 32
+"""Width of a range of whole numbers up to which all of them are predicted; each takes some 20 ms."""
 FEW = 8
 """Factor on the start up to which runs look for a limit if none is predicted."""
-Status = Literal["found", "always", "never"]
+Status = Literal["found", "always", "never", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictedLimit:
     """The limit that the rate model predicts without a run, in the unit of the varied value.
 
-    status, value: of runs as long as the scenario's; in_long_runs: the limit in runs of a day, which may exist even if
-    the condition always holds in shorter ones. A limit is null if there is none within `tried`, the smallest and the
-    largest value tried. not_valid: why no value beyond these is allowed, where the search met that end. ignores:
-    features of the scenario and the condition that the rate model ignores.
+    status, value: of runs as long as the scenario's; `unknown` if the model predicts no metric of the condition.
+    in_long_runs: the limit in runs of a day, which may exist even if the condition always holds in shorter ones. A
+    limit is null if there is none within `tried`, the smallest and the largest value tried. not_valid: why no value
+    beyond these is allowed, where the search met that end. ignores: features of the scenario and the condition that the
+    rate model ignores.
     """
 
     status: Status
@@ -101,9 +104,9 @@ class LimitForecast:
             border = long_run  # a limit, or none, that only short runs show does not count
         self.seen = dict(border.seen)
         self.predicted = PredictedLimit(
-            status=status_of(border),
-            value=border.middle(within.whole) if border.found else None,
-            in_long_runs=long_run.middle(within.whole) if long_run.found else None,
+            status=status_of(border) if self._knows else "unknown",
+            value=border.middle(within.whole) if border.found and self._knows else None,
+            in_long_runs=long_run.middle(within.whole) if long_run.found and self._knows else None,
             tried=(min({*border.seen, *self.as_long.seen}), max({*border.seen, *self.as_long.seen})),
             binds=self._binds(border if border.found else long_run),
             ignores=self._ignored(),
@@ -129,6 +132,12 @@ class LimitForecast:
     def _steady(self) -> bool:
         scenario = self._prober.scenario
         return steady(scenario, scenario.events, scenario.policy is not None)
+
+    @property
+    def _knows(self) -> bool:
+        """Whether any term of the condition is predicted; else it would seem to hold everywhere."""
+        known = _known(measures_predicted(self._prober.scenario))
+        return any(term.metrics <= known for term in self._prober.condition.terms)
 
     @property
     def _informed(self) -> bool:
@@ -200,7 +209,30 @@ class LimitForecast:
         def ask(asked: Sequence[tuple[int, float]]) -> list[bool]:
             return [self._holds(value, model, run) for _, value in asked]
 
-        return self._prober.search([0], finer, ask)[0]
+        border = self._prober.search([0], finer, ask)[0]
+        return self._among_all(border, lambda value: ask([(0, value)])[0]) if finer.whole else border
+
+    def _among_all(self, border: Border, holds: Callable[[float], bool]) -> Border:
+        """Border among all allowed whole numbers in the range, or up to twice the one found if there is no range; as it
+        is if these are very many. More subtasks may bear less: which of them has the busiest key groups is uneven."""
+        within, seen = self._within, border.seen
+        if not seen:
+            return border
+        low, high = within.low, within.high if within.bounded else 2 * max(within.start, border.good or 0.0)
+        if high - low > EVERY:
+            return border
+        for value in map(float, range(round(low), round(high) + 1)):
+            if value not in seen and self._prober.allowed(value):
+                seen[value] = holds(value)
+        held = [value for value in seen if seen[value]]
+        failed = [value for value in seen if not seen[value]]
+        if not held or not failed:
+            return border
+        border.good = max(held) if within.upward else min(held)
+        outside = [value for value in failed if (value > border.good) == within.upward]
+        border.bad = (min(outside) if within.upward else max(outside)) if outside else None
+        border.wall = None if outside else border.good + (1.0 if within.upward else -1.0)  # the end of the range
+        return border
 
     def _holds(self, value: float, model: RateModel, run: RunSettings | None = None) -> bool:
         scenario = self._prober.case(value)

@@ -44,7 +44,7 @@ class Prober:
 
     def refusal(self, borders: Sequence[Border]) -> str | None:
         """Reason why nothing is allowed beyond the first border that is, or would be, at the end of what is allowed."""
-        return next((self.refused[border.wall] for border in borders if border.wall is not None), None)
+        return next((self.refused.get(border.wall) for border in borders if border.wall is not None), None)
 
     def ask(self, asked: Sequence[tuple[int, float]]) -> list[bool]:
         """Whether the condition holds, for each (repetition, value); all values give valid scenarios."""
@@ -90,7 +90,7 @@ class Prober:
         """Scenario with the knob at `value`; None if that is no valid scenario, or a run would take too long."""
         if value not in self.cases:
             try:
-                case = self.knob.turned(self.scenario, int(value) if value.is_integer() else value)
+                case = self.knob.turned(self.scenario, int(value) if float(value).is_integer() else value)
                 self.bench.check(case)
                 self.cases[value] = case
             except BadInput as error:

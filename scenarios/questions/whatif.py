@@ -110,9 +110,10 @@ class ComparedMetric(Change):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedVariant:
-    """Results of a variant. settings: changed values of the scenario. full: operators and hosts at their limit.
-    placement: number of subtasks by operator and place, before events and policies. binds: resources that bind, in
-    words; fullest: the fullest one if none does. course: columns by period, of policies only."""
+    """Results of a variant. settings: changed values of the scenario. backpressured_runs: those in which the job falls
+    behind, as sources are held back or queues grow. full: operators and hosts at their limit. placement: number of
+    subtasks by operator and place, before events and policies. binds: resources that bind, in words; fullest: the
+    fullest one if none does. course: columns by period, of policies only."""
 
     variant: str
     settings: Mapping[str, Any]
@@ -192,7 +193,9 @@ def _variant(
         variant=variant.label,
         settings=dict(variant.settings),
         policy=None if scenario.policy is None else scenario.policy.name,
-        backpressured_runs=int(np.sum(samples.values(case, "backpressured"))),
+        backpressured_runs=int(
+            np.sum((samples.values(case, "backpressured") > 0) | (samples.values(case, "queue_growth_per_s") > 0))
+        ),
         success_runs=int(np.sum(samples.values(case, "success"))),
         metrics={
             metric: _metric(metric, samples.values(case, metric), changes.get((case, metric)), len(changes))

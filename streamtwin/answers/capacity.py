@@ -42,6 +42,9 @@ def predicted(answer: CapacityAnswer) -> str:
     binds = f"; what binds: {limit.binds}" if limit.binds else ""
     binds += f"; beyond it the scenario is not valid: {limit.not_valid}" if limit.not_valid else ""
     by = f"predicted by rates{_ignored(answer)}"
+    if limit.status == "unknown":
+        ignores = "; ".join(limit.ignores)
+        return f"not predicted: {answer.while_} is of what the rate model ignores ({ignores}), so only runs can tell"
     if limit.value is None and limit.in_long_runs is None:
         always = limit.status == "always"
         where = f"holds at {'every' if always else 'no'} value tried, {_for(answer, *limit.tried)}"
@@ -126,7 +129,8 @@ def _lasting(answer: CapacityAnswer) -> Iterator[str]:
         value = _value(limit.in_long_runs)
         yield f"{_of(answer)}: {value} lasts, as predicted by rates for runs of a day; shorter runs show another limit"
     elif limit.status == "never" and not limit.ignores:
-        yield f"none lasts: in runs of a day, {answer.while_} is predicted to hold at no value; what binds: {limit.binds}"
+        binds = f"; what binds: {limit.binds}" * bool(limit.binds)
+        yield f"none lasts: in runs of a day, {answer.while_} is predicted to hold at no value{binds}"
 
 
 def _beside(answer: CapacityAnswer) -> Iterator[str]:
@@ -201,6 +205,8 @@ def _too_short(answer: CapacityAnswer) -> bool:
 
 def _else_predicted(answer: CapacityAnswer) -> bool:
     """Whether the condition held in all runs, but is not predicted to hold at all values in runs of a day."""
+    if answer.predicted.status == "unknown":
+        return False
     return answer.status == "always" and (answer.predicted.status != "always" or _differs(answer))
 
 

@@ -319,14 +319,14 @@ def decisions(result: Run) -> list[tuple[float, str]]:
 
 
 def test_an_operator_whose_calls_bind_is_scaled_by_its_cpu_with_a_warning() -> None:
-    """4 subtasks of 50 places at .06 s bear 3,333 records a second with next to no CPU, of which DS2 leaves one: 833."""
+    """4 subtasks of 50 places at .06 s bear 3,333 records a second with next to no CPU; DS2 leaves one, with 833."""
     given = job(subtasks=4)
     ask = {"name": "m", "kind": "async", "service_time_s": 1e-5, "latency_s": 0.06, "capacity": 50}
     data = given.model_dump(mode="json")
     data["query"]["operators"] = [ask if each["name"] == "m" else each for each in data["query"]["operators"]]
     asking = parse(Deployment, data)
     (found,) = told(asking, Ds2Spec(), Minute(came=2000, busy={"m": [0.005] * 4}))
-    assert found == ({"m": 1}, "scales 'm' by its CPU time, which its calls do not take: they may need more subtasks")
+    assert found == ({"m": 1}, "scales 'm' by its CPU time; its calls, which take none, may need more")
 
 
 def test_a_hot_key_group_makes_flink_scale_by_the_busiest_subtask() -> None:
