@@ -77,24 +77,25 @@ def evaluations(done: Records, window: Mapping[str, Any], horizon_s: float) -> I
 
 
 def of_groups(held: Records, now: float) -> Records:
-    """Results of an evaluation, one for each group, as old as its oldest record, in the order in which groups came."""
+    """Results of an evaluation, one for each group, as old as its oldest record, in the order of the groups."""
     _, first, inverse = np.unique(held.key, return_index=True, return_inverse=True)
     found = held[first].at(np.full(len(first), now))
     found.born, found.taken = np.full(len(first), np.inf), np.full(len(first), np.inf)
     np.minimum.at(found.born, inverse, held.born)
     np.minimum.at(found.taken, inverse, held.taken)
-    return found[np.argsort(first)]
+    return found
 
 
 def matches(held: Records, now: float, sides: int) -> Records:
-    """Results of a join, one for each combination of records of all sides with one key, as old as the oldest."""
+    """Results of a join, one for each combination of records of all sides with one key, as old as the oldest, in the
+    order of the keys."""
     whole = held[held.side == 0]
     for side in range(1, sides):
         other = held[held.side == side]
         a, b = np.nonzero(whole.key[:, None] == other.key[None, :])
         born, taken = np.minimum(whole.born[a], other.born[b]), np.minimum(whole.taken[a], other.taken[b])
         whole = Records(whole.t[a], born, taken, whole.key[a], whole.side[a])
-    return whole.at(np.full(len(whole.t), now))
+    return whole[np.argsort(whole.key, kind="stable")].at(np.full(len(whole.t), now))
 
 
 def emitted(done: Records, each: Mapping[str, Any], horizon_s: float) -> Records:

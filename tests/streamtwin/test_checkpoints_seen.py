@@ -26,7 +26,7 @@ def test_whoever_does_not_see_them_says_so() -> None:
     seen = set(unsupported_features(given(sinks="exactly-once"), ())) - set(
         RateModel().blind_to(given(sinks="exactly-once"))
     )
-    assert seen == {"results that wait for checkpoints"}
+    assert seen == {"results that wait for checkpoints", "forward partitioning"}
     with pytest.raises(BadInput, match="checkpoints=null"):
         _refuse_unseen(given())
 
