@@ -1,0 +1,97 @@
+"""Limits that last: of jobs whose channels hide an overload in short runs, whose keys are uneven, or that no formula
+tells."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from scenarios.executing.processes import Processes
+from scenarios.questions.bench import Bench
+from scenarios.questions.capacity import CapacityQuestion, capacity
+from scenarios.questions.condition import condition
+from scenarios.questions.knobs import knob
+from scenarios.questions.replications import Wanted
+from scenarios.questions.variants import Variant
+from scenarios.questions.whatif import compared
+from streamtwin.answers.capacity import predicted
+from tests.scenarios.questions.test_capacity import SILENT
+from tests.scenarios.questions.test_limits_of_jobs import ordinary
+from tests.twin.worlds import chain
+from twin.profiles import BRISK
+from twin.rates.model import RateModel
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+from twin.spec import parse
+
+SUBTASKS = "subtasks of work"
+
+
+def predicted_limit(scenario, find, of, text="not backpressured", between=None):
+    """Answer of capacity without runs."""
+    question = CapacityQuestion(find, knob(of, f"--find-{find}"), condition(text, scenario), between)
+    with Bench(Processes(1)) as bench:
+        return capacity(scenario, question, bench, 1, SILENT, prove=False)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("between", [None, (2, 9), (4, 12)])
+def test_of_uneven_keys_the_least_number_that_is_enough_is_that_of_trying_all(seed, between):
+    """With few key groups of unequal shares a further subtask may get two heavy ones, and bear less."""
+    shares = np.random.default_rng(seed).gamma(0.7, size=16) + 0.05
+    scenario = parse(Scenario, ordinary(0.01, 3, shares=[*map(float, shares)], rate_per_s=330))
+    low, high = between or (1, 16)
+    turned = knob(SUBTASKS, "--find-min")
+    enough = [
+        count
+        for count in range(low, high + 1)
+        if RateModel().lasting().predict(case := turned.turned(scenario, count), [case.plan])["backpressured"][0] < 0.5
+    ]
+    found = predicted_limit(scenario, "min", SUBTASKS, between=between).predicted
+    if not enough:
+        assert found.status == "never"
+    elif len(enough) < high - low + 1:
+        assert found.in_long_runs == enough[0]
+
+
+def test_more_subtasks_whose_buffers_hold_more_bear_no_more():
+    """Behind the operator stands one that is overloaded whatever one does: 400 records a second at 4 ms."""
+    job = ordinary(0.001, 2, rate_per_s=400)
+    job["query"]["operators"].insert(2, {"name": "late", "kind": "map", "service_time_s": 0.004})
+    job["query"]["streams"][1:] = [{"producer": "work", "consumer": "late"}, {"producer": "late", "consumer": "out"}]
+    job["plan"]["placement"]["late"] = "other"
+    scenario = parse(Scenario, job | {"engine": "flink"})
+    found = predicted_limit(scenario, "min", SUBTASKS).predicted
+    assert (found.status, found.value, found.in_long_runs) == ("never", None, None)
+    assert "late" in found.binds
+
+
+def test_a_condition_of_which_nothing_is_predicted_is_left_to_runs():
+    scenario = parse(Scenario, ordinary(0.001, 2))
+    answer = predicted_limit(scenario, "max", "load", "e2e_latency_s.p99 < 5s")
+    assert answer.predicted.status == "unknown" and answer.predicted.value is None
+    assert predicted(answer).startswith("not predicted: e2e_latency_s.p99 < 5s") and "only runs" in predicted(answer)
+
+
+def overloaded(rate_per_s):
+    """A subtask that takes 100 records a second, behind a channel that nothing fills."""
+    work = {"kind": "map", "name": "m", "service_time_s": 0.01}
+    return chain([work], rate_per_s, engine=BRISK.model_copy(update={"channel_tuples": 100_000}))
+
+
+@pytest.mark.parametrize("period_s", [10.0, 5.0, 2.0])
+def test_queues_that_grow_are_seen_in_few_periods(period_s):
+    settings = RunSettings(horizon_s=90, warmup_s=10, period_s=period_s)
+    found = simulate(Scenario.of(overloaded(150), settings)).metrics
+    assert not found.backpressured and not found.keeps_up
+    assert found.queue_growth_per_s == pytest.approx(50, rel=0.2)
+    steady = [simulate(Scenario.of(overloaded(50), settings.model_copy(update={"seed": each}))) for each in range(20)]
+    assert sum(not run.metrics.keeps_up for run in steady) <= 3  # one in a hundred by chance
+
+
+def test_variants_whose_queues_grow_do_not_keep_up():
+    settings = RunSettings(horizon_s=90, warmup_s=10, period_s=10)
+    cases = [Variant(f"{rate}/s", Scenario.of(overloaded(rate), settings)) for rate in (50, 150)]
+    with Bench(Processes(1)) as bench:
+        answer = compared(bench, cases, ["throughput_per_s"], Wanted(2), 1, SILENT)
+    assert [each.backpressured_runs for each in answer.variants] == [0, 2]
