@@ -11,16 +11,16 @@ SLACK = 0.02
 """Share by which a package may be smaller than its limit before that is lowered."""
 
 MOST_LINES = {
-    "benchmarks": 5_500,
+    "benchmarks": 6_240,
     "figures": 1_440,
-    "models": 5_110,
-    "optimizers": 12_260,
+    "models": 5_100,
+    "optimizers": 12_480,
     "papers": 7_730,
-    "scenarios": 10_960,
-    "spark": 1_200,
-    "streamtwin": 13_870,
-    "tests": 40_920,
-    "twin": 32_980,
+    "scenarios": 11_520,
+    "spark": 1_280,
+    "streamtwin": 14_250,
+    "tests": 43_980,
+    "twin": 33_890,
 }
 
 
