@@ -37,4 +37,4 @@ def test_plans_are_chosen_by_what_was_learned_on_every_space(tmp_path: Path) -> 
     chosen = document(
         "optimize", "smart-grid", "--cost-model", model, "--budget", 100, "--out", tmp_path / "better.yaml"
     )
-    assert chosen["plan"] and (tmp_path / "better.yaml").exists()
+    assert chosen["placement"] and (tmp_path / "better.yaml").exists()
