@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from spark import probe
-from spark.session import session
+from tests.commands import ROOT
 from tests.spark.standalone import Cluster, standalone
-from twin.errors import BadInput
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+PROGRAM = """
+import sys
+from spark import probe
+from spark.session import session
+from twin.errors import BadInput
+probe.PATIENCE_S = float(sys.argv[2])
+try:
+    with session(sys.argv[1]) as spark:
+        print(spark.sparkContext.parallelize([1, 2]).sum())
+except BadInput as error:
+    print(error)
+"""
+"""Program that begins a session, of which a process has one at a time, and prints a sum or the refusal."""
 
 
 @pytest.fixture(scope="module")
@@ -24,53 +37,44 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield found
 
 
-def refusal(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:
-    """Line with which a session on the cluster is refused."""
-    for name, value in (cluster.variables | variables).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    with pytest.raises(BadInput) as refused, session(cluster.master):
-        pass
-    return str(refused.value)
+def said(cluster: Cluster, patience_s: float = 60.0, **variables: str) -> str:
+    """Line that PROGRAM prints about a cluster."""
+    command = [sys.executable, "-c", PROGRAM, cluster.master, str(patience_s)]
+    done = subprocess.run(command, cwd=ROOT, env=cluster.variables | variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    return line
 
 
-def test_a_cluster_without_workers_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "PATIENCE_S", 5.0)
+def test_a_cluster_without_workers_is_not_waited_for(tmp_path: Path) -> None:
     with standalone(tmp_path, workers=0) as empty:
-        assert "offered no executor in 5 s; start workers for it" in refusal(empty, monkeypatch)
+        assert "offered no executor in 5 s; start workers for it" in said(empty, 5.0)
 
 
-def test_workers_without_python_are_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = refusal(cluster, monkeypatch, PYSPARK_PYTHON="/nowhere/python")
-    assert "/nowhere/python" in said
-    assert said.endswith("on each of them, and name it: PYSPARK_PYTHON=/path/to/python")
+def test_workers_without_python_are_named(cluster: Cluster) -> None:
+    line = said(cluster, PYSPARK_PYTHON="/nowhere/python")
+    assert "/nowhere/python" in line
+    assert "install Python" in line and line.endswith("name it: PYSPARK_PYTHON=/path/to/python")
 
 
-def test_workers_without_our_packages_are_named(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_without_our_packages_are_named(cluster: Cluster, tmp_path: Path) -> None:
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     bare.chmod(0o755)
-    said = refusal(cluster, monkeypatch, PYSPARK_PYTHON=str(bare))
-    assert re.search(r"No module named '\w+'", said) and "PYSPARK_PYTHON=" in said
+    line = said(cluster, PYSPARK_PYTHON=str(bare))
+    assert re.search(r"No module named '\w+'", line) and "PYSPARK_PYTHON=" in line
 
 
-def test_workers_of_another_version_are_named(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_of_another_version_are_named(cluster: Cluster, tmp_path: Path) -> None:
     """A Python that says it is another one is refused by Spark before any code of ours."""
     other = tmp_path / "python"
     script = "import sys; sys.version_info = (3, 10, 0, 'final', 0); sys.argv = sys.argv[1:]"
     script += "; import runpy; runpy.run_module(sys.argv[1], run_name='__main__', alter_sys=True)"
     other.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{script}" "$@"\n')
     other.chmod(0o755)
-    said = refusal(cluster, monkeypatch, PYSPARK_PYTHON=str(other))
-    assert "install Python" in said and "PYSPARK_PYTHON=" in said
+    line = said(cluster, PYSPARK_PYTHON=str(other))
+    assert "install Python" in line and "PYSPARK_PYTHON=" in line
 
 
-def test_workers_that_can_work_get_work(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in cluster.variables.items():
-        monkeypatch.setenv(name, value)
-    with session(cluster.master) as spark:
-        assert spark.sparkContext.parallelize([1, 2]).sum() == 3
+def test_workers_that_can_work_get_work(cluster: Cluster) -> None:
+    assert said(cluster) == "3"
