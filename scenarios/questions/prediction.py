@@ -10,6 +10,7 @@ from typing import Literal
 from scenarios.files.documents import Number
 from scenarios.questions.bisection import Border, Range, broken, spot_checks
 from scenarios.questions.kept import RunOutcome
+from scenarios.questions.knobs import ReplicasKnob
 from scenarios.questions.measures import KEEPS_UP, Measures
 from scenarios.questions.prober import Prober
 from scenarios.questions.resources import binding, resources
@@ -210,11 +211,12 @@ class LimitForecast:
             return [self._holds(value, model, run) for _, value in asked]
 
         border = self._prober.search([0], finer, ask)[0]
-        return self._among_all(border, lambda value: ask([(0, value)])[0]) if finer.whole else border
+        uneven = isinstance(self._prober.knob, ReplicasKnob)
+        return self._among_all(border, lambda value: ask([(0, value)])[0]) if uneven else border
 
     def _among_all(self, border: Border, holds: Callable[[float], bool]) -> Border:
-        """Border among all allowed whole numbers in the range, or up to twice the one found if there is no range; as it
-        is if these are very many. More subtasks may bear less: which of them has the busiest key groups is uneven."""
+        """Border among all allowed numbers of subtasks in the range, or up to twice the one found if there is no range;
+        as it is if these are very many. More subtasks may bear less, as they may share key groups less evenly."""
         within, seen = self._within, border.seen
         if not seen:
             return border

@@ -149,7 +149,7 @@ def test_the_command_goes_on_and_refuses(tmp_path):
     done = twin(*words, "--out", tmp_path / "a", "--json", "--replications", 1)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    assert {each["input"] for each in document["inputs"]} == {rate.partition("=")[0], "replicas of work"}
+    assert {each["input"] for each in document["inputs"]} == {rate.partition("=")[0], "subtasks of work"}
     assert twin(*words, "--out", tmp_path / "a", "--json", "--replications", 1, "--workers", 2).stdout == done.stdout
     assert (tmp_path / "a" / "figure.png").exists()
     assert "a power of 2" in refused(*words[:-1], 9)
