@@ -60,15 +60,15 @@ class OtherPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostsChosen:
     """Hosts that a plan uses, and those of the given plan. pinned: operators that keep all of them in use; empty if
-    some host holds none. bears: the factor on the offered rates that the plan bears by the rate model; null if nothing
-    costs anything, so that it bears all. binds: what binds then.
+    some host holds none. bears: the factor on the offered rates that the plan bears, as `twin capacity` predicts it; 0
+    if it bears no part of them, null if there is no limit. binds: what binds then.
     """
 
     chosen: tuple[str, ...]
     given: tuple[str, ...]
     pinned: tuple[str, ...]
     bears: Number
-    binds: tuple[str, ...]
+    binds: str
 
 
 AS_SOLVED = ("bound", "gap", "evaluations", "weighed", "seconds", "message", "among")

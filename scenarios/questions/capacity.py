@@ -14,13 +14,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from scenarios.beside import PredictionBesideRuns
-from scenarios.executing.progress import Audience
+from scenarios.executing.processes import Processes
+from scenarios.executing.progress import Audience, Lines
 from scenarios.files.documents import CLOSED, Seconds, Share
 from scenarios.questions import proof
 from scenarios.questions.bench import Bench
 from scenarios.questions.bisection import FAR, Range, broken
-from scenarios.questions.condition import Condition, Term
-from scenarios.questions.knobs import Knob, ReplicasKnob, whole
+from scenarios.questions.condition import Condition, Term, condition
+from scenarios.questions.knobs import Knob, LoadKnob, ReplicasKnob, whole
 from scenarios.questions.measures import LATENCIES
 from scenarios.questions.prediction import LimitForecast, PredictedLimit, status_of
 from scenarios.questions.prober import Prober
@@ -183,6 +184,13 @@ def capacity(
     if answer.beside is None or answer.beside.agrees:
         return answer
     return _proved(first, prober, forecast, question, answer.value)  # only the prediction said that shorter runs do
+
+
+def load_predicted(scenario: Scenario) -> PredictedLimit:
+    """Largest factor on all rates at which the rate model predicts that a job keeps up, and what binds there."""
+    question = CapacityQuestion("max", LoadKnob("--find-max"), condition("not backpressured", scenario))
+    bench, nobody = Bench(Processes(1)), Lines(lambda _line: None)
+    return capacity(scenario, question, bench, scenario.run.seed, nobody, prove=False).predicted
 
 
 def _proved(

@@ -53,6 +53,11 @@ class PredictedLimit:
     ignores: tuple[str, ...]
     not_valid: str | None = None
 
+    @property
+    def lasting(self) -> float | None:
+        """The limit that lasts: in runs of a day where there is one, else in those of the scenario."""
+        return self.value if self.in_long_runs is None else self.in_long_runs
+
 
 def measures_predicted(scenario: Scenario, model: RateModel | None = None) -> Measures:
     """Measures that the rate model predicts; others are missing."""

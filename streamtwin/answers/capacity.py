@@ -77,7 +77,7 @@ def _predicted_value(answer: CapacityAnswer) -> str:
     """Predicted limit; first the one of long runs, if short ones end while channels fill or state grows."""
     value, far = answer.predicted.value, answer.predicted.in_long_runs
     if not _differs(answer):
-        return _value(value or 0.0)
+        return _value(answer.predicted.lasting or 0.0)
     short_runs = "all values" if value is None else _value(value)
     while_ = "while channels fill or state grows"
     return f"{_value(far or 0.0)} in runs of a day ({short_runs} in runs of {answer.run_s:g} s, {while_})"

@@ -211,25 +211,20 @@ def _as_profiled(
 
 
 def _hosts(loaded: Scenario, plan: ExecutionPlan, space: Space) -> HostsChosen:
-    """Hosts of a plan, and what it bears: the rate model's answer, and what is full at the highest rates; nothing of
-    either where nothing costs anything."""
-    from optimizers.requirements import at_rate
+    """Hosts of a plan, and what it bears by the rate model; nothing of that where no limit is predicted."""
     from scenarios.planning.planner import HostsChosen
-    from scenarios.questions.kept import RunOutcome
-    from scenarios.questions.prediction import measures_predicted
-    from scenarios.questions.resources import limits, resources
-    from twin.rates.model import RateModel
+    from scenarios.questions.capacity import load_predicted
 
-    job, used = loaded.with_plan(plan), plan.hosts(*plan.placement)
+    used = plan.hosts(*plan.placement)
     pinned = [each.name for each in loaded.query.topological if each.pinned or each.name in space.pinned]
-    pressure = float(RateModel().answer(job, [plan]).offered_pressure.max())
-    most = at_rate(job, 1.0 / pressure) if pressure > 0.0 else None
+    load = load_predicted(loaded.with_plan(plan))
+    bears = load.lasting if load.not_valid is None else None
     return HostsChosen(
         chosen=used,
         given=loaded.plan.hosts(*loaded.plan.placement),
         pinned=tuple(pinned) if {*used} == {*plan.hosts(*pinned)} else (),
-        bears=None if most is None else 1.0 / pressure,
-        binds=() if most is None else limits(resources(most, [RunOutcome(measures_predicted(most))]), (), most)[0],
+        bears=0.0 if load.status == "never" else bears,
+        binds=load.binds,
     )
 
 

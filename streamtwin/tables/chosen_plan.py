@@ -112,7 +112,7 @@ def on_hosts(hosts: HostsChosen, price: float | None, before: float | None) -> I
         words += f"; {', '.join(hosts.pinned)} {'is' if len(hosts.pinned) == 1 else 'are'} pinned there, so none can go"
     yield words
     if hosts.bears is not None:
-        then = f"; what binds then: {'; '.join(hosts.binds)}" if hosts.binds else ""
+        then = f"; what binds then: {hosts.binds}" if hosts.binds else ""
         yield f"by rates it bears {tables.number(hosts.bears)} times the offered rates{then}"
 
 

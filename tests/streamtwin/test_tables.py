@@ -247,7 +247,7 @@ def test_both_plans_have_a_row_with_what_becomes_of_them() -> None:
 def test_hosts_have_prices_and_only_a_difference_is_saved_or_added(
     chosen: tuple[str, ...], price: float | None, says: str
 ) -> None:
-    hosts = HostsChosen(chosen=chosen, given=("b",), pinned=(), bears=None, binds=())
+    hosts = HostsChosen(chosen=chosen, given=("b",), pinned=(), bears=None, binds="")
     assert list(chosen_plan.on_hosts(hosts, price, None if price is None else 4.0)) == [says]
 
 

@@ -285,12 +285,13 @@ def test_the_command_buys_the_cheapest_and_tells_both_prices(tmp_path: Path) -> 
 
 
 def test_the_command_says_what_hosts_save_and_bear_and_what_keeps_them() -> None:
-    """Two of twelve partitions are 240 clicks a second, of 2.5 ms each, whatever six to eleven subtasks run on."""
+    """Two of twelve partitions are 240 clicks a second, of 2.5 ms each, whatever six to eleven subtasks run on; and on
+    a single host the CPU is nearly full as well."""
     said = " ".join(done("optimize", "clicks", "--objective", "price").split())  # without breaks of lines
     assert "hosts: worker-1 for 0.4, instead of worker-1, worker-2, worker-3 for 1.2; 0.8 (67%) is saved" in said
     bears = float(said.partition("it bears ")[2].partition(" times")[0])
-    assert bears == pytest.approx(1 / (240 * 2.5e-3), rel=0.02)
-    assert "what binds then: operator topic + parse (100% busy)" in said
+    assert 0.9 / (240 * 2.5e-3) < bears < 1 / (240 * 2.5e-3)
+    assert "what binds then: operator topic + parse on worker-1 (100% busy) and CPU of worker-1 (98%)" in said
     hosts = answer("optimize", "edge-filter", "--objective", "price")["hosts"]
     assert hosts["chosen"] == hosts["given"] == ["edge-1", "cloud-1"]
     assert hosts["pinned"] == ["sensors", "dashboard"]
@@ -300,7 +301,7 @@ def test_a_job_that_costs_nothing_bears_all(tmp_path: Path) -> None:
     path = tmp_path / "free.yaml"
     path.write_text(scenario_file.dump(queue(service_s=0.0)))
     hosts = answer("optimize", path, "--head-room", "0.2", "--budget", 5)["hosts"]
-    assert (hosts["bears"], hosts["binds"]) == (None, [])
+    assert (hosts["bears"], hosts["binds"]) == (None, "")
     assert answer("optimize", "edge-filter")["hosts"] is None
 
 

@@ -6,15 +6,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from optimizers.requirements import at_rate
 from scenarios.executing.processes import Processes
+from scenarios.files import scenario_file
+from scenarios.files.overrides import set_value
 from scenarios.questions.bench import Bench
-from scenarios.questions.capacity import CapacityQuestion, capacity
+from scenarios.questions.capacity import CapacityQuestion, capacity, load_predicted
 from scenarios.questions.condition import condition
 from scenarios.questions.knobs import knob
 from scenarios.questions.replications import Wanted
 from scenarios.questions.variants import Variant
 from scenarios.questions.whatif import compared
 from streamtwin.answers.capacity import predicted
+from tests import commands
 from tests.scenarios.questions.test_capacity import SILENT
 from tests.scenarios.questions.test_limits_of_jobs import ordinary
 from tests.twin.worlds import chain
@@ -71,6 +75,34 @@ def test_a_condition_of_which_nothing_is_predicted_is_left_to_runs():
     answer = predicted_limit(scenario, "max", "load", "e2e_latency_s.p99 < 5s")
     assert answer.predicted.status == "unknown" and answer.predicted.value is None
     assert predicted(answer).startswith("not predicted: e2e_latency_s.p99 < 5s") and "only runs" in predicted(answer)
+
+
+@pytest.mark.parametrize(
+    ("name", "plans"),
+    [("orders", 1), ("exactly-once", 1), ("enrichment", 1), ("clicks", 1), ("edge-filter", 4), ("rush-hour", 4)],
+)
+def test_the_load_that_a_plan_bears_is_where_it_begins_to_fall_behind(name, plans):
+    """As given, and with what may move on hosts drawn at random: joins, shared CPUs and links included."""
+    given, draw = scenario_file.load(name), np.random.default_rng(5)
+    hosts = [each.name for each in given.cluster.hosts]
+    for drawn in range(plans):
+        moved = {each.name: [str(draw.choice(hosts))] for each in given.query.operators if drawn and not each.pinned}
+        job = given.with_plan(given.plan.with_placement(given.plan.placement | moved))
+        bears = load_predicted(job).lasting
+        behind = [
+            RateModel().lasting().predict(at_rate(job, bears * share), [job.plan])["backpressured"][0] > 0.5
+            for share in (0.99, 1.01)
+        ]
+        assert behind == [False, True]
+
+
+def test_optimize_says_of_a_plan_what_capacity_predicts(tmp_path):
+    """Twice the load makes four times as many matches."""
+    better = tmp_path / "better.yaml"
+    found = commands.answer("optimize", "orders", "--head-room", "0", "--budget", "20", "--out", better)["hosts"]
+    limit = commands.answer("capacity", better, "--find-max", "load", "--predict-only")["predicted"]
+    assert (found["bears"], found["binds"]) == (limit["in_long_runs"], limit["binds"])
+    assert limit["in_long_runs"] < 1.9  # it is quadratic: the busiest operator is 55 % busy
 
 
 def overloaded(rate_per_s):
