@@ -114,7 +114,7 @@ def _outcome(
     growth_per_s = queue_growth_per_s(scenario, rows, statistics.link_rows, events, warmup_s)
     metrics = metrics_of(rows, warmup_s, bool(crash), growth_per_s)
     errors = UNKNOWN if batches is None else standard_errors(batches, growing=metrics.backpressured)
-    without_spare = full(scenario, rows, statistics.host_rows, events, warmup_s)
+    without_spare = full(scenario, rows, statistics.subtask_rows, statistics.host_rows, events, warmup_s)
     markers = marker_ages(scenario.query, means_s(statistics.stream_rows, warmup_s))
     return Run(
         metrics=metrics,

@@ -156,18 +156,19 @@ def queue_growth_per_s(
     events: Sequence[Row],
     warmup_s: float,
 ) -> float:
-    """Growth of queues in a whole run, in tuples a second; 0 if it may be chance, or if load or job change. events:
-    rows of the whole run."""
-    return 0.0 if _changes(deployment, events) else growth_per_s(operators, links, warmup_s)
+    """Growth of queues after the last change of load or job, in tuples a second; 0 if it may be chance, or if the load
+    changes all the time. events: rows of the whole run."""
+    changed_s = [event["at_s"] if event["end_s"] is None else event["end_s"] for event in _changes(events)]
+    return 0.0 if varying(deployment) else growth_per_s(operators, links, max(warmup_s, *changed_s, 0.0))
 
 
-def _changes(deployment: Deployment, events: Sequence[Row]) -> bool:
-    """Whether load or job change in a run, apart from chance and checkpoints."""
-    return bool(varying(deployment)) or any(event["kind"] != "checkpoint" for event in events)
+def _changes(events: Sequence[Row]) -> list[Row]:
+    """Rows of events that change load or job: not checkpoints, nor decisions, as what these change has own rows."""
+    return [event for event in events if event["kind"] not in ("checkpoint", "decision")]
 
 
-def growth_per_s(operators: Sequence[Mapping[str, Any]], links: Sequence[Mapping[str, Any]], warmup_s: float) -> float:
-    """Growth of queues in the second half of the measured time, in tuples a second; 0 if it may be chance.
+def growth_per_s(operators: Sequence[Mapping[str, Any]], links: Sequence[Mapping[str, Any]], from_s: float) -> float:
+    """Growth of queues in the second half of the time after `from_s`, in tuples a second; 0 if it may be chance.
 
     The drift of the number in the system is judged by its standard error over batches (Law, Simulation Modeling and
     Analysis, 9.5). A queue that is stable, or an evaluation of a window, gives back what it took, so that changes of
@@ -181,7 +182,7 @@ def growth_per_s(operators: Sequence[Mapping[str, Any]], links: Sequence[Mapping
         on_the_way[row["end_s"]] += row["tuplesIn"] - row["tuplesOut"]
     at_s = np.array(sorted(queued))
     there = np.array([queued[end_s] for end_s in at_s]) + np.cumsum([on_the_way[end_s] for end_s in at_s])
-    first = int(np.searchsorted(at_s, (warmup_s + at_s[-1]) / 2.0))
+    first = int(np.searchsorted(at_s, (from_s + at_s[-1]) / 2.0))
     batches = min(BATCHES, len(at_s) - 1 - first)
     if batches not in GROWN:
         return 0.0
@@ -191,19 +192,25 @@ def growth_per_s(operators: Sequence[Mapping[str, Any]], links: Sequence[Mapping
 
 
 def full(
-    deployment: Deployment, operators: Sequence[Row], hosts: Sequence[Row], events: Sequence[Row], warmup_s: float
+    deployment: Deployment,
+    operators: Sequence[Row],
+    subtasks: Sequence[Row],
+    hosts: Sequence[Row],
+    events: Sequence[Row],
+    warmup_s: float,
 ) -> tuple[str, ...]:
-    """Operators and hosts that are busy all of the time and can block a source; if load or job change, those at the
-    end.
+    """Operators and hosts that are busy all of the time and can block a source, an operator if one of its subtasks is;
+    if load or job change, those at the end.
 
-    A longer run may show that the job does not keep up, once its queues have filled. operators, hosts: rows of all
-    periods; events: of the whole run.
+    A longer run may show that the job does not keep up, once its queues have filled. operators, subtasks, hosts: rows
+    of all periods; events: of the whole run.
     """
     last, holding = operators[-1], deployment.query.holding_up
-    changes = _changes(deployment, events)
+    changes = varying(deployment) or _changes(events)
     from_s = min(last["end_s"] - LAST * (last["end_s"] - warmup_s), last["start_s"]) if changes else warmup_s
     aside = {*deployment.plan.hosts(*deployment.plan.placement)} - {*deployment.plan.hosts(*holding)}
-    used = {each.operator: each.busy for each in operator_totals(measured(operators, from_s), 0.0)}
+    totals = operator_totals(measured(operators, from_s), 0.0, subtasks)
+    used = {each.operator: max([each.busy, *(one.busy for one in each.subtasks)]) for each in totals}
     found = [name for name, busy in used.items() if busy >= NO_SPARE and name in holding]
     cpus = host_totals(measured(hosts, from_s), 0.0)
     return (*found, *(each.host for each in cpus if each.cpu >= NO_SPARE and each.host not in aside))
@@ -268,7 +275,12 @@ def memory_s(what: Deployment | Job) -> float:
 
 def steady(deployment: Deployment, events: Sequence[AnyEvent], policy: bool) -> bool:
     """Whether longer and shorter runs give the same means: rates are constant, and nothing happens or drifts."""
+    return unchanging(deployment, events, policy) and not _checkpointed(deployment)
+
+
+def unchanging(deployment: Deployment, events: Sequence[AnyEvent], policy: bool) -> bool:
+    """Whether a job bears in long runs what it bears in short ones, once its channels are full: the same, but for
+    checkpoints, which come again and again."""
     laws = deployment.workload.arrivals.values()
     drifts = any(skew.drift_every_s is not None for skew in deployment.workload.keys.values())
-    changes = bool(events) or policy or drifts or _checkpointed(deployment)
-    return not changes and all(isinstance(law, Constant | Poisson) for law in laws)
+    return not (events or policy or drifts) and all(isinstance(law, Constant | Poisson) for law in laws)

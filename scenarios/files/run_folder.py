@@ -71,7 +71,7 @@ def _run(about: Mapping[str, Any], folder: Path, job: Deployment) -> Run:
         subtask_rows=tuple(subtasks),
         links=link_totals(links, warmup_s),
         standard_errors=StandardErrors(**result["standard_errors"]),
-        full=full(job, operators, hosts, events, warmup_s),
+        full=full(job, operators, subtasks, hosts, events, warmup_s),
         duplicates=result["duplicates"],
         markers=from_sources(result["markers"]),
     )

@@ -23,6 +23,7 @@ from scenarios.questions.change_options import Planned
 from scenarios.questions.control_measures import by_period, course, latencies
 from scenarios.questions.intervals import MeanOfRuns, of_mean
 from scenarios.questions.kept import RunOutcome
+from scenarios.questions.measures import of
 from scenarios.questions.single_run import run
 from twin.engine.measure.meters import Row
 from twin.engine.sketch import representative_s
@@ -88,6 +89,12 @@ def seen(scenario: Scenario, seed: int, at_s: float) -> RunOutcome:
     return outcome_of(made, _course(made, at_s, {event.at_s for event in scenario.events}) | growing)
 
 
+def _falls_behind(outcome: RunOutcome) -> bool:
+    """Whether a run fell behind: before the first event, or after the last one."""
+    behind = any(of(outcome.measures, name) for name in ("backpressured", "queue_growth_per_s"))
+    return behind or bool((outcome.course or {})["growing"][0])
+
+
 def _growing(scenario: Scenario, made: Run) -> bool:
     """Whether queues grow under an unchanging load, before anything happens to the job."""
     first_s = min((row["at_s"] for row in made.event_rows if row["kind"] != "checkpoint"), default=math.inf)
@@ -127,7 +134,7 @@ def dry_run(
     without, *changed = (outcomes[kind::kinds] for kind in range(kinds))
     first_s = min((event.at_s for event in given.events), default=math.inf)
     with_it = changed[0]
-    keeps_up = [not (each.measures["backpressured"] or (each.course or {})["growing"][0]) for each in without]
+    keeps_up = [not _falls_behind(each) for each in without]
     every_s = given.run.horizon_s / LOOKS
     pairs = [
         [

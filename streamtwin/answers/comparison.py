@@ -166,7 +166,8 @@ def state(row: ComparedVariant, runs: int) -> str:
     failed, full = runs - row.success_runs, row.backpressured_runs
     if failed:
         return f"no results or a crash {_of(failed, runs)}"
-    return f"no, {_of(full, runs)}" if full else keeps_up(row)
+    others = f"; in the others {keeps_up(row)}" if row.full and full < runs else ""
+    return f"no, {_of(full, runs)}{others}" if full else keeps_up(row)
 
 
 def _of(count: int, runs: int) -> str:

@@ -52,8 +52,8 @@ def _table(answer: PoliciesCompared) -> Wide:
 def _unknown(answer: PoliciesCompared) -> Iterator[str]:
     """Notes, one for each policy whose runs are too short to tell whether it keeps up."""
     for row in answer.variants:
-        if _state(row, answer.replications) == "?":
-            yield f"whether {row.variant} keeps up {keeps_up(row)}"
+        if "unknown" in state(row, answer.replications):
+            yield f"whether {row.variant} keeps up {'in the other runs ' * (row.backpressured_runs > 0)}{keeps_up(row)}"
 
 
 def _cell(name: str, cell: ComparedMetric) -> str:
@@ -66,7 +66,7 @@ def _cell(name: str, cell: ComparedMetric) -> str:
 
 
 def _state(row: ComparedVariant, runs: int) -> str:
-    told = state(row, runs)
+    told, _, _ = state(row, runs).partition(";")
     return "?" if told.startswith("unknown") else told
 
 

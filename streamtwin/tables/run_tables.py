@@ -58,6 +58,7 @@ def _metrics(name: str, run: Run) -> Wide:
     grows = "yes" if metrics.backpressured else "no"
     more = f"; queues grow by {number(metrics.queue_growth_per_s)}/s" if metrics.queue_growth_per_s else ""
     rows.append(("backpressured", f"{grows} ({number(metrics.backpressure_per_s)}/s unread{more})"))
+    rows.append(("keeps up", _keeps_up(run)))
     results = "results came, no crash" if metrics.success else "it crashed" if run.crashed else "no results"
     rows.append(("success", f"{'yes' if metrics.success else 'no'} ({results})"))
     out = metrics.tuples_out
@@ -67,6 +68,12 @@ def _metrics(name: str, run: Run) -> Wide:
     shown = tuple(Column((heading,), cells, number=heading != "metric") for heading, cells in columns)
     more = " of this run's; how much of them is chance is unknown" * (errors["processing_latency_s"] is None)
     return Wide(f"{name}: simulated metrics (quantiles are within {GROWTH**0.5 - 1:.0%}{more})", shown)
+
+
+def _keeps_up(run: Run) -> str:
+    """Whether a job keeps up, in words: what is full for the whole run may yet hold it up."""
+    full = f"unknown: {', '.join(run.full)} full, run longer" if run.full else "yes"
+    return full if run.metrics.keeps_up else "no"
 
 
 def _latency(latency: Latency | None, error_s: float | None) -> Iterator[str]:

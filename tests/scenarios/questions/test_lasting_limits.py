@@ -121,6 +121,26 @@ def test_queues_that_grow_are_seen_in_few_periods(period_s):
     assert sum(not run.metrics.keeps_up for run in steady) <= 3  # one in a hundred by chance
 
 
+@pytest.mark.parametrize(("rate_per_s", "factor", "grows"), [(50, 3.0, True), (150, 0.5, False), (50, 1.5, False)])
+def test_queues_are_judged_after_the_last_change(rate_per_s, factor, grows):
+    """What came before a change, and what it left waiting, does not count."""
+    change = f"events=[{{kind: rate-change, at_s: 20, source: source, factor: {factor}}}]"
+    settings = RunSettings(horizon_s=120, warmup_s=10, period_s=4)
+    job = set_value(Scenario.of(overloaded(rate_per_s), settings), change)
+    runs = [simulate(job.with_run(seed=each)).metrics for each in range(10)]
+    assert sum(run.keeps_up for run in runs) == (0 if grows else 10)
+    grown = np.array([run.queue_growth_per_s for run in runs])
+    assert grown.mean() == pytest.approx(50 * grows, rel=0.1)
+
+
+def test_a_run_of_which_one_subtask_is_full_may_be_too_short():
+    """One of two subtasks takes 30 records a second of 50, and the other is half idle."""
+    job = ordinary(0.01, 2, rate_per_s=100, horizon_s=40)
+    job["cluster"]["hosts"][1]["core_percent"] = 30
+    job["plan"]["placement"]["work"] = ["big", "other"]
+    assert simulate(parse(Scenario, job)).full == ("work",)
+
+
 def test_variants_whose_queues_grow_do_not_keep_up():
     settings = RunSettings(horizon_s=90, warmup_s=10, period_s=10)
     cases = [Variant(f"{rate}/s", Scenario.of(overloaded(rate), settings)) for rate in (50, 150)]
