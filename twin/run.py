@@ -117,7 +117,7 @@ class Run:
     markers: tuple[MarkerAge, ...] = ()  # ages of latency markers, after the warm-up
     standard_errors: StandardErrors = UNKNOWN  # of the metrics, by chance alone
     full: tuple[str, ...] = ()  # names of operators and hosts; see `twin.steadiness.full`
-    looks: tuple[tuple[float, int], ...] = ()  # seconds, and how many records then waited; see `simulate`
+    looks: tuple[tuple[float, int], ...] = ()  # seconds, and how many records then waited or were on the way
     duplicates: int = 0  # results that reached a sink twice, because of a replay
 
     def to_dict(self) -> dict[str, Any]:

@@ -53,8 +53,8 @@ def simulate(
     """Runs a scenario for its `run.horizon_s` simulated seconds. Same scenario: the same run, on any machine.
 
     policy: replaces the scenario's own; it is asked at the end of each period, and may keep a history, so use a fresh
-    one for each run. progress: called with (done, total) periods. looks: number of times, at equal
-    distances, at which the records that wait are counted. Raises BadInput if the run would take hours
+    one for each run. progress: called with (done, total) periods. looks: number of times, at equal distances, at
+    which the records that wait or are on the network are counted. Raises BadInput if the run would take hours
     (`twin.guards.effort`) or a policy orders an impossible change; ConservationError if the simulator broke a law.
     """
     started_s, asked, job = time.process_time(), scenario, compile(scenario)
@@ -189,7 +189,8 @@ def _watch_queues(
     for number in count(1):
         yield world.env.look(max(0.0, number * every_s - world.env.now), heaps=True, first=True)
         now_s = world.env.now
-        looked.append((now_s, sum(meter.waiting(now_s) for meter in statistics.operators)))
+        waiting = sum(meter.waiting(now_s) for meter in statistics.operators)
+        looked.append((now_s, waiting + sum(nic.tuples_in - nic.tuples_out for nic in world.every_nic())))
 
 
 def _crash(crash: Mapping[str, float]) -> list[str]:

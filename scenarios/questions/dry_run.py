@@ -1,9 +1,9 @@
 """Tries a change of a running job before it is made: the pause, the growth of the backlog, and the time to catch up.
 
 Each run with the change has a twin without it on the same random numbers, so all differences are due to the change.
-Some tuples wait in the undisturbed run, too: a job has caught up when no more wait than there at the same time, but for
-chance. If that run does not keep up, its growing backlog is no measure; instead, the job has caught up when no more
-wait than at most before the first event, or, without events, in the first period.
+Some tuples wait or are on the network in the undisturbed run, too: a job has caught up when no more are than there at
+the same time, but for chance. If that run does not keep up, its growing backlog is no measure; instead, the job has
+caught up when no more wait than at most before the first event, or, without events, in the first period.
 """
 
 from __future__ import annotations

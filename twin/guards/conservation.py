@@ -65,7 +65,7 @@ def _streams(job: Job, world: World) -> None:
     ledger = world.ledger
     here = sum(task.tuples_in + task.queued for task in _tasks(world) if not task.polls)
     here += sum(buffer.queued for buffer in ledger.buffers)
-    carried = sum(nic.tuples_in - nic.tuples_out for nic in (*world.nics.values(), *world.links.values()))
+    carried = sum(nic.tuples_in - nic.tuples_out for nic in world.every_nic())
     flying = carried - ledger.transfers
     left, right = sent + ledger.restored, here + flying + ledger.lost
     _require(left == right, "sent + restored = taken + queued + in flight + lost", "the network", left, right)

@@ -59,6 +59,10 @@ class World:
         """Tasks of all operators."""
         return [task for tasks in self.tasks.values() for task in tasks]
 
+    def every_nic(self) -> list[Nic]:
+        """Cards of all hosts, and all directions of links."""
+        return [*self.nics.values(), *self.links.values()]
+
     def history(self) -> History:
         """History of operators over event time, which the run goes on writing."""
         far_us = {

@@ -58,6 +58,20 @@ def test_a_failure_costs_what_arithmetic_says(down_s, since_s, rate_per_s):
     assert answer.keeps_up_without == 2
 
 
+@pytest.mark.parametrize(("down_s", "since_s", "rate_per_s"), [(2.0, 1.0, 500), (3.0, 0.5, 800)])
+def test_what_a_slow_link_has_yet_to_carry_is_not_caught_up(down_s, since_s, rate_per_s):
+    """The source reads its backlog at once, and a card sends 1,000 records a second of a kilobyte each."""
+    data = steady(rate_per_s, horizon_s=40, checkpoint_interval_s=10).model_dump(mode="json")
+    data["query"]["operators"][0]["tuple_bytes"] = 1000
+    data["query"]["operators"][1]["service_time_s"] = 1e-5
+    data["cluster"]["hosts"][0]["bandwidth_mbps"] = 8
+    data["plan"]["placement"] |= {"work": "small", "out": "small"}
+    job = Scenario.model_validate(data).with_set("engine.channel_tuples", 100_000)
+    answer = tried(job, ChangeOptions(fail=["small"], at_s=10 + since_s, recover_after_s=down_s))
+    drained_s = rate_per_s * (down_s + since_s) / (1000 - rate_per_s)
+    assert answer.measures["catch_up_s"].mean == pytest.approx(down_s + drained_s, rel=0.05)
+
+
 def test_what_else_happens_to_the_job_does_not_hide_a_change():
     """A later, longer failure of the job's own does not hide the effects of a change."""
     own = {"kind": "failure", "at_s": 40, "host": "big", "recover_after_s": 6.0}

@@ -30,8 +30,6 @@ def counters(low: Lowered) -> None:
         write_back(*filled)
     _under_way(low)
     heaps(low)
-    for card, coming in zip(low.cards, low.card_rows["flying"].tolist(), strict=True):
-        card.tuples_out = card.tuples_in - coming - low.others[card]
     for sink, row in zip(low.sinks, low.sink_rows, strict=True):
         for field in ("processing", "e2e"):
             counts = low.blocks[int(row["here"]), field]
@@ -40,7 +38,7 @@ def counters(low: Lowered) -> None:
 
 
 def heaps(low: Lowered) -> None:
-    """Gives back the sizes of queues, of windows and of states, and the records sent."""
+    """Gives back the sizes of queues, of windows and of states, and the records sent, also those under way."""
     low.card_rows["flying"] = 0
     low.task_rows["queued"] = 0
     state = int(low.state[0]["here"])
@@ -49,6 +47,9 @@ def heaps(low: Lowered) -> None:
         count_pooled(state, pool)
     for task, waiting in zip(low.tasks, low.task_rows["queued"].tolist(), strict=True):
         task.queued = waiting
+    columns = (low.card_rows[name].tolist() for name in ("tuples_in", "flying"))
+    for card, came, coming in zip(low.cards, *columns, strict=True):
+        card.tuples_in, card.tuples_out = came, came - coming - low.others[card]
     write_back(low.broker_rows, low.brokers, BROKER)
     for broker, row in zip(low.brokers, low.broker_rows, strict=True):
         broker.source.queued = int(row["again_count"] - row["again_place"])
