@@ -6,7 +6,7 @@ A knob is a pure function from a scenario and a value to a scenario.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Protocol
@@ -116,7 +116,8 @@ class LoadKnob:
 
 @dataclass(frozen=True, slots=True)
 class HostsKnob:
-    """Number of hosts. Those with the most CPU stay (of equal ones the first); the usual optimizer plans for them."""
+    """Number of hosts. Those of pinned operators and the storage of checkpoints stay, then those with the most CPU (of
+    equal ones the first); the usual optimizer plans for them."""
 
     flag: str
     name: str = HOSTS
@@ -126,32 +127,50 @@ class HostsKnob:
         return len(scenario.cluster.hosts)
 
     def turned(self, scenario: Scenario, value: Any) -> Scenario:
-        """Scenario on `value` hosts, with a plan. Raises BadInput if there are not so many, or no plan is valid."""
+        """Scenario on `value` hosts, with a plan. Raises BadInput if there are not so many, more are needed, or no plan
+        is valid."""
         if not 1 <= value <= self.given(scenario):
             raise BadInput(f"{self.flag} hosts: the cluster has {self.given(scenario)}; there are no {value}")
         from scenarios.planning.planner import optimize  # here, because other questions need no optimizers
 
-        smaller = _on(scenario, strongest(scenario.cluster, int(value)), f"{self.flag} hosts={value}")
+        needed = _needed(scenario)
+        if value < len(needed):
+            why = "; ".join(f"{name} {reason}" for name, reason in needed.items())
+            raise BadInput(f"{self.flag} hosts={value}: {len(needed)} have to stay ({why})")
+        smaller = _on(scenario, strongest(scenario.cluster, int(value), needed), f"{self.flag} hosts={value}")
         return smaller.with_plan(optimize(smaller).plan)
 
 
-def strongest(cluster: Cluster, count: int) -> list[str]:
-    """Names of the `count` hosts with the most CPU, in the order of the file."""
-    ranked = sorted(range(len(cluster.hosts)), key=lambda index: (-cluster.hosts[index].left_percent, index))
-    return [cluster.hosts[index].name for index in sorted(ranked[:count])]
+def strongest(cluster: Cluster, count: int, needed: Container[str] = ()) -> list[str]:
+    """Names of `count` hosts, in the order of the file: those that are needed, then those with the most CPU."""
+    hosts = cluster.hosts
+    ranked = sorted(range(len(hosts)), key=lambda i: (hosts[i].name not in needed, -hosts[i].left_percent, i))
+    return [hosts[index].name for index in sorted(ranked[:count])]
+
+
+def _needed(scenario: Scenario) -> dict[str, str]:
+    """Hosts without which the job is another one, and why."""
+    found = {}
+    if scenario.checkpoints is not None and scenario.checkpoints.storage is not None:
+        found[scenario.checkpoints.storage] = "stores checkpoints"
+    for operator in scenario.query.operators:
+        if operator.pinned:
+            found |= dict.fromkeys(scenario.plan.hosts(operator.name), f"runs {operator.name}, which is pinned")
+    return found
 
 
 def _on(scenario: Scenario, kept: list[str], where: str) -> Scenario:
-    """Scenario on these hosts only, with all operators on one of them, which is valid; pinned ones stay if they can."""
+    """Scenario on these hosts only, with all operators on one of them but those that are pinned, and their chains."""
     hosts = [host.model_dump(mode="json") for host in scenario.cluster.hosts if host.name in kept]
     nodes = {*kept, *scenario.cluster.switches}
     links = [link.model_dump(mode="json") for link in scenario.cluster.links if set(link.between) <= nodes]
     data = scenario.cluster.model_dump(mode="json") | {"hosts": hosts, "links": links}
     together = {name: [kept[0]] * scenario.plan.replicas(name) for name in scenario.plan.placement}
     for operator in scenario.query.operators:
-        if operator.pinned and {*scenario.plan.hosts(operator.name)} <= set(kept):
-            together[operator.name] = list(scenario.plan.placement[operator.name])
-    data_of_plan = {"placement": together, "key_groups": {}}
+        if operator.pinned:
+            chain = next((each for each in scenario.plan.fused if operator.name in each), (operator.name,))
+            together |= {name: [*scenario.plan.placement[operator.name]] for name in chain}
+    data_of_plan = {"placement": together, "key_groups": {}, "fused": scenario.plan.fused}
     whole = scenario.model_dump(mode="json") | {"cluster": data, "plan": data_of_plan}
     return parse(Scenario, whole, where=where)
 
