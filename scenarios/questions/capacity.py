@@ -105,10 +105,12 @@ class CapacityAnswer:
     the same beside the runs; null without runs, and for `sometimes`. value: the mean of the repetitions' borders, with
     its 95 % interval; for whole numbers, a value at which the condition held in all. share_that_holds95: a lower bound
     of the share of all runs in which it holds there. longer_runs_fail: number of the `longer_runs`, which last four
-    times as long, that fail. one_limit_by: whether runs far from the limit or the rate model show that there is no
-    other limit. fails_first: number of runs in which each term of the condition fails beyond the limit. not_valid: why
-    no value beyond those tried is allowed, where the search met that end. run_s: length of the runs. values: all values
-    tried. holds: whether the condition held, by repetition and value. warnings: of the runs just inside the limit.
+    times as long, that fail. If they do, predicted_fails: number of those that fail where the prediction for runs of a
+    day holds, and lasts_in_runs: the nearest whole number at which they do not. one_limit_by: whether runs far from the
+    limit or the rate model show that there is no other limit. fails_first: number of runs in which each term of the
+    condition fails beyond the limit. not_valid: why no value beyond those tried is allowed, where the search met that
+    end. run_s: length of the runs. values: all values tried. holds: whether the condition held, by repetition and
+    value. warnings: of the runs just inside the limit.
     """
 
     scenario: str
@@ -130,6 +132,8 @@ class CapacityAnswer:
     share_that_holds95: Share | None = None
     longer_runs_fail: int | None = None
     longer_runs: int | None = None
+    predicted_fails: int | None = None
+    lasts_in_runs: int | None = None
     looked_at: tuple[float, ...] | None = None
     monotone: bool = True
     contradiction: Contradiction | None = None
@@ -208,7 +212,9 @@ def _proved(
     beside = _beside(forecast, status, limit, 1 if enough else None, within.whole)
     if beside is not None and not beside.agrees:  # what only the prediction said is checked by runs
         checks, single = proof.Checks(longer=True, far=True), False
-    longer = proof.longer_runs_failing(prober, borders, limit, within) if checks.longer else None
+    longer = proof.longer_runs_failing(prober, proof.outermost(borders, limit, within)) if checks.longer else None
+    short = longer is not None and longer[0] > proof.BY_CHANCE
+    at_predicted, lasts = proof.lasting(prober, forecast.predicted.in_long_runs if short else None, within)
     single = single and (status == "found") == forecast.complete
     if not single:
         proof.check_far_values(prober, borders, within)
@@ -226,6 +232,8 @@ def _proved(
         **values,
         longer_runs_fail=longer and longer[0],
         longer_runs=longer and longer[1],
+        predicted_fails=at_predicted,
+        lasts_in_runs=lasts,
         monotone=not contradictions,
         contradiction=Contradiction(*contradictions[0]) if contradictions else None,
         one_limit_by="rates" if single else "runs",

@@ -11,12 +11,12 @@ from scenarios.files.documents import Number
 from scenarios.questions.bisection import Border, Range, broken, spot_checks
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import ReplicasKnob
-from scenarios.questions.measures import KEEPS_UP, Measures
+from scenarios.questions.measures import FLAGS, KEEPS_UP, LATENCIES, MEAN, Measures
 from scenarios.questions.prober import Prober
 from scenarios.questions.resources import binding, resources
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
-from twin.steadiness import memory_s, slides_s, steady
+from twin.steadiness import memory_s, slides_s, steady, unchanging
 
 FINER = 4
 """Precision of a prediction over that of the proof, as a prediction costs almost nothing."""
@@ -41,7 +41,8 @@ class PredictedLimit:
     status, value: of runs as long as the scenario's; `unknown` if the model predicts no metric of the condition.
     in_long_runs: the limit in runs of a day, which may exist even if the condition always holds in shorter ones. A
     limit is null if there is none within `tried`, the smallest and the largest value tried. not_valid: why no value
-    beyond these is allowed, where the search met that end. ignores: features of the scenario and the condition that the
+    beyond these is allowed, where the search met that end. nearest: if there is none, numbers of the condition where it
+    is nearest to holding, in words. ignores: features of the scenario and the condition that the
     rate model ignores.
     """
 
@@ -52,6 +53,7 @@ class PredictedLimit:
     binds: str
     ignores: tuple[str, ...]
     not_valid: str | None = None
+    nearest: str = ""
 
     @property
     def lasting(self) -> float | None:
@@ -106,7 +108,7 @@ class LimitForecast:
         self.as_long = border = long_run = self._border(RateModel())
         if border.good is not None:  # it may hold only because runs end while channels fill or state grows
             long_run = self._border(RateModel().lasting(), border.middle(within.whole) if border.found else None)
-        if not long_run.found and (border.bad is None or (self._informed and self._steady)):
+        if not long_run.found and (border.bad is None or (self._informed and self._lasts_alike)):
             border = long_run  # a limit, or none, that only short runs show does not count
         self.seen = dict(border.seen)
         self.predicted = PredictedLimit(
@@ -114,9 +116,10 @@ class LimitForecast:
             value=border.middle(within.whole) if border.found and self._knows else None,
             in_long_runs=long_run.middle(within.whole) if long_run.found and self._knows else None,
             tried=(min({*border.seen, *self.as_long.seen}), max({*border.seen, *self.as_long.seen})),
-            binds=self._binds(border if border.found else long_run),
+            binds=self._binds(long_run, RateModel().lasting()) if long_run.found else self._binds(border),
             ignores=self._ignored(),
             not_valid=self._prober.refusal([border]),
+            nearest=self._nearest(border) if status_of(border) == "never" else "",
         )
 
     @property
@@ -135,9 +138,9 @@ class LimitForecast:
         return within if within.whole else replace(within, low=max(within.low, within.start / FEW))
 
     @property
-    def _steady(self) -> bool:
+    def _lasts_alike(self) -> bool:
         scenario = self._prober.scenario
-        return steady(scenario, scenario.events, scenario.policy is not None)
+        return unchanging(scenario, scenario.events, scenario.policy is not None)
 
     @property
     def _knows(self) -> bool:
@@ -248,14 +251,27 @@ class LimitForecast:
         known = measures_predicted(scenario, model)
         return all(term.test(known) for term in self._prober.condition.terms if term.metrics <= _known(known))
 
-    def _binds(self, border: Border) -> str:
+    def _binds(self, border: Border, model: RateModel | None = None) -> str:
+        """Resources that bind beyond a border, by the model that found it."""
         if border.bad is None:
             return ""
         ends = (border.bad, border.good)
         near = [value for value in reversed(border.seen) if value <= FEW * self._within.start]
         cases = [self._prober.case(value) for value in (ends if border.found else near) if value is not None]
         at = next(iter(cases), self._prober.scenario)
-        return binding(resources(at, [RunOutcome(measures_predicted(at))]), at)
+        return binding(resources(at, [RunOutcome(measures_predicted(at, model))]), at)
+
+    def _nearest(self, border: Border) -> str:
+        value = min(border.seen) if self._within.upward else max(border.seen)
+        case = self._prober.case(value)
+        known, answer = measures_predicted(case), RateModel().answer(case, [case.plan])
+        failing = [each for each in self._prober.condition.terms if each.metrics <= _known(known)]
+        metrics = {name for each in failing if not each.test(known) for name in each.metrics - {*FLAGS}}
+        words = [f"{name.removesuffix(MEAN)} is {known[name]:.3g}" for name in sorted(metrics)]
+        held_s, holder = max(zip(answer.window_s[0].tolist(), answer.operators, strict=True))
+        if held_s > 0.0 and any(name.startswith(LATENCIES) for name in metrics):
+            words.append(f"records wait {held_s:.3g} s for windows of {holder}")
+        return f"at {value:,.4g}, {' and '.join(words)}" if words else ""
 
     def _ignored(self) -> tuple[str, ...]:
         scenario = self._prober.scenario

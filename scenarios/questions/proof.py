@@ -25,7 +25,7 @@ from scenarios.questions.resources import Resource, binding, resources, without_
 from twin.errors import BadInput
 from twin.randomness import child_seed
 from twin.scenario import Scenario
-from twin.steadiness import filling, steady
+from twin.steadiness import filling, unchanging
 
 FIRST, MOST = 4, 10
 """First and largest number of repetitions if none is given; limits in whole numbers always take the largest."""
@@ -34,6 +34,10 @@ RUNS = 2.5
 CHECKED = 2
 """Number of longer runs that check the limit; a third decides if they disagree."""
 CONFIDENCE = 0.95
+BY_CHANCE = 1
+"""Number of longer runs that may fail by chance; if more fail, the runs are too short."""
+NEXT = 3
+"""Number of whole numbers beyond a predicted limit that does not last at which longer runs look for one that does."""
 LONGER = 4
 """Length of longer runs over that of the others."""
 
@@ -85,7 +89,7 @@ def borders_of(
     after the first run if it is known, else after the first repetition.
     """
     count = replications or (MOST if within.whole else FIRST)
-    start = within if likely is None else within.near(_just_inside(likely, within))
+    start = within if likely is None else within.near(just_inside(likely, within))
     if likely is not None and prober.allowed(start.start):
         prober.outcomes([(0, start.start)])
         _announce(prober, start, [start.start] * round(RUNS * count), checks)
@@ -108,7 +112,7 @@ def borders_of(
     return borders
 
 
-def _just_inside(likely: float, within: Range) -> float:
+def just_inside(likely: float, within: Range) -> float:
     """Value on the good side of a likely limit, half of a bracket away, so that the next one is as far beyond it."""
     aside = 0.0 if within.whole else within.tolerance / 2 * (-1 if within.upward else 1)
     return min(within.high, max(within.low, likely * (1 + aside)))
@@ -146,7 +150,7 @@ def warnings_inside(prober: Prober, borders: Sequence[Border]) -> tuple[str, ...
 
 def _alike(scenario: Scenario) -> bool:
     """Whether longer runs should give the same answer; whether they do is predicted, or checked."""
-    return steady(scenario, scenario.events, scenario.policy is not None)
+    return unchanging(scenario, scenario.events, scenario.policy is not None)
 
 
 def status_of(borders: Sequence[Border]) -> Status:
@@ -194,17 +198,14 @@ def check_far_values(prober: Prober, borders: Sequence[Border], within: Range) -
         borders[index].seen[value] = prober.condition.holds(outcome.measures)
 
 
-def longer_runs_failing(
-    prober: Prober, borders: Sequence[Border], limit: Limit | None, within: Range
-) -> tuple[int, int] | None:
-    """Number of runs of four times the length in which the condition fails at the outermost value at which it holds;
-    and number of runs made. `not backpressured` fails there too if queues within the job grow to the end.
+def longer_runs_failing(prober: Prober, value: float | None) -> tuple[int, int] | None:
+    """Number of runs of four times the length in which the condition fails at a value; and number of runs made. `not
+    backpressured` fails there too if queues within the job grow to the end.
 
     A backlog that grows slowly fills the channels before it shows, and state grows up to a crash. A job whose load and
     plan stay as they are should bear in long runs what it bears in short ones. None if they do not stay so, if the runs
     would take too long, or if there is no such value.
     """
-    value = _outermost(borders, limit, within)
     longer = None if value is None else _longer(prober, value)
     if value is None or longer is None:
         return None
@@ -218,12 +219,27 @@ def longer_runs_failing(
     return sum(failing), len(failing)
 
 
+def lasting(prober: Prober, predicted: float | None, within: Range) -> tuple[int | None, int | None]:
+    """Number of longer runs that fail at the limit predicted to last, None if they are not made; and, of whole numbers,
+    the first one from there on that lasts in longer runs, None if it is not among the next few."""
+    if predicted is None or (first := longer_runs_failing(prober, just_inside(predicted, within))) is None:
+        return None, None
+    if not within.whole or first[0] <= BY_CHANCE:
+        return first[0], None
+    side = -1 if within.upward else 1
+    for value in range(round(predicted) + side, round(predicted) + side * (1 + NEXT), side):
+        found = longer_runs_failing(prober, value) if within.low <= value <= within.high else None
+        if found is not None and found[0] <= BY_CHANCE:
+            return first[0], value
+    return first[0], None
+
+
 def _grows(prober: Prober, outcome: RunOutcome) -> bool:
     """Whether the sources are only not held back yet, where the condition asks for that: queues in the job grow."""
     return "backpressured" in prober.condition.metrics and of(outcome.measures, "queue_growth_per_s") > 0.0
 
 
-def _outermost(borders: Sequence[Border], limit: Limit | None, within: Range) -> float | None:
+def outermost(borders: Sequence[Border], limit: Limit | None, within: Range) -> float | None:
     """Value a little on the good side of the limit; the last value tried if the condition holds at all of them."""
     if limit is None:
         return borders[0].good if status_of(borders) == "always" else None
@@ -277,7 +293,7 @@ def reason_of(prober: Prober, borders: Sequence[Border], known: bool) -> Reason:
         not_valid=prober.refusal(borders),
         binds=binding(beyond or before, last) if known or beyond else "",
         resources=tuple(
-            ResourceAtLimit(*resource, resource.head_room, used_beyond.get((resource.kind, resource.name)))
+            ResourceAtLimit(*resource[:4], resource.head_room, used_beyond.get((resource.kind, resource.name)))
             for resource in (before or beyond)
             if known or beyond
         ),

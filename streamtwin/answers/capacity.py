@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scenarios.questions.capacity import CapacityAnswer
-from scenarios.questions.proof import ResourceAtLimit
+from scenarios.questions.proof import BY_CHANCE, LONGER, ResourceAtLimit
 from scenarios.questions.variants import short
 from streamtwin.answers.presentation import Presentation
 from streamtwin.tables import rounding
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_RESOURCES = 12
-MOST_BY_CHANCE = 1
-"""Number of longer runs that may fail by chance; if more fail, the answer warns that runs are too short."""
 _LAST = {"max": 0, "min": -1}
 """Position, among the values tried, of the one at which the condition most likely holds."""
 
@@ -47,9 +45,12 @@ def predicted(answer: CapacityAnswer) -> str:
         return f"not predicted: {answer.while_} is of what the rate model ignores ({ignores}), so only runs can tell"
     if limit.value is None and limit.in_long_runs is None:
         always = limit.status == "always"
+        if always and answer.find == "min":
+            return f"{by}: {_of(answer)} {_value(limit.tried[0])} is enough, in runs of a day too: {answer.while_}"
         where = f"holds at {'every' if always else 'no'} value tried, {_for(answer, *limit.tried)}"
         short_runs = answer.beside is not None and answer.beside.agrees and answer.status == "found"
         too = ", in runs of a day too" if always else ", in runs of a day" * short_runs
+        too += f": {limit.nearest}" if limit.nearest else ""
         return f"{by}: {answer.while_} {where}{too}{binds}"
     value = f"{_of(answer)} {_predicted_value(answer)}"
     return f"{by}: {value}, the {_end(answer)} while {answer.while_}{binds}"
@@ -121,16 +122,25 @@ def _limit(answer: CapacityAnswer) -> Iterator[str]:
 
 
 def _lasting(answer: CapacityAnswer) -> Iterator[str]:
-    """Limit of long runs, as predicted, which comes first where the runs are too short to show it."""
+    """Limit of long runs, as predicted, with its reason. It comes first where the runs are too short to show it."""
     limit, agrees = answer.predicted, answer.beside is None or answer.beside.agrees
-    if not _too_short(answer):
+    binds = f"; what binds: {limit.binds}" * bool(limit.binds)
+    unchecked = answer.longer_runs is None and answer.status in ("found", "always") and not limit.ignores
+    if not (_too_short(answer) or unchecked):
         return
-    if limit.in_long_runs is not None and _differs(answer) and agrees:
-        value = _value(limit.in_long_runs)
-        yield f"{_of(answer)}: {value} lasts, as predicted by rates for runs of a day; shorter runs show another limit"
+    if answer.lasts_in_runs is not None:
+        runs = f"runs of {LONGER * answer.run_s:g} s"
+        yield f"{_of(answer)}: {answer.lasts_in_runs} lasts in {runs}; shorter ones show another limit"
+    elif limit.in_long_runs is not None and _differs(answer) and agrees and not _refuted(answer):
+        lasts = f"{_value(limit.in_long_runs)} lasts, as predicted by rates for runs of a day{binds}"
+        yield f"{_of(answer)}: {lasts}; shorter runs show another limit"
     elif limit.status == "never" and not limit.ignores:
-        binds = f"; what binds: {limit.binds}" * bool(limit.binds)
         yield f"none lasts: in runs of a day, {answer.while_} is predicted to hold at no value{binds}"
+
+
+def _refuted(answer: CapacityAnswer) -> bool:
+    """Whether longer runs fail where the condition is predicted to hold in runs of a day."""
+    return (answer.predicted_fails or 0) > BY_CHANCE
 
 
 def _beside(answer: CapacityAnswer) -> Iterator[str]:
@@ -164,6 +174,7 @@ def _nothing_found(answer: CapacityAnswer) -> str:
         )
     if answer.status == "never":
         remedy = "" if answer.binds else "; relax the condition, or look elsewhere with --between"
+        remedy = f"; by rates, {answer.predicted.nearest}{remedy}" if answer.predicted.nearest else remedy
         return f"none found: {answer.while_} holds at no value tried, {where}{remedy}"
     if answer.predicted.status == "never":  # channels take longer to fill than these runs last
         return (
@@ -179,11 +190,14 @@ def _shape(answer: CapacityAnswer) -> Iterator[str]:
         fails, holds = number(answer.contradiction.fails_at), number(answer.contradiction.holds_at)
         yield f"careful: there is more than one limit: the condition fails at {fails} and holds again at {holds}"
     elif answer.status == "found":
-        other = "" if answer.one_limit_by == "runs" else ", and no other is predicted"
+        length = f" for runs of {answer.run_s:g} s" * _differs(answer)
+        other = "" if answer.one_limit_by == "runs" else f", and no other is predicted{length}"
         yield f"runs at {len(answer.values)} values show one limit{other}"
     if _too_short(answer):
         last = number((answer.looked_at or answer.values)[-1 if answer.find == "max" else 0])
         where = "just inside the limit" if answer.status == "found" else f"at {last}"
+        if _refuted(answer):
+            where += f", and at {_value(answer.predicted.in_long_runs or 0.0)}, which is predicted to last,"
         fails = f"{where} the condition fails, or queues grow to the end, in runs four times as long"
         yield f"careful: the runs are too short: {fails}{_longer(answer)}"
     elif _else_predicted(answer) and (answer.beside is None or answer.beside.agrees):
@@ -193,14 +207,19 @@ def _shape(answer: CapacityAnswer) -> Iterator[str]:
 def _longer(answer: CapacityAnswer) -> str:
     """Words on why longer runs may give another answer, and the remedy."""
     agrees = answer.beside is None or answer.beside.agrees
-    known = agrees and _differs(answer) and not any(name in answer.while_ for name in answer.predicted.ignores)
+    known = (
+        agrees
+        and _differs(answer)
+        and not _refuted(answer)
+        and not any(name in answer.while_ for name in answer.predicted.ignores)
+    )
     trust = "take the limit predicted for runs of a day, or " if known else ""
     return f"; channels may still fill, or state grow: {trust}lengthen them (--set run.horizon_s=SECONDS)"
 
 
 def _too_short(answer: CapacityAnswer) -> bool:
     """Whether the condition fails in longer runs where it holds in these, and not by chance."""
-    return (answer.longer_runs_fail or 0) > MOST_BY_CHANCE
+    return (answer.longer_runs_fail or 0) > BY_CHANCE
 
 
 def _else_predicted(answer: CapacityAnswer) -> bool:
@@ -211,16 +230,18 @@ def _else_predicted(answer: CapacityAnswer) -> bool:
 
 
 def _why(answer: CapacityAnswer) -> Iterator[str]:
+    """Reason for the limit of the runs, which says so where the answer begins with another limit."""
+    shorter = f" in runs of {answer.run_s:g} s" * any(_lasting(answer))
     if answer.fails_first:
         failing = ", ".join(f"{text} (in {runs} runs)" for text, runs in answer.fails_first.items())
-        yield f"{'beyond it' if answer.status == 'found' else 'what'} fails: {failing}"
+        yield f"{'beyond it' if answer.status == 'found' else 'what'} fails{shorter}: {failing}"
     if answer.not_valid:
         yield f"beyond it the scenario is not valid: {answer.not_valid}"
     if answer.binds:
         at = (
             "" if answer.status == "found" else f" at {number((answer.looked_at or answer.values)[_LAST[answer.find]])}"
         )
-        yield f"what binds{at}: {answer.binds}"
+        yield f"what binds{at}{shorter}: {answer.binds}"
     elif answer.resources and answer.status == "found":
         top = answer.resources[0]
         busiest = f"the busiest is {top.kind} {top.name}, {top.used:.0%}"

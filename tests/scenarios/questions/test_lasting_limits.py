@@ -3,6 +3,8 @@ tells."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,17 +13,21 @@ from scenarios.executing.processes import Processes
 from scenarios.files import scenario_file
 from scenarios.files.overrides import set_value
 from scenarios.questions.bench import Bench
+from scenarios.questions.bisection import Range
 from scenarios.questions.capacity import CapacityQuestion, capacity, load_predicted
 from scenarios.questions.condition import condition
-from scenarios.questions.knobs import knob
+from scenarios.questions.knobs import HostsKnob, knob
+from scenarios.questions.prober import Prober
+from scenarios.questions.proof import lasting
 from scenarios.questions.replications import Wanted
 from scenarios.questions.variants import Variant
 from scenarios.questions.whatif import compared
-from streamtwin.answers.capacity import predicted
+from streamtwin.answers.capacity import predicted, told
 from tests import commands
 from tests.scenarios.questions.test_capacity import SILENT
 from tests.scenarios.questions.test_limits_of_jobs import ordinary
 from tests.twin.worlds import chain
+from twin.errors import BadInput
 from twin.profiles import BRISK
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
@@ -29,6 +35,7 @@ from twin.simulation import simulate
 from twin.spec import parse
 
 SUBTASKS = "subtasks of work"
+KEEPS = condition("not backpressured", parse(Scenario, ordinary(0.01, 1)))
 
 
 def predicted_limit(scenario, find, of, text="not backpressured", between=None):
@@ -103,6 +110,80 @@ def test_optimize_says_of_a_plan_what_capacity_predicts(tmp_path):
     limit = commands.answer("capacity", better, "--find-max", "load", "--predict-only")["predicted"]
     assert (found["bears"], found["binds"]) == (limit["in_long_runs"], limit["binds"])
     assert limit["in_long_runs"] < 1.9  # it is quadratic: the busiest operator is 55 % busy
+
+
+def test_the_reason_belongs_to_the_limit_that_is_told():
+    """Two subtasks hide an overload while channels fill, four are needed; with three, a key group is what binds."""
+    job = ordinary(0.01, 1, shares=[0.6, 0.2, 0.1, 0.1], rate_per_s=150, horizon_s=60) | {"engine": DEEP}
+    found = predicted_limit(parse(Scenario, job), "min", SUBTASKS).predicted
+    assert (found.value, found.in_long_runs) == (2, 4)
+    assert "key group 0 alone has 60%" in found.binds
+
+
+DEEP = BRISK.model_copy(update={"channel_tuples": 2000}).model_dump(mode="json")
+
+
+@pytest.mark.parametrize("checkpoints", [None, {"interval_s": 5}])
+def test_a_limit_that_does_not_last_is_told_as_one_with_checkpoints_too(checkpoints):
+    """A subtask takes 100 records a second; a channel of 2,000 hides a third more for a minute."""
+    job = ordinary(0.01, 1, rate_per_s=50, horizon_s=60) | {"engine": DEEP, "checkpoints": checkpoints}
+    scenario = parse(Scenario, job)
+    question = CapacityQuestion("max", knob("load", "--find-max"), condition("not backpressured", scenario))
+    with Bench(Processes(1)) as bench:
+        answer = capacity(scenario, replace(question, replications=2), bench, 1, SILENT)
+    first, *others = told(answer).sentences
+    assert first.startswith("load: 2") and "lasts, as predicted" in first and "what binds: operator work" in first
+    assert answer.predicted.lasting == pytest.approx(2, rel=0.02) and answer.value > 2.2
+    assert any(line.startswith("careful: the runs are too short") for line in others)
+    assert not any(line.endswith("no other is predicted") for line in others)
+    assert any(line.startswith("what binds in runs of 60 s") for line in others)
+    assert answer.predicted_fails == 0  # else runs as long as the others fail where the prediction holds
+    refuted = "\n".join(told(replace(answer, predicted_fails=2)).sentences)
+    assert "lasts, as predicted" not in refuted and "take the limit predicted" not in refuted
+    assert f"and at {answer.predicted.lasting:.4g}, which is predicted to last, the condition fails" in refuted
+    assert (
+        told(replace(answer, predicted_fails=2, lasts_in_runs=3))
+        .sentences[0]
+        .startswith("load: 3 lasts in runs of 240")
+    )
+
+
+@pytest.mark.parametrize(("rate_per_s", "predicted", "fails", "lasts"), [(150, 2, 0, None), (250, 2, 2, 3)])
+def test_beyond_a_limit_that_does_not_last_longer_runs_look_for_one_that_does(rate_per_s, predicted, fails, lasts):
+    """Two subtasks take 200 records a second, whatever somebody predicts."""
+    scenario = parse(Scenario, ordinary(0.01, 1, rate_per_s=rate_per_s, horizon_s=15) | {"engine": DEEP})
+    with Bench(Processes(1)) as bench:
+        prober = Prober(scenario, knob(SUBTASKS, "--find-min"), KEEPS, bench, SILENT, 1)
+        found = lasting(prober, predicted, Range(1.0, 1.0, 16.0, upward=False, tolerance=0.01, whole=True))
+    assert found == (fails, lasts)
+
+
+@pytest.mark.parametrize("name", ["gateways", "lte", "edge-filter"])
+def test_fewer_hosts_keep_what_cannot_move(name):
+    given = scenario_file.load(name)
+    pinned = {each.name: given.plan.placement[each.name] for each in given.query.operators if each.pinned}
+    storage = given.cluster.hosts[-1].name
+    given = set_value(given, f"checkpoints={{interval_s: 10, storage: {storage}}}")
+    needed = {host.partition("/")[0] for places in pinned.values() for host in places} | {storage}
+    for count in range(1, 1 + len(given.cluster.hosts)):
+        if count < len(needed):
+            with pytest.raises(BadInput, match=f"{len(needed)} have to stay"):
+                HostsKnob("--find-min").turned(given, count)
+        else:
+            case = HostsKnob("--find-min").turned(given, count)
+            assert len(case.cluster.hosts) == count and needed <= {host.name for host in case.cluster.hosts}
+            assert {key: case.plan.placement[key] for key in pinned} == pinned
+
+
+def test_a_condition_that_never_holds_is_told_with_the_number_that_comes_nearest():
+    """Sessions end 20 s after their last record, whatever the load."""
+    job = ordinary(0.001, 1, rate_per_s=20)
+    job["query"]["operators"][1] |= {"kind": "session", "gap_s": 20, "keys": 100, "key_groups": 4}
+    answer = predicted_limit(parse(Scenario, job), "max", "load", "e2e_latency_s < 1s")
+    assert answer.predicted.status == "never"
+    nearest_s = float(answer.predicted.nearest.partition("e2e_latency_s is ")[2].partition(" ")[0])
+    assert nearest_s >= 20 and "for windows of work" in answer.predicted.nearest
+    assert answer.predicted.nearest in predicted(answer)
 
 
 def overloaded(rate_per_s):
