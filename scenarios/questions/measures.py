@@ -33,7 +33,7 @@ USUAL = ("throughput_per_s", "e2e_latency_s.mean", "e2e_latency_s.p99")
 
 def measures(run: Run) -> dict[str, float]:
     """Measures of a run: all that `names` lists, except of links that carried nothing; and `full.*` of full operators
-    and hosts."""
+    and hosts, and how busy an operator's busiest subtask on each host is."""
     metrics = run.metrics
     named = {
         "throughput_per_s": metrics.throughput_per_s,
@@ -53,11 +53,19 @@ def measures(run: Run) -> dict[str, float]:
         named |= _totals(f"operators.{operator.operator}", operator)
         busiest = operator.busiest
         named[f"operators.{operator.operator}.busiest"] = operator.busy if busiest is None else busiest.busy
+        for subtask in operator.subtasks:
+            name = busy_on(operator.operator, subtask.host)
+            named[name] = max(named.get(name, 0.0), subtask.busy)
     for host in run.hosts:
         named |= _totals(f"hosts.{host.host}", host)
     for link in run.links:
         named |= _totals(f"links.{link.link}", link)
     return named
+
+
+def busy_on(operator: str, host: str) -> str:
+    """Name of the busy share of the busiest subtask of an operator on a host."""
+    return f"busy.{operator}.{host}"
 
 
 def of(found: Measures, name: str) -> float:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scenarios.questions.kept import RunOutcome
-from scenarios.questions.measures import of
+from scenarios.questions.measures import busy_on, of
 from twin.chaining import fused, one_a_task
 from twin.deployment import Deployment
 from twin.job import compile
@@ -31,12 +31,13 @@ class Resource(NamedTuple):
     """Utilisation of one resource. kind: operator, calls, CPU, memory, memory bandwidth (of a socket, or from one to
     another), network card or link. used: the share in use, mean over runs; for an operator, the busy share of its
     busiest subtask, which is full first; for calls to a system outside, the share of its capacity (`Calls.used`). even:
-    the mean over all of an operator's subtasks."""
+    the mean over all of an operator's subtasks. full_on: hosts on which it has a full one; empty if none is known."""
 
     kind: str
     name: str
     used: float
     even: float
+    full_on: tuple[str, ...] = ()
 
     @property
     def uneven(self) -> bool:
@@ -70,7 +71,11 @@ def resources(scenario: Deployment, outcomes: Sequence[RunOutcome]) -> list[Reso
     listed = [Resource(kind, name, used, used) for kind, name, used in shares]
     for operator in scenario.query.operators:
         busy, busiest = (_mean(outcomes, f"operators.{operator.name}.{which}") for which in ("busy", "busiest"))
-        listed.append(Resource("operator", operator.name, max(busy, busiest), busy))
+        busiest_on = {
+            host: _mean(outcomes, busy_on(operator.name, host)) for host in scenario.plan.hosts(operator.name)
+        }
+        full_on = tuple(host for host, used in busiest_on.items() if used >= FULL)
+        listed.append(Resource("operator", operator.name, max(busy, busiest), busy, full_on))
         if operator.calls is not None:
             in_per_s = np.asarray(_mean(outcomes, f"operators.{operator.name}.rate_in_per_s"))
             share = float(operator.calls.used(in_per_s, in_per_s / scenario.plan.replicas(operator.name)))
@@ -133,7 +138,8 @@ def binding(listed: Sequence[Resource], scenario: Scenario) -> str:
     operators = [each for each in full if each.kind == "operator"]
     others = [each for each in full if each.kind != "operator"]
     words = [
-        f"operator {task_of(each.name, scenario)} on {_hosts(each.name, scenario)} ({_words(each, scenario)})"
+        f"operator {task_of(each.name, scenario)} on {', '.join(each.full_on or scenario.plan.hosts(each.name))} "
+        f"({_words(each, scenario)})"
         for each in operators
     ]
     words += [f"{each.kind} of {each.name} ({each.used:.0%}{others_words(each, scenario)})" for each in others]
@@ -206,10 +212,6 @@ def _words(operator: Resource, scenario: Scenario) -> str:
         return words
     which = f"key group {shares.argmax()}" if skew.placed else "one key group"
     return f"{words}; {which} alone has {shares.max():.0%} of its records, which more subtasks do not divide"
-
-
-def _hosts(operator: str, scenario: Scenario) -> str:
-    return ", ".join(scenario.plan.hosts(operator))
 
 
 def _mean(outcomes: Sequence[RunOutcome], name: str) -> float:

@@ -104,7 +104,7 @@ def _full(job: Deployment, found: Sequence[Resource]) -> Iterator[str]:
         elif each.kind != "operator":
             yield f"the {each.kind} of {each.name} ({each.used:.0%} in use)"
         elif not on[each.name] & hosts:
-            where = some(sorted(on[each.name]))
+            where = some(sorted(each.full_on or on[each.name]))
             # with several sockets, one of them may be full; and where one subtask is hot, more of them help little
             spare = not each.uneven and all(job.cluster.host(name).socket_count == 1 for name in on[each.name])
             room = f", with {most_subtasks(each.name, job) or 'cores to spare there'}" if spare else ""

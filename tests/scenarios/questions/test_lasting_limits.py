@@ -12,7 +12,7 @@ from optimizers.requirements import at_rate
 from scenarios.executing.processes import Processes
 from scenarios.files import scenario_file
 from scenarios.files.overrides import set_value
-from scenarios.questions.bench import Bench
+from scenarios.questions.bench import Bench, outcome_of
 from scenarios.questions.bisection import Range
 from scenarios.questions.capacity import CapacityQuestion, capacity, load_predicted
 from scenarios.questions.condition import condition
@@ -20,6 +20,7 @@ from scenarios.questions.knobs import HostsKnob, knob
 from scenarios.questions.prober import Prober
 from scenarios.questions.proof import lasting
 from scenarios.questions.replications import Wanted
+from scenarios.questions.resources import binding, resources
 from scenarios.questions.variants import Variant
 from scenarios.questions.whatif import compared
 from streamtwin.answers.capacity import predicted, told
@@ -219,7 +220,11 @@ def test_a_run_of_which_one_subtask_is_full_may_be_too_short():
     job = ordinary(0.01, 2, rate_per_s=100, horizon_s=40)
     job["cluster"]["hosts"][1]["core_percent"] = 30
     job["plan"]["placement"]["work"] = ["big", "other"]
-    assert simulate(parse(Scenario, job)).full == ("work",)
+    made = simulate(scenario := parse(Scenario, job))
+    assert made.full == ("work",)
+    found = next(each for each in resources(scenario, [outcome_of(made)]) if each.name == "work")
+    assert found.full_on == ("other",) and found.used == pytest.approx(1.0, abs=0.01)
+    assert "operator work on other (its busiest" in binding([found], scenario)
 
 
 def test_variants_whose_queues_grow_do_not_keep_up():
