@@ -101,6 +101,20 @@ def _further(deployment: Deployment, names: Sequence[str], more: int) -> tuple[s
     return tuple(found)
 
 
+def beyond_slots(deployment: Deployment) -> list[str]:
+    """Words on each host on which a plan takes more slots than Flink's rule of thumb gives it; none without slots."""
+    if not deployment.engine.slots:
+        return []
+    used, _ = _in_slots(deployment, [*deployment.query.slot_sharing_groups])
+    given = {place: max(1, int(_cores(deployment, place))) for place in used}
+    return [
+        f"the plan takes {used[place]} slots on {place}, more than its {count} core{'s' * (count > 1)}: give it as "
+        "many (taskmanager.numberOfTaskSlots), or fewer subtasks there"
+        for place, count in given.items()
+        if used[place] > count
+    ]
+
+
 def _open_to(deployment: Deployment, names: Sequence[str]) -> dict[Location, float]:
     """Cores of the places where further subtasks of operators that move together may run, in the order of the cluster.
 

@@ -18,7 +18,7 @@ from twin.plan import MOST_REPLICAS
 from twin.profiles import STORM
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
-from twin.scheduling import as_many, resized
+from twin.scheduling import as_many, beyond_slots, resized
 from twin.simulation import simulate
 from twin.spec import parse
 
@@ -67,6 +67,17 @@ def test_subtasks_spread_over_hosts_by_their_cores():
     assert placed == {1: ("w-1",), 2: ("w-1", "w-2"), 5: ("w-1", "w-2", "w-1", "w-2", "gate")}
     for count in placed:  # each has a core of its own
         assert bears_per_s(with_subtasks(job, count)) == pytest.approx(count * 1000, rel=0.02)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_a_plan_of_more_slots_than_cores_is_told(count):
+    """Operators of one group share slots, so a host takes as many as an operator has subtasks there at most."""
+    places = {"in": "h", "work": {"h": count}, "out": "h"}
+    said = beyond_slots(line([host("h", 2)], SLOTS, places))
+    assert ("".join(said).startswith(f"the plan takes {count} slots on h, more than its 2 cores")) == (count > 2)
+    assert not beyond_slots(line([host("h", 2)], QUIET, places))
+    apart = line([host("h", 2)], SLOTS, places, work={"slot_sharing_group": "own"})
+    assert bool(beyond_slots(apart)) == (count + 1 > 2)
 
 
 def test_a_host_of_eight_cores_takes_four_subtasks_for_each_of_one_of_two():

@@ -17,6 +17,7 @@ from twin.metrics import measured
 from twin.partitions import busiest, counts, even
 from twin.query import AnyOperator, Query, Windowed
 from twin.scenario import RunSettings, Scenario
+from twin.scheduling import beyond_slots
 from twin.steadiness import in_step, outlasting, uneven
 from twin.wiring.world import World
 
@@ -45,6 +46,7 @@ def cautions(job: Job, scenario: Scenario, world: World, rows: Sequence[Row], cr
         *_slow(job),
         *_idle(job),
         *_crowded(job),
+        *beyond_slots(scenario),
         *(line for source in job.sources for line in _of_partitions(source, world)),
         *_of_event_time(job, rows, totals),
         *([] if crashed else _silent(job, settings, totals, unevaluated, rows)),
@@ -157,7 +159,7 @@ def _crowded(job: Job) -> list[str]:
 
 def _of_partitions(source: Component, world: World) -> Iterator[str]:
     """Warnings about a source whose partitions its replicas cannot share evenly."""
-    partitions, replicas = source.operator.parts, source.replicas
+    partitions, replicas = source.operator.parts, len(world.tasks[source.name])  # events and policies change it
     if partitions is None:
         return
     name, read = source.name, counts(partitions, replicas)

@@ -72,6 +72,14 @@ def test_what_a_slow_link_has_yet_to_carry_is_not_caught_up(down_s, since_s, rat
     assert answer.measures["catch_up_s"].mean == pytest.approx(down_s + drained_s, rel=0.05)
 
 
+def test_readers_beyond_the_partitions_are_told_also_after_a_change():
+    job = steady(horizon_s=30).model_dump(mode="json")
+    job["query"]["operators"][0] |= {"kind": "kafka-source", "partitions": 2}
+    restarting = set_value(Scenario.model_validate(job), "engine.rescaling=restart")
+    answer = tried(restarting, ChangeOptions(rescale=["in=3"], at_s=12))
+    assert any("1 of 3 replicas read none of its 2 partitions" in line for line in answer.warnings)
+
+
 def test_what_else_happens_to_the_job_does_not_hide_a_change():
     """A later, longer failure of the job's own does not hide the effects of a change."""
     own = {"kind": "failure", "at_s": 40, "host": "big", "recover_after_s": 6.0}
