@@ -108,12 +108,21 @@ def _resolve(data: Node, path: str, flag: str) -> tuple[Node, str | int]:
         step = _step(node, rest)
         if step is None:
             word, known = rest.partition(".")[0], list(_keys(node))
-            raise BadPath(f"{where}: no {word!r} in {walked or 'the scenario'}; {suggest(word, known)}", path)
+            hint = _placed(word, walked) or suggest(word, known)
+            raise BadPath(f"{where}: no {word!r} in {walked or 'the scenario'}; {hint}", path)
         key, label, rest = step
         if not rest:
             return node, key
         walked = f"{walked}.{label}" if walked else label
         node = node[key]
+
+
+def _placed(word: str, walked: str) -> str:
+    """Where the number of subtasks stands that somebody looks for in an operator, as files have it there; else ''."""
+    _, operators, name = walked.partition("query.operators.")
+    return f"it follows from plan.placement.{name}: a list of hosts, or HOST: NUMBER" * (
+        bool(operators) and word in ("parallelism", "replicas", "subtasks")
+    )
 
 
 def _step(node: Node, rest: str) -> tuple[Any, str, str] | None:

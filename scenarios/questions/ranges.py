@@ -41,14 +41,16 @@ def values(text: str, where: str) -> list[Any]:
 
 
 def bounds(text: str, where: str) -> tuple[float, float]:
-    """Ends of `LOW..HIGH`, the lower one first. Raises BadInput if `text` is no such range, or has no width."""
+    """Ends of `LOW..HIGH`. Raises BadInput if `text` is no such range, or has no width, or the higher one is first."""
     match = _RANGE.match(text.strip())
     if match is None or match[3] or match[4]:
         raise BadInput(f"{where}: {text!r} is no range; write LOW..HIGH, such as 100..5k")
     low, high = _number(match[1], where), _number(match[2], where)
     if low == high:
         raise BadInput(f"{where}: {text} is a single value; give two different ends")
-    return min(low, high), max(low, high)
+    if low > high:
+        raise BadInput(f"{where}: {text} begins with the higher end; write {match[2]}..{match[1]}")
+    return low, high
 
 
 def as_whole(value: float) -> float | int:

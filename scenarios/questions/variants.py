@@ -108,8 +108,9 @@ def label(settings: Mapping[str, Any]) -> str:
 
 
 def short(name: str) -> str:
-    """Short name of a path: its last two parts, which tell most."""
-    return ".".join(name.split(".")[-2:])
+    """Short name of a path: its last two parts, which tell most; three if the first of them is a number."""
+    parts = name.split(".")
+    return ".".join(parts[-3 if parts[-2:-1] and parts[-2].isdigit() else -2 :])
 
 
 def _choices(question: VariantsQuestion) -> list[list[VariantStep]]:

@@ -27,6 +27,8 @@ COLUMNS = {
     "change": "change ± 95 %",
     "words": "in words",
 }
+FARTHEST = 10.0
+"""Share of the mean beyond which a change is told in its unit: of almost nothing, per cents tell nothing."""
 LISTED = ("mean", "half_width95", "difference", "difference95", "p_value", "p_adjusted", "significant", "words")
 """Fields of a metric that a row has."""
 
@@ -88,7 +90,7 @@ def notes(answer: VariantsCompared) -> Iterator[str]:
 
 def change(metric: str, cell: ComparedMetric, *, in_unit: bool = False) -> str:
     """Change in percent of the first variant's mean, with its interval; empty where nothing is compared. It is in the
-    metric's unit if so asked, where that mean is 0, and where the interval goes beyond -100 %."""
+    metric's unit if so asked, where that mean is 0 or next to it, and where the interval goes beyond -100 %."""
     apart, share, half = cell.difference, cell.share, cell.share95 or 0.0
     if apart is None:
         return ""
@@ -105,9 +107,11 @@ def _digits(cell: ComparedMetric) -> int:
 
 
 def _too_far(cell: ComparedMetric) -> bool:
-    """Whether the interval goes beyond -100 %, though no metric falls below 0."""
+    """Whether the interval goes beyond -100 %, though no metric falls below 0; or it is a change of almost nothing."""
     if cell.share is None:
         return False
+    if cell.share > FARTHEST:
+        return True
     return round(100 * cell.share, _digits(cell)) - round(100 * (cell.share95 or 0.0), _digits(cell)) < -100.0
 
 

@@ -136,7 +136,9 @@ def _busiest(totals: OperatorTotals) -> str | None:
     busiest = totals.busiest
     if busiest is None or f"{busiest.busy:.0%}" == f"{totals.busy:.0%}":
         return None
-    return f"{busiest.busy:.0%} (subtask {busiest.subtask} on {Location(busiest.host, busiest.socket)})"
+    numbered = all(each.subtask < totals.replicas for each in totals.subtasks)  # else some left, and numbers go on
+    which = f"subtask {busiest.subtask}" if numbered else "one"
+    return f"{busiest.busy:.0%} ({which} on {Location(busiest.host, busiest.socket)})"
 
 
 def _rate_in(totals: OperatorTotals, run: Run) -> Any:

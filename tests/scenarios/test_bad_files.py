@@ -54,6 +54,7 @@ def test_no_value_of_a_wrong_kind_gets_through(tmp_path, value):
         ("run.period_s=0", "run.period_s"),
         ("run.warmup_s=1e9", "warmup_s must be < horizon_s"),
         ("plan.placement.hot=[]", "plan.placement.hot"),
+        ("query.operators.hot.parallelism=2", "it follows from plan.placement.hot: a list of hosts, or HOST: NUMBER"),
         ("plan.placement={}", "places nothing for operator 'sensors'"),
         ("plan.placement.hot={edge-1: 200000}", "from 1 to 100000"),
         ("events=[{kind: failure, at_s: 5, host: edge-9}]", "did you mean 'edge-1'?"),

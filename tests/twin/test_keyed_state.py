@@ -96,7 +96,10 @@ def test_the_rate_model_fills_hosts_with_it() -> None:
     assert live[1] * 64_000 - law.base_mb == pytest.approx(expected, rel=0.01)
     forever = Scenario.of(job(keys=1_000_000, state_bytes_per_key=10**5, ttl_s=None), RunSettings(horizon_s=10_000))
     assert RateModel().predict(forever, [forever.plan])["success"][0] < 0.5
-    assert "that of unlike keys fewer live in state" in RateModel().blind_to(Scenario.of(job(zipf=1.0)))
+    assert (
+        "that rare keys of state expire, so that it holds fewer than of equally frequent ones"
+        in RateModel().blind_to(Scenario.of(job(zipf=1.0)))
+    )
 
 
 def test_state_has_key_groups() -> None:

@@ -33,7 +33,7 @@ class KeyedState(Map):
     @property
     def if_unlike(self) -> str:
         """Effect of unlike keys that the law misses, in words."""
-        return f"that of unlike keys fewer live in {self.name}"
+        return f"that rare keys of {self.name} expire, so that it holds fewer than of equally frequent ones"
 
     def state_bytes(self, in_per_s: np.ndarray, horizon_s: float) -> np.ndarray:
         """State of all replicas, in bytes: of K keys, those with a tuple within the time to live, or the run: K (1 -

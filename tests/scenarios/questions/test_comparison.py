@@ -128,10 +128,12 @@ def test_no_change_is_minus_zero():
         (0.5, 2.0, "+100 ± 400"),
         (-1.0, 0.0, "-100.0 ± 0.0 %"),
         (-0.92, 0.08, "-92 ± 8 %"),
+        (3000.0, 20.0, "+600,000 ± 4,000"),
     ],
 )
 def test_no_interval_goes_beyond_minus_100_percent_as_nothing_falls_so_far(share, half, told):
-    """A change whose interval goes below -100 % is given in the metric's unit, here of a first mean of 200."""
+    """A change whose interval goes below -100 %, or from next to nothing, is given in the metric's unit, here of a
+    first mean of 200."""
     cell = ComparedMetric(
         mean=200 * (1 + share),
         half_width95=1.0,

@@ -12,7 +12,7 @@ from scenarios.questions.kept import said_once
 from scenarios.questions.knobs import knob
 from scenarios.questions.ranges import bounds, values
 from scenarios.questions.single_run import key
-from scenarios.questions.variants import GIVEN, VariantsQuestion, variants
+from scenarios.questions.variants import GIVEN, VariantsQuestion, short, variants
 from tests.scenarios.questions.jobs import shop
 from twin.errors import BadInput
 from twin.plan import MOST_REPLICAS
@@ -30,6 +30,12 @@ def test_a_range_goes_from_end_to_end_in_order(low, high, count, log):
     assert len(found) <= count
     if abs(high - low) >= count - 1:
         assert all(isinstance(each, int) for each in found)
+
+
+def test_short_names_of_paths_say_of_what_a_number_is():
+    assert short("cluster.hosts.edge-1.cpu_percent") == "edge-1.cpu_percent"
+    assert short("cluster.links.0.bandwidth_mbps") == "links.0.bandwidth_mbps"
+    assert short("load") == "load"
 
 
 def test_values_are_lists_ranges_and_yaml():
@@ -58,12 +64,15 @@ def test_empty_and_senseless_values_and_bounds_are_refused(read, text):
 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6))
-def test_the_ends_of_a_range_are_the_same_whichever_is_first(one, other):
-    if one == other:
+def test_values_may_fall_and_the_ends_of_a_search_may_not(one, other):
+    low, high = sorted((one, other))
+    if low == high:
         return
-    assert bounds(f"{one}..{other}", "--between") == bounds(f"{other}..{one}", "--between")
+    assert bounds(f"{low}..{high}", "--between") == (low, high)
+    with pytest.raises(BadInput, match=f"write {low}..{high}"):
+        bounds(f"{high}..{low}", "--between")
     listed = [values(f"{a}..{b}:2", "--vary x") for a, b in ((one, other), (other, one))]
-    assert listed[0] == listed[1][::-1] and min(listed[0]) == bounds(f"{one}..{other}", "--between")[0]
+    assert listed[0] == listed[1][::-1]
 
 
 def test_a_warning_is_said_once_with_where_it_comes_from():
