@@ -267,7 +267,8 @@ class LimitForecast:
         known, answer = measures_predicted(case), RateModel().answer(case, [case.plan])
         failing = [each for each in self._prober.condition.terms if each.metrics <= _known(known)]
         metrics = {name for each in failing if not each.test(known) for name in each.metrics - {*FLAGS}}
-        words = [f"{name.removesuffix(MEAN)} is {known[name]:.3g}" for name in sorted(metrics)]
+        units = {name: " s" * name.startswith(LATENCIES) for name in metrics}
+        words = [f"{name.removesuffix(MEAN)} is {known[name]:.3g}{units[name]}" for name in sorted(metrics)]
         held_s, holder = max(zip(answer.window_s[0].tolist(), answer.operators, strict=True))
         if held_s > 0.0 and any(name.startswith(LATENCIES) for name in metrics):
             words.append(f"records wait {held_s:.3g} s for windows of {holder}")
