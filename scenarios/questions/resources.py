@@ -133,21 +133,26 @@ def task_of(operator: str, scenario: Deployment) -> str:
 
 
 def binding(listed: Sequence[Resource], scenario: Scenario) -> str:
-    """Resources that bind, in words; empty if none does."""
+    """Resources that bind, in words; empty if none does. A full CPU comes first, as operators wait for it."""
     full = [each for each in holding(listed, scenario) if each.used >= FULL]
     operators = [each for each in full if each.kind == "operator"]
-    others = [each for each in full if each.kind != "operator"]
-    words = [
+    cpus, others = ([each for each in full if each not in operators and (each.kind == "CPU") == cpu] for cpu in (1, 0))
+    words = [_shared(each, scenario) for each in cpus]
+    words += [
         f"operator {task_of(each.name, scenario)} on {', '.join(each.full_on or scenario.plan.hosts(each.name))} "
         f"({_words(each, scenario)})"
         for each in operators
     ]
-    words += [f"{each.kind} of {each.name} ({each.used:.0%}{others_words(each, scenario)})" for each in others]
-    if not operators or others or any(each.uneven for each in operators):
+    words += [_shared(each, scenario) for each in others]
+    if not operators or cpus or others or any(each.uneven for each in operators):
         return " and ".join(words)
     capped = [f"{each.name} has {why}" for each in operators if (why := most_subtasks(each.name, scenario))]
     more = " and ".join(capped) or "its hosts have cores to spare for more subtasks"
     return f"{' and '.join(words)}; {more}"
+
+
+def _shared(each: Resource, scenario: Scenario) -> str:
+    return f"{each.kind} of {each.name} ({each.used:.0%}{others_words(each, scenario)})"
 
 
 def limits(listed: Sequence[Resource], full: Sequence[str], scenario: Deployment) -> tuple[tuple[str, ...], str]:
@@ -157,7 +162,7 @@ def limits(listed: Sequence[Resource], full: Sequence[str], scenario: Deployment
     late = [each for each in found if each.used < FULL and each.name in full and each.kind in ("operator", "CPU")]
     bind = [
         _briefly(each, scenario, ", full at the end" * (each in late))
-        for each in found
+        for each in sorted(found, key=lambda each: each.kind != "CPU")  # for which operators wait
         if each.used >= FULL or each in late
     ]
     return tuple(bind), "" if bind or not found else _briefly(found[0], scenario)

@@ -7,6 +7,7 @@ import itertools
 
 import pytest
 
+from optimizers.requirements import at_rate
 from scenarios.executing.processes import Processes
 from scenarios.executing.progress import Lines
 from scenarios.files import scenario_file
@@ -17,7 +18,7 @@ from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import knob
 from scenarios.questions.measures import measures
 from scenarios.questions.prediction import measures_predicted
-from scenarios.questions.resources import binding, resources
+from scenarios.questions.resources import binding, limits, resources
 from streamtwin.answers.capacity import predicted, told
 from streamtwin.report.verdict import verdict
 from tests.scenarios.questions.jobs import host
@@ -205,6 +206,13 @@ def test_a_condition_that_the_rate_model_does_not_know_is_proved_by_runs_far_awa
     assert answer.predicted.ignores == ("e2e_latency_s.p99",)
     assert answer.one_limit_by == "runs" and answer.longer_runs_fail is not None
     assert 400 * answer.value < 1000
+
+
+def test_a_full_cpu_comes_before_the_operators_that_wait_for_it():
+    case = at_rate(parse(Scenario, ORDINARY["two cores for four"]), 2)
+    listed = resources(case, [RunOutcome(measures_predicted(case))])
+    assert binding(listed, case).startswith("CPU of big (100%) and operator work on big")
+    assert [each.partition(" (")[0] for each in limits(listed, (), case)[0]] == ["CPU of big", "operator work"]
 
 
 @pytest.mark.parametrize("key_groups", [None, 2, 16])
