@@ -1,9 +1,8 @@
 """What a run costs, in CPU seconds, beside the limits.
 
 Run: python -m benchmarks.simulator_speed [--runs N]. Four-minute runs of Costream's Table II; a service of the chains;
-tasks that crowd a host; and how the cost grows with operators, horizon and rate: linearly. With --said, instead, what
-is said beforehand of each job of the library that should take less than a minute. CPU seconds of a machine that does
-other work meanwhile are more than those of an idle one.
+tasks that crowd a host; and how the cost grows with operators, horizon and rate: linearly. CPU seconds of a
+machine that does other work meanwhile are more than those of an idle one.
 """
 
 from __future__ import annotations
@@ -16,11 +15,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.table import print_table
-from scenarios.files import registry, scenario_file
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.registry import SPACES
 from tests.twin.worlds import HOST, chain
-from twin.guards.effort import estimate
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
@@ -35,8 +32,6 @@ CROWDED = 2.0
 CROWD_S = 0.34
 """Limit of the CPU time of five seconds of 98 maps on 16 cores."""
 BEST_OF = 3
-SAID, SHORTEST_S, LONGEST_S = 1.5, 1.0, 60.0
-"""Factor within which an announced CPU time must be right, for runs between these CPU seconds."""
 
 
 def limit(what: str, measured: float, most: float) -> None:
@@ -94,28 +89,11 @@ def line_of_replicas(replicas: int, rate: float = 3200.0) -> Scenario:
     return Scenario.of(job, RunSettings(horizon_s=60.0))
 
 
-def said() -> None:
-    """Prints announced CPU times of the library's jobs over measured ones. Runs below a second are left out."""
-    rows = []
-    for name in registry.names():
-        scenario = scenario_file.load(name)
-        told = estimate(scenario).cpu_s
-        if told < LONGEST_S and (took := simulate(scenario).cpu_s) >= SHORTEST_S:
-            rows.append((name, told, took, told / took))
-    print_table("CPU s of a run", ("job", "said", "taken", "ratio"), rows)
-    apart = np.exp(np.abs(np.log([row[3] for row in rows])))
-    limit("the farthest ratio from 1", float(apart.max()), SAID)
-
-
 def main() -> None:
     """Prints all tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200, help="random queries")
-    parser.add_argument("--said", action="store_true", help="only what is said of runs beforehand")
     asked = parser.parse_args()
-    if asked.said:
-        said()
-        return
     table_ii(asked.runs)
     lengths = (2, 4, 8, 16, 32)
     chains = growth("operators", {n: line_of_maps(n - 1) for n in lengths})

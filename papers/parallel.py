@@ -10,9 +10,6 @@ from papers.interface import Row, Rows
 from papers.workspace import Workspace
 from scenarios.executing.processes import Processes
 
-CASE_S = 0.1
-"""Rough CPU time of a case [s]: processes are started for some twenty of them."""
-
 
 def kept(
     workspace: Workspace,
@@ -41,7 +38,7 @@ def kept(
                 done += 1
                 report(done, len(cases))
 
-            processes.each(work, [cases[number] for number in missing], keep, effort_s=CASE_S * len(missing))
+            processes.each(work, [cases[number] for number in missing], keep)
     return [workspace.cached(group, key, lambda: None) for key in keys]
 
 

@@ -87,11 +87,8 @@ class OnSpark:
         self._spark: SparkSession | None = None
         self._open = ExitStack()
 
-    def each(
-        self, work: Callable[[Any], Any], items: Sequence[Any], done: Callable[[int, Any], None], effort_s: float
-    ) -> None:
+    def each(self, work: Callable[[Any], Any], items: Sequence[Any], done: Callable[[int, Any], None]) -> None:
         """Calls `done` with the result of `work` for each item, as `twin.executor.Executor.each`."""
-        del effort_s
         if items:
             fan_out(self._started(), work, items, done)
 

@@ -75,6 +75,20 @@ def test_package_imports_only_what_is_below_it(package: str) -> None:
     assert not upward
 
 
+def test_runs_know_nothing_of_the_rate_model() -> None:
+    """Exact runs judge the rate model, so no file that `simulate` needs imports it, also not through others."""
+    known = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in files("twin")}
+    needed, to_read = set[str](), ["twin.simulation"]
+    while to_read:
+        module = to_read.pop()
+        if module not in needed:
+            needed.add(module)
+            used = (name if name in known else name.rpartition(".")[0] for name in imports(known[module]))
+            to_read += [name for name in used if name in known]
+    assert len(needed) > 100
+    assert not {module for module in needed if module.startswith("twin.rates")}
+
+
 def room(name: str) -> str | None:
     """Room of a module: a folder of its package, or a file at the package's top; None for the package itself."""
     package, *rest = name.split(".")

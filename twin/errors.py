@@ -25,6 +25,10 @@ class BadInput(ValueError):  # noqa: N818  # it names the cause, as KeyboardInte
         self.mistakes = tuple(one_line(each) for each in mistakes)
 
 
+class TooMuch(BadInput):
+    """Run that would take hours, or more memory than a run may have."""
+
+
 def one_line(text: str) -> str:
     """Returns `text` in one line; of a very long one the ends, where its place and its remedy are."""
     line = " ".join(text.split())

@@ -13,13 +13,10 @@ class Executor(Protocol):
     Results depend on the items alone, so all executors give the same ones.
     """
 
-    def each(
-        self, work: Callable[[Any], Any], items: Sequence[Any], done: Callable[[int, Any], None], effort_s: float
-    ) -> None:
+    def each(self, work: Callable[[Any], Any], items: Sequence[Any], done: Callable[[int, Any], None]) -> None:
         """Does `work` on each item, and tells `done` the item's position and result, here, as soon as it is known.
 
-        `work`, items and results are picklable. effort_s: CPU seconds that all of it takes, roughly. Raises what `work`
-        or `done` raises; then the rest is given up.
+        `work`, items and results are picklable. Raises what `work` or `done` raises; then the rest is given up.
         """
 
     def __enter__(self) -> Self:

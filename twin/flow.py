@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from twin.deployment import Deployment
+from twin.key_skew import KeySkew, zipf_shares
+from twin.keys import distinct_values, group_count
 from twin.kinds.flow import Flow, KeySpread, Mixing, OperatorRates
 from twin.kinds.windowed import Windowed
 from twin.query import Query
@@ -136,3 +139,50 @@ def _sent(query: Query, found: Mapping[str, Flow], producer: str, consumer: str)
     """Tuples a second on a stream. [N]"""
     share = query.operator(producer).share_to(consumer)
     return found[producer].out_per_s if share == 1.0 else share * found[producer].out_per_s
+
+
+# frequencies of keys --------------------------------------------------------------------------------------------------
+
+
+def spreads(deployment: Deployment, names: Sequence[str]) -> dict[str, KeySpread]:
+    """Spread of aggregates' windows over their groups, by name, where it matters: keys are skewed, or come to several
+    replicas. Key groups are put together: the most frequent, the next 2, 4 ..."""
+    found = {}
+    for name in names:
+        operator, skew = deployment.query.operator(name), deployment.workload.keys.get(name, KeySkew())
+        if not isinstance(operator, Windowed) or operator.joins:
+            continue
+        groups, places = group_count(deployment.query, name, deployment.plan.replicas(name)), _places(deployment, name)
+        if groups is not None and (places > 1.0 or skew.uneven):
+            found[name] = _spread(distinct_values(operator, skew, groups), skew, places)
+        elif places > 1.0:
+            found[name] = KeySpread(
+                np.ones(1), np.array([float(operator.values(deployment.plan.replicas(name)))]), places
+            )
+    return found
+
+
+def _places(deployment: Deployment, name: str) -> float:
+    """Most replicas to which the tuples of one group come."""
+    ways = [deployment.query.partitioning(each) for each in deployment.query.inputs(name)]
+    return max(1.0 if way.whole or way.keeps_keys else 2.0 if way.two_choices else np.inf for way in ways)
+
+
+def key_shares(values: np.ndarray, skew: KeySkew) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of the input and distinct values of key groups that have any values, the most frequent first. [G] each"""
+    if skew.placed:
+        shares = skew.by_group(len(values))
+        order = np.argsort(-shares, kind="stable")[: np.count_nonzero(shares)]
+        return shares[order], values[order]
+    populated = values[values > 0]
+    return zipf_shares(len(populated), skew.zipf), np.full(len(populated), populated.mean())
+
+
+def _spread(values: np.ndarray, skew: KeySkew, places: float) -> KeySpread:
+    shares, values = key_shares(values, skew)
+    edges = _edges(len(shares))
+    return KeySpread(np.add.reduceat(shares, edges), np.add.reduceat(values, edges), places)
+
+
+def _edges(groups: int) -> list[int]:
+    return [2**k - 1 for k in range(groups.bit_length() + 1) if 2**k - 1 < groups]

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+import numpy as np
+
 from twin.chaining import Fused, fused
 from twin.deployment import Deployment
-from twin.flow import nominal_rates
+from twin.flow import Channels, flows, nominal_rates, spreads
 from twin.keys import group_count
-from twin.kinds.flow import OperatorRates
+from twin.kinds.flow import Flow, OperatorRates
 from twin.partitionings.traits import Partitioning
 from twin.plan import Location
 from twin.profiles import EngineProfile
@@ -199,6 +201,21 @@ class Job:
     def rates(self) -> Mapping[str, OperatorRates]:
         """Rates of each operator, if all sources keep up, by name."""
         return nominal_rates(self.query, self.deployment.workload.arrivals)
+
+    @cached_property
+    def channels(self) -> Channels:
+        """Channels, and what else of the plan changes flows, with each operator by itself."""
+        job = self.apart
+        names = [each.name for each in job.components]
+        services_s = {name: tuple(edge.service_s for edge in job.inputs(name)) for name in names}
+        services_s |= {each.name: (each.service_s,) for each in job.sources}
+        return Channels(job.least_room, services_s, spreads=spreads(job.deployment, names))
+
+    @cached_property
+    def offered_flow(self) -> Mapping[str, Flow]:
+        """Flow through each operator, in bursts, if all sources keep up and each operator has one replica, by name."""
+        laws = self.deployment.workload.arrivals.items()
+        return flows(self.query, {name: np.array([law.mean_rate_per_s]) for name, law in laws}, True, self.channels)
 
 
 def compile(what: Deployment | Job) -> Job:

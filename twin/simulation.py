@@ -24,7 +24,7 @@ from twin.engine.measure.meters import Statistics
 from twin.engine.measure.standard_errors import UNKNOWN, few_results, standard_errors
 from twin.guards import conservation
 from twin.guards.cautions import cautions
-from twin.guards.effort import require_feasible
+from twin.guards.watch import MOST_S, RunWatch
 from twin.job import Job, compile
 from twin.kernel.bridge import run as advance
 from twin.markers import marker_ages, means_s
@@ -49,22 +49,26 @@ def simulate(
     policy: Policy | None = None,
     progress: Callable[[int, int], None] | None = None,
     looks: int = 0,
+    tell: Callable[[str], None] | None = None,
+    most_s: float = MOST_S,
 ) -> Run:
     """Runs a scenario for its `run.horizon_s` simulated seconds. Same scenario: the same run, on any machine.
 
     policy: replaces the scenario's own; it is asked at the end of each period, and may keep a history, so use a fresh
     one for each run. progress: called with (done, total) periods. looks: number of times, at equal distances, at
-    which the records that wait or are on the network are counted. Raises BadInput if the run would take hours
-    (`twin.guards.effort`) or a policy orders an impossible change; ConservationError if the simulator broke a law.
+    which the records that wait or are on the network are counted. tell: told in a line, every ten seconds, how far a
+    long run is and why it is long. most_s: CPU seconds that it may still take, when it has run for one. Raises BadInput
+    if it would take more, or too much memory (`twin.guards.watch`), or a policy orders an impossible change;
+    ConservationError if the simulator broke a law.
     """
     started_s, asked, job = time.process_time(), scenario, compile(scenario)
     from_s = measured_from_s(scenario)
     scenario = scenario if from_s == scenario.run.warmup_s else scenario.with_run(warmup_s=from_s)
     settings, events = scenario.run, scenario.events
-    require_feasible(scenario, job)
     deciding = policy if policy is not None or scenario.policy is None else scenario.policy.start(scenario)
     replaying = reads_again(scenario.engine.rescaling, events, deciding is not None)
     wiring = Wiring(job, settings, replaying, scenario.checkpoints)
+    watch = wiring.world.env.watch = RunWatch(job, scenario, most_s, tell)
     world = build(wiring)
     statistics = Statistics(world.env, *meters(wiring), settings.period_s, settings.warmup_s)
     if events or deciding is not None or scenario.checkpoints is not None:
@@ -81,6 +85,7 @@ def simulate(
     looked: list[tuple[float, int]] = []
     if looks:
         world.env.process(_watch_queues(world, statistics, settings.horizon_s / looks, looked))
+    watch.begin(world, statistics)
     with collector_paused(), _deep_stack(len(world.tasks)), suppress(StopSimulation):  # a precise run ends itself
         advance(world, settings.horizon_s)
     ended_s = world.env.now

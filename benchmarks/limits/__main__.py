@@ -75,9 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     options.folder.mkdir(parents=True, exist_ok=True)
     with Processes(options.workers) as pool:
-        pool.each(
-            partial(kept, options.folder, options.seed), range(options.jobs), lambda _number, _none: None, math.inf
-        )
+        pool.each(partial(kept, options.folder, options.seed), range(options.jobs), lambda _number, _none: None)
     answers = {n: json.loads((options.folder / f"{options.seed}-{n}.json").read_text()) for n in range(options.jobs)}
     header = ("factor of", "kind", "jobs", "median", "95 %", "worst", f"silent beyond {FAR}")
     print_table(f"{options.jobs} random jobs of seed {options.seed}, beside exact runs", header, rows(answers))

@@ -57,7 +57,7 @@ def main() -> None:
     jobs = {name: job for name, job in load().items() if any(fnmatch(name, each) for each in options.names)}
     found: dict[int, list[Figure]] = {}
     with Processes() as pool:
-        pool.each(partial(compared, options.seeds), list(jobs.items()), found.__setitem__, np.inf)
+        pool.each(partial(compared, options.seeds), list(jobs.items()), found.__setitem__)
     figures = [found[number] for number in range(len(jobs))]
     limit = limit_se(2 * options.seeds - 1)  # of a difference of two means of so many seeds each
     print_table("Simulated, beside brute force", HEADER, [row(each, limit) for each in figures])

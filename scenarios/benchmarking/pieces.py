@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -19,8 +18,6 @@ from twin.errors import BadInput
 from twin.executor import Executor
 
 FOLDER = "problems"
-FEW = 2
-"""Most problems that are judged in this process: for so few, starting others takes longer than they save."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ def rows(
             write_text(folder / FOLDER / piece.file, stamped({"rows": [asdict(row) for row in made]}) + "\n")
         report(len(judged), len(wanted))
 
-    executor.each(partial(judge, request=request), missing, done, math.inf if len(missing) > FEW else 0.0)
+    executor.each(partial(judge, request=request), missing, done)
     by_family: dict[str, list[ValidationRow]] = {}
     for piece in wanted:
         by_family.setdefault(piece.family, []).extend(judged[piece])

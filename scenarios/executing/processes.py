@@ -6,6 +6,8 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing.connection import Connection
@@ -35,18 +37,22 @@ class Processes:
         self._pool: ProcessPoolExecutor | None = None
         self._told, self._tells = multiprocessing.Pipe(duplex=False)
 
-    def each(
-        self, work: Callable[[Any], Any], items: Sequence[Any], done: Callable[[int, Any], None], effort_s: float
-    ) -> None:
-        """Calls `done` with position and result of each item, as from `Executor.each`."""
-        few = len(items) < 2 or (self._pool is None and effort_s < STARTED_S)
-        if few or self._workers == 1:
-            for position, item in enumerate(items):
-                done(position, work(item))
-            return
-        futures = {self._started().submit(work, item): position for position, item in enumerate(items)}
+    def each(self, work: Callable[[Any], Any], items: Sequence[Any], done: Callable[[int, Any], None]) -> None:
+        """Calls `done` with position and result of each item, as from `Executor.each`. The first items are done here,
+        until they have shown that the rest is worth other processes."""
+        rest, began_s = deque(enumerate(items)), time.process_time()
+        while rest and not self._worth_while(len(rest), len(items), time.process_time() - began_s):
+            position, item = rest.popleft()
+            done(position, work(item))
+        futures = {self._started().submit(work, item): position for position, item in rest}
         for future in as_completed(futures):
             done(futures[future], future.result())
+
+    def _worth_while(self, rest: int, items: int, spent_s: float) -> bool:
+        """Whether other processes should do the rest of the items, after the first have taken so many CPU seconds."""
+        if self._workers == 1 or rest < 2:
+            return False
+        return self._pool is not None or (rest < items and spent_s / (items - rest) * rest >= STARTED_S)
 
     def __enter__(self) -> Self:
         return self

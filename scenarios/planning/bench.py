@@ -16,7 +16,6 @@ from scenarios.executing.processes import Processes
 from scenarios.planning.outcomes import PlanOutcome, half_width95, regret_of
 from scenarios.planning.simulated_cost import Simulate
 from twin.executor import Executor
-from twin.guards.effort import estimate
 from twin.metrics import Metrics
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
@@ -93,8 +92,7 @@ class PlanBench:
     def _metrics(self, runs: Sequence[Scenario]) -> list[Metrics]:
         """Metrics of each run, in order."""
         found: dict[int, Metrics] = {}
-        effort_s = len(runs) * estimate(runs[0]).cpu_s if runs else 0.0
-        self.executor.each(partial(_metrics, self.run), runs, found.__setitem__, effort_s)
+        self.executor.each(partial(_metrics, self.run), runs, found.__setitem__)
         return [found[position] for position in range(len(runs))]
 
     def _scenario(self, key: str, number: int) -> Scenario:

@@ -14,8 +14,9 @@ from scenarios.questions.kept import Kept, RunOutcome
 from scenarios.questions.measures import measures
 from scenarios.questions.single_run import key, run
 from twin.engine.measure.standard_errors import NO_ERRORS, few_results
+from twin.errors import TooMuch
 from twin.executor import Executor
-from twin.guards.effort import require_feasible
+from twin.guards.watch import MOST_S
 from twin.run import Run
 from twin.scenario import Scenario
 from twin.steadiness import filling
@@ -26,9 +27,9 @@ Of = Callable[[Scenario, int], RunOutcome]
 """Function that runs a scenario with a seed, and returns the outcome to keep."""
 
 
-def outcome(scenario: Scenario, seed: int) -> RunOutcome:
+def outcome(scenario: Scenario, seed: int, most_s: float = MOST_S) -> RunOutcome:
     """Makes one run, and returns its outcome."""
-    return outcome_of(run(scenario, seed))
+    return outcome_of(run(scenario, seed, most_s=most_s))
 
 
 def outcome_of(made: Run, course: Mapping[str, Sequence[float]] | None = None) -> RunOutcome:
@@ -39,8 +40,11 @@ def outcome_of(made: Run, course: Mapping[str, Sequence[float]] | None = None) -
     return RunOutcome(measures(made), warnings, course, made.cpu_s)
 
 
-def _made(of: Of, job: Job) -> RunOutcome:
-    return of(*job)
+def _made(of: Of, job: Job) -> RunOutcome | TooMuch:
+    try:
+        return of(*job)
+    except TooMuch as error:  # who asked for the run knows more about it
+        return error
 
 
 class Bench:
@@ -53,10 +57,11 @@ class Bench:
     def __init__(self, executor: Executor | None = None, of: Of = outcome, kept: Kept | None = None) -> None:
         self.kept = kept or Kept()
         self.made = 0
-        self._took_s = self._estimated_s = 0.0
+        self._took_s = self._simulated_s = 0.0
+        self._labels: dict[str, str] = {}
         self._work = partial(_made, of)  # so that other processes can receive it
         self._executor = executor or Processes()
-        self._keys: dict[int, tuple[Scenario, str, float]] = {}
+        self._keys: dict[int, tuple[Scenario, str]] = {}
 
     def __enter__(self) -> Self:
         self._executor.__enter__()
@@ -65,14 +70,14 @@ class Bench:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._executor.__exit__(kind, error, at)
 
-    def check(self, scenario: Scenario) -> None:
-        """Raises BadInput if a run would not finish within hours."""
-        self._known(scenario)
+    def label(self, scenario: Scenario, label: str) -> None:
+        """Notes what a scenario is called, if one of its runs takes too much."""
+        self._labels[self._known(scenario)] = f"{label}: "
 
     def outcomes(self, jobs: Sequence[Job], report: Progress = lambda _done, _total: None) -> list[RunOutcome]:
         """Outcome of each job, in order. Known runs are not made again. report: called with (done, total) of all jobs.
 
-        Raises BadInput as `twin.simulation.simulate` does.
+        Raises BadInput as `twin.simulation.simulate` does, with the scenario's label if a run takes too much.
         """
         keys = [self._key(*job) for job in jobs]
         new = {name: job for name, job in zip(keys, jobs, strict=True) if name not in self.kept.outcomes}
@@ -81,34 +86,37 @@ class Bench:
         names, times, known = list(new), Counter(keys), sum(name not in new for name in keys)
         report(known, len(keys))
 
-        def done(position: int, made: RunOutcome) -> None:
+        def done(position: int, made: RunOutcome | TooMuch) -> None:
             nonlocal known
+            scenario = new[names[position]][0]
+            if isinstance(made, TooMuch):
+                raise TooMuch(f"{self._labels.get(self._known(scenario), '')}{made}")
             self.kept.add(names[position], made)
             self.made += 1
             self._took_s += made.cpu_s
-            self._estimated_s += self._known(new[names[position]][0])[2] if made.cpu_s else 0.0
+            self._simulated_s += scenario.run.horizon_s if made.cpu_s else 0.0
             known += times[names[position]]
             report(known, len(keys))
 
-        self._executor.each(self._work, [*new.values()], done, self.missing_s([*new.values()]))
+        self._executor.each(self._work, [*new.values()], done)
         return [self.kept.outcomes[name] for name in keys]
 
-    def missing_s(self, jobs: Sequence[Job]) -> float:
-        """Estimated CPU seconds that `outcomes` would take for these jobs."""
+    def missing(self, jobs: Sequence[Job]) -> list[Scenario]:
+        """Scenarios of the runs that `outcomes` would make for these jobs."""
         new = {self._key(*job): job for job in jobs}
-        return sum(self.effort_s(scenario) for name, (scenario, _) in new.items() if name not in self.kept.outcomes)
+        return [scenario for name, (scenario, _) in new.items() if name not in self.kept.outcomes]
 
-    def effort_s(self, scenario: Scenario) -> float:
-        """Estimated CPU seconds of a run, corrected by the ratio of time to estimate in the runs so far.
-
-        Raises BadInput if it would not finish within hours.
-        """
-        return self._known(scenario)[2] * (self._took_s / self._estimated_s if self._estimated_s else 1.0)
+    def took_s(self, scenarios: Sequence[Scenario]) -> float | None:
+        """CPU seconds of a run of each, if a simulated second takes as long as in the runs so far; None before them."""
+        if not self._simulated_s:
+            return None
+        return sum(each.run.horizon_s for each in scenarios) * self._took_s / self._simulated_s
 
     def _key(self, scenario: Scenario, seed: int) -> str:
-        return f"{self._known(scenario)[1]}-{seed}"
+        return f"{self._known(scenario)}-{seed}"
 
-    def _known(self, scenario: Scenario) -> tuple[Scenario, str, float]:
+    def _known(self, scenario: Scenario) -> str:
+        """Key of a scenario."""
         if id(scenario) not in self._keys:  # the scenario is kept, so that no other object gets its id
-            self._keys[id(scenario)] = (scenario, key(scenario), require_feasible(scenario).cpu_s)
-        return self._keys[id(scenario)]
+            self._keys[id(scenario)] = (scenario, key(scenario))
+        return self._keys[id(scenario)][1]

@@ -183,7 +183,7 @@ def capacity(
     run = None if question.full_length else forecast.shorter()
     if run is None:
         return _proved(first, prober, forecast, question, None)
-    shorter = replace(prober, scenario=scenario.model_copy(update={"run": run}), refused={}, cases={})
+    shorter = replace(prober, scenario=scenario.model_copy(update={"run": run}), refused={}, cases={}, made=set())
     answer = _proved(first, shorter, forecast, question, None)
     if answer.beside is None or answer.beside.agrees:
         return answer

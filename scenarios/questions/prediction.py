@@ -168,7 +168,7 @@ class LimitForecast:
         if not self._informed:
             return False
         at = self._within.start if self.predicted.value is None else self.predicted.value
-        for value in filter(self._prober.allowed, spot_checks(self._within, at)):
+        for value in filter(self._prober.valid, spot_checks(self._within, at)):
             self.seen[value] = self._holds(value, RateModel())
         return broken(self.seen, self._within.upward) is None
 
@@ -179,7 +179,7 @@ class LimitForecast:
         and short runs must be predicted to have the same limit as runs of a day: channels that fill hide an overload.
         """
         value = self.predicted.value
-        if value is None or not self.complete or not self._prober.allowed(value):
+        if value is None or not self.complete or not self._prober.valid(value):
             return None
         scenario = self._prober.case(value)
         if self._within.whole or self._prober.condition.metrics != {"backpressured"}:
@@ -232,7 +232,7 @@ class LimitForecast:
         if high - low > EVERY:
             return border
         for value in map(float, range(round(low), round(high) + 1)):
-            if value not in seen and self._prober.allowed(value):
+            if value not in seen and self._prober.valid(value):
                 seen[value] = holds(value)
         held = [value for value in seen if seen[value]]
         failed = [value for value in seen if not seen[value]]

@@ -11,7 +11,7 @@ from scenarios.questions.bisection import NO_AIM, Ask, Border, Range, search
 from scenarios.questions.condition import Condition
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import Knob
-from twin.errors import BadInput
+from twin.errors import BadInput, TooMuch
 from twin.metrics import BACKPRESSURE_SHARE
 from twin.randomness import child_seed
 from twin.scenario import Scenario
@@ -19,12 +19,15 @@ from twin.scenario import Scenario
 RATES = ("load", "rate_per_s")
 """Endings of names of knobs that change the rates of sources."""
 LONG_S = 10.0
-"""CPU seconds of runs, together, from which on progress is shown."""
+"""CPU seconds of runs, together, from which on progress is shown; also of the first runs, whose time is not known."""
 
 
 @dataclass
 class Prober:
-    """Makes the runs that a search asks for, and remembers why a value gave no valid scenario."""
+    """Makes the runs that a search asks for, and remembers why a value gave no valid scenario, or none that runs.
+
+    made: values of which there is a run.
+    """
 
     scenario: Scenario
     knob: Knob
@@ -34,10 +37,14 @@ class Prober:
     seed: int
     refused: dict[float, str] = field(default_factory=dict)
     cases: dict[float, Scenario | None] = field(default_factory=dict)
+    made: set[float] = field(default_factory=set)
 
     def search(self, repetitions: Sequence[int], within: Range, ask: Ask | None = None) -> list[Border]:
         """Border of each repetition, by runs, or by `ask`. Raises BadInput if no value gives a valid scenario."""
-        borders = search(ask or self.ask, repetitions, within, self.aim if ask is None else NO_AIM, self.allowed)
+        if ask is None:
+            borders = search(self.ask, repetitions, within, self.aim, self.allowed)
+        else:
+            borders = search(ask, repetitions, within, NO_AIM, self.valid)
         if not any(border.seen for border in borders):
             raise BadInput(next(iter(self.refused.values())))
         return borders
@@ -54,7 +61,9 @@ class Prober:
 
     def outcomes(self, asked: Sequence[tuple[int, float]]) -> list[RunOutcome]:
         """Outcome for each (repetition, value); all values give valid scenarios."""
-        return self._made([(self.case(value), child_seed(self.seed, index)) for index, value in asked])
+        found = self._made([(self.case(value), child_seed(self.seed, index)) for index, value in asked])
+        self.made.update(value for _, value in asked)
+        return found
 
     def aim(self, index: int, value: float) -> float | None:
         """Likely border by a run at `value` that did not keep up: the rate of which it would read 99 %.
@@ -71,14 +80,24 @@ class Prober:
 
     def _made(self, jobs: Sequence[Job]) -> list[RunOutcome]:
         """Makes the runs, and shows progress if they take long."""
-        if self.bench.missing_s(jobs) < LONG_S:
+        if len(jobs) == 1 or (self.bench.took_s(self.bench.missing(jobs)) or LONG_S) < LONG_S:
             return self.bench.outcomes(jobs)
         with self.audience.progress("runs") as report:
             return self.bench.outcomes(jobs, report)
 
-    def allowed(self, value: float) -> bool:
-        """Whether the scenario is valid with the knob at `value`, and a run would not take too long."""
+    def valid(self, value: float) -> bool:
+        """Whether the scenario is valid with the knob at `value`."""
         return self.at(value) is not None
+
+    def allowed(self, value: float) -> bool:
+        """Whether the scenario is valid with the knob at `value`, and its run does not take too much: that is tried,
+        unless there are runs on both sides of the value."""
+        if self.valid(value) and not (self.made and min(self.made) <= value <= max(self.made)):
+            try:
+                self.outcomes([(0, value)])
+            except TooMuch as error:
+                self.cases[value], self.refused[value] = None, str(error)
+        return self.valid(value)
 
     def case(self, value: float) -> Scenario:
         """Scenario with the knob at `value`, which is allowed."""
@@ -87,12 +106,10 @@ class Prober:
         return found
 
     def at(self, value: float) -> Scenario | None:
-        """Scenario with the knob at `value`; None if that is no valid scenario, or a run would take too long."""
+        """Scenario with the knob at `value`; None if that is no valid scenario, or its run takes too much."""
         if value not in self.cases:
             try:
-                case = self.knob.turned(self.scenario, int(value) if float(value).is_integer() else value)
-                self.bench.check(case)
-                self.cases[value] = case
+                self.cases[value] = self.knob.turned(self.scenario, int(value) if float(value).is_integer() else value)
             except BadInput as error:
                 self.cases[value], self.refused[value] = None, str(error)
         return self.cases[value]

@@ -9,7 +9,7 @@ alike; the first round is not small, as an interval from few runs that happen to
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -106,12 +106,16 @@ def _share(interval: Interval, scale: float) -> float:
 
 def _runs(bench: Bench, cases: Sequence[Scenario], count: int, seed: int, audience: Audience) -> list[list[RunOutcome]]:
     jobs = [(case, child_seed(seed, index)) for index in range(count) for case in cases]
-    _announce(len(cases), count, bench.missing_s(jobs), audience.stage)
+    known = to_go(bench, bench.missing(jobs))
+    audience.stage(f"{len(cases)} variants, {count} runs of each, the same random numbers for all{known}")
     with audience.progress("runs") as report:
         outcomes = bench.outcomes(jobs, report)
     return [outcomes[case :: len(cases)] for case in range(len(cases))]
 
 
-def _announce(cases: int, count: int, missing_s: float, say: Callable[[str], None]) -> None:
-    known = "all known already" if not missing_s else f"about {missing_s:.2g} CPU seconds to go"
-    say(f"{cases} variants, {count} runs of each, the same random numbers for all: {known}")
+def to_go(bench: Bench, missing: Sequence[Scenario]) -> str:
+    """Words on how long the missing runs take, behind their number, if that is known."""
+    cpu_s = bench.took_s(missing)
+    if not missing:
+        return ": all known already"
+    return "" if cpu_s is None else f": about {cpu_s:.2g} CPU seconds to go"

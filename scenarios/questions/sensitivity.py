@@ -25,6 +25,7 @@ from scenarios.questions.intervals import of_mean
 from scenarios.questions.knobs import Knob, knob, whole
 from scenarios.questions.measures import of, surely_keeps_up
 from scenarios.questions.ranges import bounds
+from scenarios.questions.replications import to_go
 from scenarios.questions.whatif import LEAST_SHARE
 from twin.errors import BadInput
 from twin.randomness import child_seed
@@ -178,8 +179,7 @@ class Model(NamedTuple):
     def results(self, bench: Bench, points: np.ndarray, audience: Audience) -> np.ndarray:
         """[N] means of the metric over replications. Raises BadInput if a run has no results."""
         jobs = self.jobs(points)
-        missing_s = bench.missing_s(jobs)
-        audience.stage(f"{len(points)} points, {self.replications} runs of each: about {missing_s:.2g} CPU seconds")
+        audience.stage(f"{len(points)} points, {self.replications} runs of each{to_go(bench, bench.missing(jobs))}")
         with audience.progress("runs") as report:
             outcomes = bench.outcomes(jobs, report)
         values = np.array([of(outcome.measures, self.metric) for outcome in outcomes]).reshape(len(points), -1)

@@ -6,6 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
+from twin.guards.watch import MOST_S
 from twin.run import Run
 from twin.scenario import Scenario, config_hash
 from twin.simulation import simulate
@@ -13,9 +14,9 @@ from twin.version import VERSION
 from twin.workload import Replay
 
 
-def run(scenario: Scenario, seed: int, looks: int = 0) -> Run:
+def run(scenario: Scenario, seed: int, looks: int = 0, most_s: float = MOST_S) -> Run:
     """Makes a run, as `twin.simulation.simulate` does; the same arguments give the same run."""
-    return simulate(scenario.with_run(seed=seed), looks=looks)
+    return simulate(scenario.with_run(seed=seed), looks=looks, most_s=most_s)
 
 
 def key(scenario: Scenario) -> str:

@@ -21,7 +21,6 @@ from scenarios.questions.intervals import of_difference, of_mean, p_value
 from scenarios.questions.replications import Samples, Wanted, replicate
 from scenarios.questions.resources import limits, resources, without_spare
 from scenarios.questions.variants import Variant
-from twin.errors import BadInput
 
 LEVEL = 0.05
 LEAST_SHARE = 0.0005
@@ -146,19 +145,12 @@ class VariantsCompared:
     variants: tuple[ComparedVariant, ...]
 
 
-def check(bench: Bench, variants: Sequence[Variant]) -> None:
-    """Raises BadInput, with the variant's label, if a variant would take hours."""
-    for variant in variants:
-        try:
-            bench.check(variant.scenario)
-        except BadInput as error:
-            raise BadInput(f"{variant.label}: {error}") from None
-
-
 def compared(
     bench: Bench, variants: Sequence[Variant], metrics: Sequence[str], wanted: Wanted, seed: int, audience: Audience
 ) -> VariantsCompared:
     """Runs all variants, and compares them with the first one. metrics: full names. Raises BadInput as `replicate`."""
+    for variant in variants:
+        bench.label(variant.scenario, variant.label)
     samples = replicate(bench, [variant.scenario for variant in variants], metrics, wanted, seed, audience)
     return answer(variants, metrics, wanted, seed, samples)
 

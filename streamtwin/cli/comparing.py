@@ -80,13 +80,12 @@ def compare(
 
 def _answer(command: str, variants: Sequence[Variant], comparing: Comparing, seed: int, asking: AskingGiven) -> None:
     from scenarios.questions import single_run
-    from scenarios.questions.whatif import check, compared
+    from scenarios.questions.whatif import compared
     from streamtwin.answers.comparison import told
 
     wanted, metrics = comparing.wanted(), comparing.metrics(variant.scenario for variant in variants)
     cases = {variant.label: single_run.key(variant.scenario) for variant in variants}
     with asking.bench() as bench:
-        check(bench, variants)
         asking.keep(bench, {"command": command, "variants": cases, "seed": seed})
         answer = compared(bench, variants, metrics, wanted, seed, asking.terminal)
     asking.answered(answer, told)

@@ -80,7 +80,6 @@ def capacity(
     job = loaded if policy is None else set_value(loaded, f"policy={policy}", "--policy")
     keyed = {"find": question.find, "of": question.knob.name, "while": while_, "on": on, "seed": loaded.run.seed}
     with asking.bench() as bench:
-        bench.check(job)
         question.range(job)
         asking.keep(bench, {"command": "capacity", "case": single_run.key(job), **keyed})
         said = lambda answer: asking.terminal.stage(predicted(answer))  # noqa: E731
@@ -117,7 +116,6 @@ def sensitivity(
     model = asked.Model(loaded, inputs, full_name(metric, loaded, "--metric"), replications, loaded.run.seed)
     question = {"command": "sensitivity", "scenario": single_run.key(loaded), "inputs": input_, "seed": loaded.run.seed}
     with asking.bench() as bench:
-        bench.check(loaded)
         asking.keep(bench, question)
         answer = asked.sensitivity(model, budget, bench, asking.terminal)
     asking.answered(answer, told)
@@ -175,7 +173,6 @@ def dry_run(
     change = planned(given, ChangeOptions(rescale or (), migrate or (), fail or (), at, recover_after, failover, lost))
     case = {"command": "dry-run", "case": single_run.key(change.scenario), "seed": given.run.seed}
     with asking.bench(asked.look(change.at_s)) as bench:
-        bench.check(change.scenario)
         asking.keep(bench, case)
         answer = asked.dry_run(bench, given, change, replications, given.run.seed, asking.terminal)
     asking.answered(answer, told)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,7 +51,6 @@ def run(
     from scenarios.files.traces import check_free
     from scenarios.questions.ranges import share
     from streamtwin.tables import run_tables
-    from twin.guards.effort import SOONER, require_feasible
     from twin.simulation import simulate
 
     check_free(out)
@@ -60,14 +58,7 @@ def run(
         check_picture(plot)
     asked = None if precision is None else share(precision)
     loaded = scenario_of(scenario, set_, event, policy, horizon_s=horizon, precision=asked, seed=seed)
-    effort = require_feasible(loaded)
-    if effort.long:
-        ends_early = loaded.run.precision is not None
-        terminal.note(
-            f"a long run: {'at most ' if ends_early else ''}{effort.describe()}{'' if ends_early else SOONER}"
-        )
-    with terminal.progress("periods") if effort.long else nullcontext() as report:
-        result = simulate(loaded, progress=report)
+    result = simulate(loaded, tell=terminal.waiting)
     _close(terminal, result, loaded.name, out, plot)
     terminal.result(result.to_dict(), *run_tables.of_run(loaded.name, result))
 

@@ -52,6 +52,11 @@ class Terminal(Options):
         """Prints a line of progress with the seconds since the command began."""
         self.note(f"[{time.monotonic() - self._start_s:5.1f} s] {text}")
 
+    @property
+    def waiting(self) -> Callable[[str], None] | None:
+        """Function that tells a person who waits how far a run is; None if nobody reads it."""
+        return None if self.quiet or self.as_json else self.stage
+
     @contextmanager
     def progress(self, what: str) -> Iterator[Progress]:
         """Context with a function that shows (done, total) as the work goes on. what: the things that are counted."""

@@ -47,11 +47,10 @@ class Runs(NamedTuple):
     audience: Audience
 
     @contextmanager
-    def bench(self, cases: Sequence[Variant], of: Of = outcome) -> Iterator[Bench]:
-        """Context with a bench for the cases. Raises BadInput if one of them would take hours."""
+    def bench(self, of: Of = outcome) -> Iterator[Bench]:
+        """Context with a bench."""
         made_by = executor(self.workers if self.master is None else None, self.master, self.audience.stage)
         with Bench(made_by, of) as bench:
-            of_variants.check(bench, cases)
             yield bench
 
 
@@ -128,7 +127,7 @@ def compare_policies(
     given, wanted = _given(scenario, seed), Wanted(replications)
     wanted.check()
     cases = policies_compared.variants(given, [_policy(each) for each in policies])
-    with Runs(workers, master, audience).bench(cases, judge(slo_s)) as bench:
+    with Runs(workers, master, audience).bench(judge(slo_s)) as bench:
         return _told(
             "compare-policies", policies_compared.compared(bench, cases, slo_s, wanted, given.run.seed, audience)
         )
@@ -171,7 +170,7 @@ def capacity(
     )
     job = given if policy is None else given.with_policy(policy)
     question.range(job)
-    with Runs(workers, master, audience).bench([Variant(given.name, job)]) as bench:
+    with Runs(workers, master, audience).bench() as bench:
         answer = of_capacity.capacity(job, question, bench, given.run.seed, audience, prove=prove)
         return _told("capacity", answer)
 
@@ -206,8 +205,7 @@ def dry_run(
     rescales = [f"{name}={','.join(to)}" for name, to in counts]
     moves = [f"{name}={to}" for name, to in (migrate or {}).items()]
     change = planned(given, ChangeOptions(rescales, moves, fail, at_s, recover_after_s, failover, lost))
-    cases = [Variant(given.name, change.scenario)]
-    with Runs(workers, master, audience).bench(cases, of_change.look(change.at_s)) as bench:
+    with Runs(workers, master, audience).bench(of_change.look(change.at_s)) as bench:
         return _told("dry-run", of_change.dry_run(bench, given, change, replications, given.run.seed, audience))
 
 
@@ -235,7 +233,7 @@ def sensitivity(
     model = of_inputs.Model(
         given, of_inputs.inputs(texts, given), full_name(metric, given, "metric"), replications, given.run.seed
     )
-    with Runs(workers, master, audience).bench([Variant(given.name, given)]) as bench:
+    with Runs(workers, master, audience).bench() as bench:
         return _told("sensitivity", of_inputs.sensitivity(model, budget, bench, audience))
 
 
@@ -249,7 +247,7 @@ def _compared(
 ) -> Answer:
     wanted.check()
     asked = full_names(metrics, (case.scenario for case in cases), "metrics")
-    with runs.bench(cases) as bench:
+    with runs.bench() as bench:
         return _told(command, of_variants.compared(bench, cases, asked, wanted, seed, runs.audience))
 
 

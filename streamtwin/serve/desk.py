@@ -24,14 +24,13 @@ from streamtwin.serve.inquiry import PAIRS, SET, Alteration, Inquiry, given
 from streamtwin.serve.workers import Made, RunTask, Workers
 from streamtwin.tables.tables import number, seconds
 from twin.errors import BadInput
-from twin.guards.effort import require_feasible
 from twin.randomness import child_seed
 from twin.rates.model import RateModel
 from twin.run import Run
 from twin.scenario import Scenario
 
 TOO_LONG_S = 60.0
-"""Estimated CPU seconds of a run beyond which the page does not start it by itself."""
+"""CPU seconds that a run may still take, after its first, to be made on the page."""
 
 
 @dataclass
@@ -46,8 +45,6 @@ class Asked:
         self.now = self.inquiry.scenario()
         self.before = self.inquiry.scenario(self.inquiry.earlier) if self.inquiry.changes else None
         self.key = _key(self.now)
-        effort = require_feasible(self.now)
-        self.too_long = effort.describe() if effort.cpu_s > TOO_LONG_S else ""
 
     @cached_property
     def predicted(self) -> dict[str, float]:
@@ -82,7 +79,7 @@ class Asked:
     @cached_property
     def film(self) -> RunTask:
         """Task of the run in short periods."""
-        return RunTask(f"film {self.key}", "film", 3, filmed, (self.now,))
+        return RunTask(f"film {self.key}", "film", 3, filmed, (self.now, TOO_LONG_S))
 
     @cached_property
     def found(self) -> Scenario | None:
@@ -99,8 +96,6 @@ class Asked:
 
     def tasks(self) -> Iterator[RunTask]:
         """Yields all tasks of this state; the most urgent have the lowest ranks."""
-        if self.too_long:
-            return
         yield self.run
         yield self.film
         if self.found is not None:
@@ -114,13 +109,13 @@ def pairs_of(case: Scenario) -> list[RunTask]:
     seeds = [child_seed(case.run.seed, index) for index in range(PAIRS)]
     name = key(case)
     return [
-        RunTask(f"outcome {name} {seed}", "outcome", 1 + index, outcome, (case, seed))
+        RunTask(f"outcome {name} {seed}", "outcome", 1 + index, outcome, (case, seed, TOO_LONG_S))
         for index, seed in enumerate(seeds)
     ]
 
 
 def _run(scenario: Scenario, rank: int) -> RunTask:
-    return RunTask(f"run {_key(scenario)}", "run", rank, run, (scenario, scenario.run.seed))
+    return RunTask(f"run {_key(scenario)}", "run", rank, run, (scenario, scenario.run.seed, 0, TOO_LONG_S))
 
 
 def _key(scenario: Scenario) -> str:
@@ -152,7 +147,7 @@ class Desk:
 
     def run(self) -> Made | None:
         """Run of the present state; None until it is done."""
-        return None if self.asked is None or self.asked.too_long else self._workers.made(self.asked.run)
+        return None if self.asked is None else self._workers.made(self.asked.run)
 
     def found_run(self) -> Run | None:
         """Run under the plan found; None until it is done."""

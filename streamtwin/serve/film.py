@@ -27,12 +27,12 @@ MOST_MOVING, OWNERS = 6, 6
 """Most operators whose moving state a film shows, and number of colours of subtasks."""
 
 
-def filmed(scenario: Scenario) -> Run:
+def filmed(scenario: Scenario, most_s: float) -> Run:
     """Makes a run in short periods, to be watched; with a policy in the given ones, as the policy decides by them."""
     if scenario.policy is not None:
-        return simulate(scenario)
+        return simulate(scenario, most_s=most_s)
     run = scenario.run
-    return simulate(scenario.with_run(period_s=min(run.period_s, run.horizon_s / MOMENTS)))
+    return simulate(scenario.with_run(period_s=min(run.period_s, run.horizon_s / MOMENTS)), most_s=most_s)
 
 
 @dataclass(frozen=True)

@@ -34,16 +34,12 @@ MEASURES = {
 def answered(desk: Desk, asked: Asked) -> Iterator[str]:
     """Yields the run in a sentence and in large numbers, and the CPU time that it took."""
     made = desk.run()
-    if asked.too_long:
-        yield paragraph(
-            f"Too long to run on each change: {asked.too_long}. To run it: {asked.inquiry.run_command()}", "verdict"
-        )
-        return
     if made is None:
         yield paragraph(f"Running ...{asked.meanwhile}", "verdict waiting")
         return
     if made.result is None:
-        yield paragraph(f"This does not run: {made.refused}", "verdict bad")
+        how = f". To run it by itself: {asked.inquiry.run_command()}" if made.too_much else ""
+        yield paragraph(f"This does not run: {made.refused}{how}", "verdict bad")
         return
     run = made.result
     yield paragraph(verdict(asked.now, run), "verdict" if run.metrics.keeps_up else "verdict bad")

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from scenarios.executing.processes import starting
-from twin.errors import BadInput
+from twin.errors import BadInput, TooMuch
 
 PATIENCE_S = 1.0
 """Longest time for which a run of a comparison may keep others waiting."""
@@ -39,11 +39,13 @@ class RunTask(NamedTuple):
 
 
 class Made(NamedTuple):
-    """Result of a task, or words on why there is none; and the CPU seconds that it took."""
+    """Result of a task, or words on why there is none; and the CPU seconds that it took. too_much: whether that is
+    because a run takes too much for a page."""
 
     result: Any
     refused: str
     cpu_s: float
+    too_much: bool = False
 
 
 KEPT: Mapping[str, int] = {"run": 96, "film": 32, "outcome": 4000}
@@ -209,11 +211,11 @@ def _work(pipe: Connection, nice: int) -> None:
             function, arguments = pipe.recv()
         except (EOFError, OSError):
             return
-        began_s, result, refused = time.process_time(), None, ""
+        began_s, result, refused, too_much = time.process_time(), None, "", False
         try:
             result = function(*arguments)
         except BadInput as error:
-            refused = str(error)
+            refused, too_much = str(error), isinstance(error, TooMuch)
         except Exception as error:
             refused = f"internal error: {type(error).__name__}: {error}"
-        pipe.send(Made(result, refused, time.process_time() - began_s))
+        pipe.send(Made(result, refused, time.process_time() - began_s, too_much))

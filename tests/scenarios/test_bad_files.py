@@ -81,7 +81,11 @@ def test_a_scenario_and_a_profile_in_each_others_place_are_told_apart(tmp_path):
         assert says in refused(*words)
 
 
-def test_a_long_run_is_announced(monkeypatch):
-    monkeypatch.setattr("twin.guards.memory.LONG_S", 1e-6)
-    found = twin("run", "edge-filter", "--horizon", 20)
-    assert found.returncode == 0 and "a long run: about" in found.stderr.splitlines()[0]
+@pytest.mark.parametrize(("options", "said"), [((), True), (("--quiet",), False), (("--json",), False)])
+def test_whoever_waits_is_told_how_far_a_long_run_is(monkeypatch, options, said):
+    for limit in ("FIRST_S", "LOOK_S", "LONG_S", "TOLD_S"):
+        monkeypatch.setattr(f"twin.guards.watch.{limit}", 1e-6)
+    found = twin("run", "edge-filter", "--horizon", 200, *options)
+    first, *others = [line for line in found.stderr.splitlines() if "of CPU time to go" in line] or ["", ""]
+    assert found.returncode == 0
+    assert bool(others[0]) == said == ("a long run: " in first and "mostly for records" in first)

@@ -25,7 +25,6 @@ from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.registry import SPACES
 from tests.optimizers.judged_jobs import ends_apart, small_job
 from twin.deployment import Deployment
-from twin.guards.effort import estimate
 from twin.metrics import METRICS
 from twin.query import Columns, Filter, Query
 from twin.rates.answer import RateAnswer
@@ -123,7 +122,6 @@ def test_the_rate_model_does_not_know_the_order(seed: int, order: int) -> None:
     other = shuffled(job, order)
     first, second = (RateModel().answer(each, [each.plan]) for each in (job, other))
     assert by_name(first) == {name: EXACT(values) for name, values in by_name(second).items()}
-    assert estimate(Scenario.of(job)).cpu_s == EXACT(estimate(Scenario.of(other)).cpu_s)
 
 
 def by_name(answer: RateAnswer) -> dict[str, list[float]]:

@@ -83,7 +83,7 @@ def test_a_question_has_the_same_answer_there(spark: SparkSession) -> None:
 
 def test_no_work_starts_nothing() -> None:
     with executor(None, "local[2]") as made_by:
-        made_by.each(refusing, [], lambda *_: None, 0.0)
+        made_by.each(refusing, [], lambda *_: None)
 
 
 def test_masters_are_checked_first() -> None:

@@ -131,7 +131,7 @@ def test_whoever_ends_it_from_outside_interrupts_it() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_work_that_is_given_up_ends_at_once() -> None:
+def test_work_that_is_given_up_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes that sleep for a minute end at once when the first item's callback interrupts."""
     working: list[multiprocessing.process.BaseProcess] = []
 
@@ -139,8 +139,15 @@ def test_work_that_is_given_up_ends_at_once() -> None:
         working.extend(multiprocessing.active_children())
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), Processes(2) as processes:
-        processes.each(time.sleep, [0.0, 60.0, 60.0], given_up, 180.0)
+    monkeypatch.setattr("scenarios.executing.processes.STARTED_S", 0.0)
+
+    def work() -> None:
+        with Processes(2) as processes:
+            processes.each(time.sleep, [0.0, 0.0, 0.0], lambda _position, _found: None)
+            processes.each(time.sleep, [0.0, 60.0, 60.0], given_up)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
     assert working
     until_s = time.monotonic() + 20.0
     while any(process.is_alive() for process in working):  # the pool's own thread may be the one that hears of the end

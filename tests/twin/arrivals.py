@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import simpy
 
 from twin.arrivals.law import ArrivalLaw
 from twin.engine.arrival.broker import Broker
 from twin.engine.arrival.clock import ArrivalClock, clock
+from twin.engine.calendar import Calendar
 from twin.randomness import random_stream
 from twin.run import Run
 from twin.spec import parse
@@ -65,8 +65,8 @@ class Collector:
         pass
 
 
-def broker_of(data: dict[str, Any], seed: int = 1) -> tuple[simpy.Environment, Broker]:
-    env = simpy.Environment()
+def broker_of(data: dict[str, Any], seed: int = 1) -> tuple[Calendar, Broker]:
+    env = Calendar()
     return env, Broker(env, Collector(), clock_of(law_of(data), seed))
 
 

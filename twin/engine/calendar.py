@@ -99,15 +99,46 @@ class Look(simpy.Event):
         env.schedule(self, URGENT if first else NORMAL, delay_s)
 
 
+EVENTS = 100
+"""Number of events, or of records that an event makes, between two looks at a run."""
+
+
+def nothing() -> None:
+    """Does nothing."""
+
+
+class Watch:
+    """Watch of a run, which looks at it as it goes on: this one lets it take and hold what it wants. See
+    `twin.guards.watch`.
+
+    update: brings the counters of objects up to date, where something else holds their state. All raise BadInput if the
+    run must not go on.
+    """
+
+    def built(self) -> None:
+        """Notes that a task or a port of the run has been made."""
+
+    def hold(self, array_bytes: int = 0, update: Callable[[], None] = nothing) -> None:
+        """Looks at the memory of a run. array_bytes: of the arrays that hold its state, where they are counted."""
+
+    def look(self, now_s: float, array_bytes: int = 0, update: Callable[[], None] = nothing) -> None:
+        """Looks at the memory of a run at a simulated time, and at how long it will take."""
+
+
 class Calendar(simpy.Environment):
     """SimPy environment with a faster `run`. now: simulated seconds; an attribute, as SimPy's own property is asked for
-    four times an event. awaited: conditions that somebody waits for, and the events that tell when they hold."""
+    four times an event. awaited: conditions that somebody waits for, and the events that tell when they hold. watch:
+    looks at the run after each `EVENTS`, of which `left` are left. compiled_s: CPU seconds for which compiled code
+    moved records."""
 
-    __slots__ = ("awaited", "now")
+    __slots__ = ("awaited", "compiled_s", "left", "now", "watch")
     now: float
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.watch = Watch()
+        self.left = EVENTS
+        self.compiled_s = 0.0
         self.awaited: list[tuple[Callable[[], bool], simpy.Event]] = []
         super().__init__()
 
@@ -151,6 +182,13 @@ class Calendar(simpy.Environment):
                 return
             self.step()
 
+    def tick(self) -> None:
+        """Counts an event, or a record that it makes; lets the watch look in time."""
+        self.left -= 1
+        if self.left <= 0:
+            self.left = EVENTS
+            self.watch.look(self.now)
+
     def step(self) -> None:
         """Processes the next event; see SimPy."""
         if self._queue:
@@ -158,6 +196,7 @@ class Calendar(simpy.Environment):
         super().step()
         if self.awaited:
             self._look_at_conditions()
+        self.tick()
 
     def run(self, until: float | simpy.Event | None = None) -> Any:
         """Processes events as SimPy does; up to a time, without a call and an exception handler for each event.
@@ -177,5 +216,9 @@ class Calendar(simpy.Environment):
                 raise event._value
             if self.awaited:
                 self._look_at_conditions()
+            self.left -= 1
+            if self.left <= 0:
+                self.left = EVENTS
+                self.watch.look(self.now)
         self.now = self._now = until
         return None

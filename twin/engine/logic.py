@@ -6,8 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-import simpy
-
+from twin.engine.calendar import Calendar
 from twin.engine.draws import Draws, Lot
 from twin.engine.inputs import Inboxes
 from twin.engine.keys.groups import KeyGroups
@@ -21,7 +20,7 @@ from twin.engine.state import Leaves, State
 class Station(Protocol):
     """Interface that a logic uses of its task (`twin.engine.station.task.Task`)."""
 
-    env: simpy.Environment
+    env: Calendar
     name: str
     processor: Processor
     draws: Draws

@@ -103,16 +103,17 @@ def _work_on(state: int, here: int) -> int:
 
 
 def _advance(state: int, until_order: int) -> int:
-    """Processes all events before (s.until, until_order). Returns their number."""
+    """Processes the events before (s.until, until_order), as long as `left` lasts. Returns their number."""
     s = k.state_at(state)
     events = 0
-    while s.stopped == 0:
+    while s.stopped == 0 and s.left > 0:
         slot = whole_at(s.tree + 8).value
         at_s, order = float_at(s.times + 8 * slot).value, whole_at(s.orders + 8 * slot).value
         if at_s > s.until or (at_s == s.until and order >= until_order):
             break
         s.now, s.event_sequence = at_s, order
         events += 1
+        s.left -= 1
         kind, owner = whole_at(s.kinds + 8 * slot).value, whole_at(s.owners + 8 * slot).value
         if kind == k.TASKS:
             task = k.task_at(owner)

@@ -18,17 +18,21 @@ CHUNK, SHELF = 4096, 512
 
 
 class Arena:
-    """Allocates arrays and structures, and keeps them alive: addresses are valid as long as the arena exists."""
+    """Allocates arrays and structures, and keeps them alive: addresses are valid as long as the arena exists.
+
+    bytes: of all of them, and of the arrays beside it that are counted here, too.
+    """
 
     def __init__(self) -> None:
         self.kept: list[np.ndarray] = []
+        self.bytes = 0
         self.items = 0
         self.shelves: dict[np.dtype[Any], tuple[np.ndarray, int]] = {}
 
     def make(self, layout: np.dtype[Any], count: int) -> np.ndarray:
         """Makes an array of `count` structures, all zero. [count]"""
         found = np.zeros(max(1, count), layout)
-        self.kept.append(found)
+        self._keep(found)
         return found
 
     def add(self, layout: np.dtype[Any], **values: float) -> int:
@@ -57,11 +61,16 @@ class Arena:
 
     def _keep(self, found: np.ndarray) -> int:
         self.kept.append(found)
+        self.bytes += found.nbytes
         return int(found.ctypes.data)
 
-    def chunk(self, following: int) -> int:
+    @property
+    def next_chunk(self) -> int:
+        """Number of items that are made together next."""
+        return max(CHUNK, self.items // 2)
+
+    def chunk(self, following: int, count: int = CHUNK) -> int:
         """Makes new items, linked into a list that ends with the item `following`; returns the address of the first."""
-        count = max(CHUNK, self.items // 2)
         self.items += count
         items = self.make(ITEM, count)
         here = int(items.ctypes.data)

@@ -12,13 +12,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from math import inf
+from time import thread_time
 from typing import Any
 
 from simpy.core import StopSimulation
 
-from twin.engine.calendar import Look
+from twin.engine.calendar import EVENTS, Look
+from twin.engine.windows.window import WindowLogic
+from twin.kernel import layout as k
 from twin.kernel.advance import advance, refill, wake_up, work_on
-from twin.kernel.callbacks import Callbacks
+from twin.kernel.arena import view
+from twin.kernel.callbacks import LOOK, Callbacks
 from twin.kernel.handover.lift import close, counters, heaps, heed, heed_counters, lift
 from twin.kernel.lower import Lowered
 from twin.kernel.native import CALLBACK, PLAIN, address_of
@@ -56,6 +60,10 @@ def held() -> Iterator[list[int]]:
 NEVER: tuple[float, int, int, Any] = inf, 1, 0, None
 """Stands for the next event where there is none."""
 
+IN_PYTHON = 1000
+"""Events of the kernel that take as long as one of SimPy, with what is read for it."""
+NONE_LEFT = 2**60
+"""Number of events after which the engine would look at a run."""
 WORTH = 1000
 """Least number of events between two changes for which handing a world over pays."""
 
@@ -82,12 +90,15 @@ class Stretch:
     def __init__(self, world: World) -> None:
         self.world = world
         self.low = Lowered(world)
-        calls = Callbacks(self.low)
+        calls = Callbacks(self.low, self._update)
+        self.calls = calls
         self.callback = calls if PLAIN else CALLBACK(calls)
         state = self.state = self.low.state[0]
         state["call_python"], state["work_on"], state["wake_up"], state["refill"] = (
             address_of(each) for each in (self.callback, work_on, wake_up, refill)
         )
+        state["left"] = LOOK
+        world.env.left = NONE_LEFT  # the kernel counts
         self.events = 0
         self.over = False
 
@@ -107,18 +118,36 @@ class Stretch:
         at_s, priority, order, event = env._queue[0] if env._queue else NEVER
         last = at_s >= until_s
         state["until"] = until_s if last else at_s
+        began_s = thread_time()
         self.events += advance(int(state["here"]), order if priority and not last else -1)
+        env.compiled_s += thread_time() - began_s
         if self.low.error is not None:
             raise self.low.error
+        if state["left"] <= 0:
+            self.calls.look()
+            return
         state["now"] = env.now = env._now = until_s if last else at_s
         state["event_sequence"] = -1 if last else order
+        state["left"] -= IN_PYTHON
         self.over = last or (bool(event.callbacks) and not isinstance(event, Look))
+        if self.over:
+            env.left = EVENTS
         if last:
             close(self.low)
         elif self.over:
             lift(self.low)
         else:
             self._look(event)
+
+    def _update(self) -> None:
+        """Brings the counters of objects up to date, and those of records that wait to be sent and of results."""
+        counters(self.low)
+        for logic, _ in self.low.logics:
+            if isinstance(logic, WindowLogic):
+                row = view(k.WINDOW, self.low.here[id(logic)])
+                logic.fires, logic.found = int(row["fires"]), int(row["found_count"])
+        for port, held in zip(self.low.ports, self.low.port_rows["held"].tolist(), strict=True):
+            port.elsewhere = held
 
     def _look(self, event: Any) -> None:
         env, state = self.world.env, self.state

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from math import inf
 from traceback import print_exception
 from typing import Any
@@ -18,6 +19,8 @@ from twin.kernel.handover.state import make_entries, make_results, make_room
 from twin.kernel.handover.stations import more_arrivals
 from twin.kernel.lower import Lowered
 
+LOOK = 100_000
+"""Number of events, of records that they make and of those that evaluations look at, between two looks: some 20 ms."""
 GROWING = {
     k.LOG: (k.BROKER, "log", "log_room", None, "logged"),
     k.ROWS: (k.CONTENT, "rows", "room", "first", "count"),
@@ -25,16 +28,21 @@ GROWING = {
     k.CALLS: (k.CALLING, "heap", "room", None, "flying"),
 }
 """Arrays that get twice the room: layout of the owner, and its fields for the array, its room, start and count."""
+GROWN = {k.ENTRIES: "entries", k.RESULTS: "found", k.MEMOS: "memos", **{each: GROWING[each][1] for each in GROWING}}
+"""Fields of all arrays that grow."""
+LARGE = 2**20
+"""Bytes of new room from which on somebody is asked before it is made: less than what looks can overlook."""
 NEVER = 2**40
 """Number of a knot that no run reaches."""
 
 
 class Callbacks:
     """Callbacks of one world. An error stops the kernel after the present event, and is raised by the kernel's
-    caller."""
+    caller. update: see `twin.engine.calendar.Watch`."""
 
-    def __init__(self, low: Lowered) -> None:
+    def __init__(self, low: Lowered, update: Callable[[], None]) -> None:
         self.low = low
+        self.update = update
         self._by_number = {
             k.ITEMS: self._items,
             k.UNIFORMS: self._uniforms,
@@ -45,11 +53,13 @@ class Callbacks:
             k.PATHS: self._path,
             k.MEMOS: self._memos,
             k.KNOT: self._knot,
+            k.LOOK: lambda _: self.look(),
         }
 
     def __call__(self, what: int, here: int) -> int:
         """Does the work `what` for the structure at an address."""
         try:
+            self._ask(what, here)
             if what in GROWING:
                 self._grow(here, *GROWING[what])
             else:
@@ -60,9 +70,30 @@ class Callbacks:
             self._make_do(what, here)
         return 0
 
+    def look(self) -> None:
+        """Lets the watch look at the run. Raises what it raises."""
+        state = self.low.state[0]
+        state["left"] = LOOK
+        self.low.world.env.watch.look(float(state["now"]), self.low.arena.bytes, self.update)
+
+    def _ask(self, what: int, here: int) -> None:
+        """Lets the watch look before something large grows: an array to twice its size, or the number of items."""
+        more = self.low.arena.next_chunk * k.ITEM.itemsize if what == k.ITEMS else 0
+        if what in GROWN:
+            more = self.low.blocks[here, GROWN[what]].nbytes
+        if more > LARGE:
+            self.low.world.env.watch.hold(self.low.arena.bytes + more, self.update)
+
     def _make_do(self, what: int, here: int) -> None:
-        """Gives the kernel something with which it can finish the event, after a callback has failed."""
-        if what == k.UNIFORMS:
+        """Gives the kernel something with which it can finish the event, after a callback has failed. Of what cannot
+        grow, the last one is lost: the run is over."""
+        if what in GROWING:
+            layout, *_, count = GROWING[what]
+            view(layout, here)[count] -= 1
+        elif what == k.RESULTS:
+            row = view(k.WINDOW, here)
+            row["found_count"] = min(row["found_count"], row["found_room"] - 1)
+        elif what == k.UNIFORMS:
             view(k.STREAM, here)["uniforms_left"] = BLOCK
         elif what == k.SERVICES:
             view(k.STREAM, here)["services_left"] = BLOCK
@@ -74,12 +105,16 @@ class Callbacks:
             self.low.blocks[here, "paths"][int(row["replica"])] = nowhere(self.low)
         elif what == k.KNOT:
             view(k.JITTER, here)["knot"] = NEVER
-        else:  # memory is exhausted, and the kernel would write beyond its arrays
-            print_exception(self.low.error)
-            os._exit(1)
+        elif what == k.ITEMS:
+            try:
+                self.low.state[0]["free"] = self.low.arena.chunk(0)
+            except MemoryError:  # not even this is left, and the kernel would write beyond its items
+                print_exception(self.low.error)
+                os._exit(1)
 
     def _items(self, _: int) -> None:
-        self.low.state[0]["free"] = self.low.arena.chunk(0)
+        arena = self.low.arena
+        self.low.state[0]["free"] = arena.chunk(0, arena.next_chunk)
 
     def _uniforms(self, here: int) -> None:
         self.low.object_at[here].rng.random(out=self.low.blocks[here, "uniforms"])
@@ -99,7 +134,7 @@ class Callbacks:
         row, before = view(layout, here), self.low.blocks[here, field]
         made = np.zeros(2 * len(before), before.dtype)
         made[: int(row[count])] = self.low.ring(here, field, row[first] if first else 0, row[count])
-        self.low.blocks[here, field] = made
+        self.low.put(here, field, made)
         row[field], row[room] = made.ctypes.data, len(made)
         if first:
             row[first] = 0

@@ -84,9 +84,9 @@ def entry_of(table: Any, key: int, stamp: int) -> Any:
 
 @compiled
 def clear(s: Any, window: Any, side: int, records: int) -> Any:
-    """Table of a side, with room for the keys of `records` records."""
+    """Table of a side, with room for the keys of `records` records, unless Python has stopped the run."""
     table = k.table_at(window.tables + k.TABLE_BYTES * side)
-    while table.room < 2 * records:
+    while table.room < 2 * records and s.stopped == 0:
         call(s.call_python, k.ENTRIES, table.here)
     return table
 

@@ -26,6 +26,16 @@ def new_item(s: Any) -> int:
 
 
 @compiled
+def goes_on(s: Any) -> bool:
+    """Whether an event that makes many records goes on. Python looks now and then, and may end it: then the run is
+    over, and no record matters any more."""
+    s.left -= 1
+    if s.left <= 0:
+        call(s.call_python, k.LOOK, 0)
+    return s.stopped == 0
+
+
+@compiled
 def release(s: Any, here: int) -> None:
     """Returns an item to the free list."""
     k.item_at(here).next = s.free

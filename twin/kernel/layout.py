@@ -20,7 +20,7 @@ LEAST_ROOM = 256
 
 STATE = structure(
     "here sequence event_sequence free call_python work_on wake_up refill slots times orders tree kinds owners stopped "
-    "lanes",
+    "lanes left",
     "now until",
 )
 ITEM = structure("next key path sender order step", "born_s taken_s left_s at_s sent_s latency_s")
@@ -127,7 +127,7 @@ NEXT_IDLE, NEXT_WAITING, NEXT_GATED = (
 # kinds of entities in the calendar
 TASKS, PROCESSORS, PORTS, LANES, WINDOWS, SESSIONS, ANSWERS, TURNS = range(8)
 # calls to Python
-ITEMS, UNIFORMS, SERVICES, ARRIVALS, LOG, ROWS, ENTRIES, RESULTS, ERRANDS, MEMOS, CALLS, PATHS, KNOT = range(13)
+ITEMS, UNIFORMS, SERVICES, ARRIVALS, LOG, ROWS, ENTRIES, RESULTS, ERRANDS, MEMOS, CALLS, PATHS, KNOT, LOOK = range(14)
 # kinds of logics
 PASS, READ, SELECT, COLLECT, ROUTE, WINDOW_OF, REMEMBER, SESSION, CALL = range(9)
 # kinds of partitioning, and of ports

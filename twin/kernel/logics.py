@@ -15,7 +15,7 @@ from twin.kernel.async_calls import ask
 from twin.kernel.channels import port_of, send, send_on, send_times
 from twin.kernel.contents import put_in
 from twin.kernel.draws import rounded, service, uniform
-from twin.kernel.items import append, collect, copy_of, new_item, release
+from twin.kernel.items import append, collect, copy_of, goes_on, new_item, release
 from twin.kernel.native import compiled, inlined
 from twin.kernel.stores import join_session, plan_session, remember
 from twin.kernel.windows import emit_window, plan_window
@@ -181,6 +181,8 @@ def pass_on(s: Any, task: Any, logic: Any, here: int) -> None:
         remember(s, k.store_at(logic.store), item.key, s.now)
     times = logic.results if logic.kind in (k.SELECT, k.REMEMBER) else 1
     for _ in range(times - 1):
+        if not goes_on(s):
+            break
         push(task, copy_of(s, here), logic.next)
     if times:
         push(task, here, logic.next)
@@ -192,7 +194,7 @@ def pass_on(s: Any, task: Any, logic: Any, here: int) -> None:
 def push_results(s: Any, task: Any, logic: Any) -> None:
     """Hands the results of a window to the next logic, the first one first."""
     window = k.window_at(logic.window)
-    while window.found_count > 0:
+    while window.found_count > 0 and s.stopped == 0:
         window.found_count -= 1
         result = k.result_at(window.found + k.RESULT_BYTES * window.found_count)
         here = new_item(s)

@@ -144,13 +144,20 @@ class Lowered:
         """Makes an array with some values and room for more, which may be replaced later; returns its address."""
         made: np.ndarray = np.zeros(room, kind)
         made[: len(values)] = values
-        self.blocks[owner, field] = made
+        self.put(owner, field, made)
         return int(made.ctypes.data)
 
     def array(self, layout: np.dtype[Any], owner: int, field: str, room: int) -> np.ndarray:
         """Makes an array of structures, which may be replaced later."""
-        made = self.blocks[owner, field] = np.zeros(room, layout)
+        made = np.zeros(room, layout)
+        self.put(owner, field, made)
         return made
+
+    def put(self, owner: int, field: str, made: np.ndarray) -> None:
+        """Puts an array in the place of the one before, if there is one."""
+        before = self.blocks.get((owner, field))
+        self.arena.bytes += made.nbytes - (0 if before is None else before.nbytes)
+        self.blocks[owner, field] = made
 
     def ring(self, owner: int, field: str, first: Any, count: Any) -> np.ndarray:
         """Content of a ring buffer, in order."""

@@ -66,6 +66,8 @@ def added(s: Any, store: Any, key: int) -> int:
     """Adds a memo for a key; returns its number."""
     if store.count == store.room:
         call(s.call_python, k.MEMOS, store.here)
+        if s.stopped != 0:
+            forget_oldest(store)
     number = store.free
     if number != 0:
         store.free = memo_of(store, number).chain
@@ -181,7 +183,7 @@ def watch(s: Any, store: Any) -> None:
 def end_sessions(s: Any, store: Any, task: Any) -> None:
     """Sends the results of sessions whose gap is over."""
     cancel(s, store.slot)
-    while store.first != 0:
+    while store.first != 0 and s.stopped == 0:
         memo = memo_of(store, store.first)
         if memo.at_s > s.now + SOON:
             break

@@ -10,7 +10,7 @@ from twin.kernel import contents
 from twin.kernel import layout as k
 from twin.kernel.channels import send
 from twin.kernel.draws import rounded, uniform
-from twin.kernel.items import new_item
+from twin.kernel.items import goes_on, new_item
 from twin.kernel.native import call, compiled
 
 # evaluations ---------------------------------------------------------------------------------------------------------
@@ -44,6 +44,7 @@ def evaluate(s: Any, window: Any, position: float, stream: int) -> float:
     else:
         match(s, window, start, position, stream)
     sort_by_key(s, window, before)
+    s.left -= looked_at + window.found_count - before
     return window.scan_s * looked_at + window.result_s * (window.found_count - before)
 
 
@@ -54,6 +55,8 @@ def group(s: Any, window: Any, start: float, position: float) -> None:
     low = contents.until(content, start, 0)
     high = contents.until(content, position, low)
     table = contents.clear(s, window, 0, high - low)
+    if s.stopped != 0:
+        return
     window.stamp += 1
     stamp = window.stamp
     for number in range(low, high):
@@ -77,6 +80,8 @@ def index(s: Any, window: Any, side: int, start: float, position: float) -> None
     low = contents.until(content, start, 0)
     high = contents.until(content, position, low)
     table = contents.clear(s, window, side, high - low)
+    if s.stopped != 0:
+        return
     for number in range(low, high):
         row = contents.row_of(content, number)
         row.following = -1
@@ -119,7 +124,7 @@ def partners(s: Any, window: Any, first: int, key: int, born_s: float, taken_s: 
             return
         contents.content_of(window, side).low_key = head
     last = window.sides - 1
-    while True:
+    while goes_on(s):
         oldest_born_s, oldest_taken_s = born_s, taken_s
         for side in range(first, window.sides):
             content = contents.content_of(window, side)
@@ -132,7 +137,8 @@ def partners(s: Any, window: Any, first: int, key: int, born_s: float, taken_s: 
         if window.repeats != 1.0:
             times = rounded(s, stream, window.repeats)
         for _ in range(times):
-            add_result(s, window, key, oldest_born_s, oldest_taken_s)
+            if s.stopped == 0:
+                add_result(s, window, key, oldest_born_s, oldest_taken_s)
         side = last
         while side >= first:
             content = contents.content_of(window, side)
@@ -157,6 +163,8 @@ def measure(s: Any, window: Any, start: float, position: float, stream: int) -> 
             low = contents.until(content, position - window.slide, 0)
             fresh += contents.until(content, position, low) - low
     for _ in range(rounded(s, stream, window.amplification * fresh)):
+        if not goes_on(s):
+            return
         born_s, taken_s = math.inf, math.inf
         present = 0
         for side in range(window.sides):
@@ -182,6 +190,8 @@ def sort_by_key(s: Any, window: Any, first: int) -> None:
     count = window.found_count - first
     while window.found_room < window.found_count + count:
         call(s.call_python, k.RESULTS, window.here)
+        if s.stopped != 0:
+            return
     mine = window.found + k.RESULT_BYTES * first
     here, there, width = mine, mine + k.RESULT_BYTES * count, 1
     while width < count:
@@ -248,6 +258,8 @@ def leave(s: Any, task: Any, window: Any, at_s: float) -> None:
     """Sends all results of a window, one after the other, at `at_s`."""
     results = window.found_count
     for number in range(results):
+        if s.stopped != 0:
+            break
         result = k.result_at(window.found + k.RESULT_BYTES * number)
         here = new_item(s)
         item = k.item_at(here)

@@ -14,15 +14,12 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from twin.deployment import Deployment
-from twin.flow import Channels, flows
+from twin.forms import executed_s
 from twin.job import Component, Edge, Job
 from twin.keys import group_count
 from twin.kinds.ages import Disorder
-from twin.kinds.flow import KeySpread
 from twin.kinds.selective import Selective
 from twin.query import AnyOperator, Windowed
-from twin.rates.forms import executed_s
-from twin.rates.skew import spreads
 from twin.rates.sockets import Places
 
 
@@ -187,14 +184,12 @@ def _akin(job: Job, producers: list[str]) -> bool:
 
 class Windows(NamedTuple):
     """Windows of a job. all: numbers of the operators with one; slides: of count windows, by number; by_time_o: whether
-    an operator has one over time. spreads: frequencies of keys, by name. piece_o: length in seconds of the partial
-    results that come, 0 for none; awaited_o: numbers of the sources that a window over event time waits for, and their
-    disorder."""
+    an operator has one over time. piece_o: length in seconds of the partial results that come, 0 for none; awaited_o:
+    numbers of the sources that a window over event time waits for, and their disorder."""
 
     all: list[int]
     slides: dict[int, float]
     by_time_o: list[bool]
-    spreads: dict[str, KeySpread]
     piece_o: list[float]
     awaited_o: list[dict[int, Disorder]]
 
@@ -209,7 +204,6 @@ class Windows(NamedTuple):
             all=list(windows),
             slides={o: float(window.slide) for o, window in windows.items() if window.policy == "count"},
             by_time_o=[o in windows and windows[o].policy == "time" for o in range(len(components))],
-            spreads=spreads(job.deployment, names),
             piece_o=[max(each, default=0.0) for each in pieces],
             awaited_o=[
                 {job.number[each.name]: disorder_of(each) for each in awaited(job.deployment, name)} for name in names
@@ -243,9 +237,8 @@ class JobArrays:
         self.multiplies = bool((self.gain_o > 1.0).any())
         self.calling = {o: calls for o, each in enumerate(self.operators) if (calls := each.calls) is not None}
         self.passed = [self._passed(o) for o in range(len(self.operators))]
-        services_s = {each.name: tuple(edge.service_s for edge in job.inputs(each.name)) for each in components}
-        services_s |= {each.name: (each.service_s,) for each in job.sources}
-        self.channels = Channels(job.least_room, services_s, horizon_s=horizon_s, spreads=self.windows.spreads)
+        self._job = job
+        self.channels = job.channels._replace(horizon_s=horizon_s)
         self.offered_per_s = {name: law.mean_rate_per_s for name, law in workload.arrivals.items()}
         self.arrival_scv_o = np.ones(len(components))
         for o in self.sources:
@@ -255,14 +248,13 @@ class JobArrays:
     @cached_property
     def offered_sent_s(self) -> np.ndarray:
         """Tuples a second on every stream if every source keeps up and every operator has one replica. [S]"""
-        rates = {name: np.array([rate]) for name, rate in self.offered_per_s.items()}
-        flow = flows(self.deployment.query, rates, True, self.channels)
-        return self.sent_sn(np.stack([flow[name].out_per_s for name in self.names]))[:, 0]
+        out_on = np.stack([self._job.offered_flow[name].out_per_s for name in self.names])
+        return self.sent_sn(out_on)[:, 0]
 
     @cached_property
     def replicas_count(self) -> list[int]:
         """Operators whose flow depends on their number of replicas: own count windows, copies, groups on several."""
-        spread = {name for name, each in self.windows.spreads.items() if each.places > 1.0}
+        spread = {name for name, each in self.channels.spreads.items() if each.places > 1.0}
         copied = {consumer for s, consumer in enumerate(self.consumer_s) if self.dealing.broadcast_s[s]}
         return sorted({*self.windows.slides, *copied, *(o for o, name in enumerate(self.names) if name in spread)})
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from twin.checkpoints import Checkpoints
+from twin.flow import key_shares
 from twin.key_skew import KeySkew
 from twin.keys import distinct_values, key_groups_of, touched
 from twin.kinds.windowed import Windowed
@@ -26,7 +27,6 @@ from twin.rates.load import Load, windows_on
 from twin.rates.network import Hops, used_hops
 from twin.rates.queueing import RHO_MAX
 from twin.rates.reached import Reached, Results
-from twin.rates.skew import key_shares
 
 PHASES = 100
 """Number of starts of the first checkpoint that stand for all."""

@@ -26,8 +26,8 @@ from twin.engine.windows.shipping import Shipping
 from twin.engine.windows.source import TimedSource
 from twin.engine.windows.watermark import TimedLogic
 from twin.event_time_events import combined_with, is_combined
+from twin.forms import WindowForm, cost, period_of_job, unit_costs
 from twin.panes import Span
-from twin.rates.forms import WindowForm, cost, period_of_job, unit_costs
 from twin.windows import US_PER_S
 from twin.wiring.wiring import Wiring
 

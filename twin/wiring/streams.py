@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from twin.alignment import parts
 from twin.engine.draws import Draws
 from twin.engine.keys.aligned import AlignedKeys
@@ -23,8 +21,6 @@ from twin.partitionings.traits import Ends, Partitioning
 from twin.plan import Location
 from twin.query import AnyOperator, Stream, Windowed
 from twin.randomness import random_stream
-from twin.rates.arrays import JobArrays
-from twin.rates.load import flow_at
 from twin.wiring.event_time import timed_deal
 from twin.wiring.wiring import Wiring
 from twin.wiring.world import StreamParts
@@ -68,9 +64,7 @@ def _expected_per_s(wiring: Wiring, each: Stream) -> float:
     """Tuples a second on a stream if nothing is slowed, where its consumer has other aligned streams; else 1."""
     if sum(other.alignment is not None for other in wiring.query.inputs(each.consumer)) == 1:
         return 1.0
-    arrays = JobArrays(wiring.job)
-    flow = flow_at(arrays, {name: np.array([rate]) for name, rate in arrays.offered_per_s.items()})
-    return float(flow[each.producer].out_per_s[0])
+    return float(wiring.job.offered_flow[each.producer].out_per_s[0])
 
 
 def _partitioner(wiring: Wiring, edge: Edge, index: int) -> Partitioner:
@@ -137,6 +131,7 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
 
 def make_port(wiring: Wiring, task: Task, paths: Paths, partitioner: Partitioner, each: Stream) -> Port:
     """Makes a port that sends at once, sends in batches, or drops tuples for which there is no room."""
+    wiring.world.env.watch.built()
     size, memory, sheds = (
         wiring.engine.batch_of(wiring.job.edge(each).bytes_each),
         wiring.engine.network_memory,

@@ -21,6 +21,7 @@ def make_task(wiring: Wiring, component: Component, replica: int, place: Locatio
     """Makes a task of a component at a place. replica: its number, which names its random numbers."""
     task = _task(wiring, component, replica, place)
     task.place = place
+    wiring.world.env.watch.built()
     if not wiring.kin.makers.isdisjoint(each.name for each in component.operators):
         task.output.lots = Draws(random_stream(wiring.settings.seed, f"lots:{task.name}"))
     return task

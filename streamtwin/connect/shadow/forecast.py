@@ -13,7 +13,6 @@ from optimizers.space import Space
 from scenarios.planning.planner import optimize
 from streamtwin.connect.shadow.belief import Belief
 from twin.errors import BadInput
-from twin.guards.effort import estimate
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
@@ -147,9 +146,7 @@ def backpressured(scenario: Scenario, plan: ExecutionPlan) -> bool | None:
     """Whether the job falls behind in a run at the scenario's rates; None if that is too long or not possible."""
     planned = scenario.with_plan(plan)
     try:
-        if estimate(planned).cpu_s > MOST_CPU_S:
-            return None
-        return simulate(planned).metrics.falls_behind
+        return simulate(planned, most_s=MOST_CPU_S).metrics.falls_behind
     except BadInput:
         return None
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from twin.errors import BadInput
 from twin.formations import formations
+from twin.forms import Period, UnitCosts, WindowForm, cost
 from twin.panes import ending, panes_of
-from twin.rates.forms import Period, UnitCosts, WindowForm, cost
 from twin.spec import parse
 from twin.windows import EventWindow
 

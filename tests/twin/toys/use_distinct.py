@@ -10,7 +10,6 @@ from models.graph import joint_graph
 from models.job_columns import job_columns
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.guards.effort import estimate
 from twin.profiles import EngineProfile
 from twin.query import Query
 from twin.rates.model import RateModel
@@ -34,7 +33,6 @@ found = {
     "simulated_per_s": simulate(Scenario.of(job, settings)).metrics.throughput_per_s,
     "predicted_per_s": float(RateModel(horizon_s=60.0).answer(job, [job.plan]).costs["throughput_per_s"][0]),
     "on_sockets_per_s": NumaJob(evenly).results_per_s,
-    "services": sum(load.services for load in estimate(Scenario.of(job, settings)).loads),
     "service_s": saved.service_s(job.query, spec),
     "partitioning": str(job.query.partitioning(job.query.inputs("distinct")[0])),
     "saved_again": saved.model_dump(mode="json"),

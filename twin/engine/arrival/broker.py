@@ -8,9 +8,8 @@ from bisect import bisect_right
 from collections import deque
 from typing import Protocol
 
-import simpy
-
 from twin.engine.arrival.clock import ArrivalClock, silent
+from twin.engine.calendar import Calendar
 
 
 class Poller(Protocol):
@@ -34,7 +33,7 @@ class Broker:
     the law's rate.
     """
 
-    def __init__(self, env: simpy.Environment, source: Poller, clock: ArrivalClock) -> None:
+    def __init__(self, env: Calendar, source: Poller, clock: ArrivalClock) -> None:
         self.env = env
         self.source = source
         self.clock = clock
@@ -63,6 +62,7 @@ class Broker:
         block = array("d", self.clock.block().tobytes())
         self.blocks.append(block)
         self.drawn += len(block)
+        self.env.watch.hold()
 
     def take(self) -> float:
         """Takes the first record; returns the time at which it came."""

@@ -138,7 +138,7 @@ class CallLogic(Logic):
         elif self.selectivity > 1.0:
             n_out = draws.rounded(self.selectivity)
         self.dropped += 0 if n_out else 1
-        send_times(record, n_out, self.station.output)
+        send_times(record, n_out, self.station.output, self.station.env)
 
     def stopped(self) -> None:
         """Gives all calls up."""

@@ -8,6 +8,7 @@ from twin.engine.logic import Logic
 from twin.engine.record import Record
 
 if TYPE_CHECKING:
+    from twin.engine.calendar import Calendar
     from twin.engine.output import Outlet
 
 
@@ -43,12 +44,13 @@ class SelectLogic(Logic):
     def emit(self, record: Record, at_s: float) -> None:
         """Sends the drawn number of records."""
         record.at_s = at_s
-        send_times(record, self.n_out, self.out)
+        send_times(record, self.n_out, self.out, self.station.env)
 
 
-def send_times(record: Record, times: int, out: Outlet) -> None:
+def send_times(record: Record, times: int, out: Outlet, env: Calendar) -> None:
     """Sends `times` records that are as old as this one."""
     for _ in range(times - 1):
+        env.tick()
         out.send(record.copy())
     if times:
         out.send(record)

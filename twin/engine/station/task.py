@@ -10,9 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import simpy
-
-from twin.engine.calendar import Alarm
+from twin.engine.calendar import Alarm, Calendar
 from twin.engine.draws import Draws
 from twin.engine.inputs import Inboxes, Polling
 from twin.engine.logic import Logic
@@ -68,7 +66,7 @@ class Task:
 
     def __init__(
         self,
-        env: simpy.Environment,
+        env: Calendar,
         name: str,
         processor: Processor,
         draws: Draws,

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import mul
 from typing import TYPE_CHECKING, Protocol
 
-import simpy
-
+from twin.engine.calendar import Calendar
 from twin.engine.record import Record
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class ProducerOutput(Protocol):
 class Sender(Protocol):
     """Part of a task that ports use."""
 
-    env: simpy.Environment
+    env: Calendar
 
     @property
     def output(self) -> ProducerOutput:
@@ -156,6 +155,7 @@ class Port:
 
     outbox: records that wait for room, in order. dropped: number of records for which there was none. passed_over:
     number of records that left the task and were not for this stream. told: values of the last control items, by kind.
+    elsewhere: number of waiting records that something else holds for it.
     """
 
     def __init__(self, task: Sender, paths: Paths, partitioner: Partitioner) -> None:
@@ -166,6 +166,7 @@ class Port:
         self.dropped = 0
         self.passed_over = 0
         self.told: dict[str, float] = {}
+        self.elsewhere = 0
         self.refresh()
 
     def refresh(self) -> None:

@@ -7,7 +7,7 @@ one a side.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ class Combiner:
     """Base of the combiners. scan_s: CPU seconds for each record looked at. result_s: CPU seconds for each result.
 
     groups: the key groups of its operator, which give records their keys; without key groups, records get their keys
-    here.
+    here. made: called for each result of a join, of which an evaluation may make any number.
     """
 
     def __init__(self, extent: Extent, scan_s: float, result_s: float) -> None:
@@ -33,6 +33,7 @@ class Combiner:
         self.scan_s = scan_s
         self.result_s = result_s
         self.groups: KeyGroups | None = None
+        self.made: Callable[[], None] = lambda: None
 
     def draw_key(self, side: int, draws: Draws | Lot) -> int:
         """Draws the key of a record that came without one. It uses a random number only if there is any choice."""
@@ -134,12 +135,17 @@ class MatchCombiner(Combiner):
             fresh = self.extent.slide
             if self.extent.by_time:
                 fresh = sum([each.count(position - fresh, position) for each in contents])
-            return _measured(sides, draws.rounded(self.amplification * fresh), draws)
+            return [*self._counted(_measured(sides, draws.rounded(self.amplification * fresh), draws))]
         likeness = self.likeness if self.groups is None else self.groups.likeness
-        found = _matches(sides)
+        found = self._counted(_matches(sides))
         if likeness is None or likeness.repeats == 1.0:
             return list(found)
-        return [match for match in found for _ in range(draws.rounded(likeness.repeats))]
+        return [*self._counted(match for match in found for _ in range(draws.rounded(likeness.repeats)))]
+
+    def _counted(self, results: Iterable[Result]) -> Iterator[Result]:
+        for result in results:
+            self.made()
+            yield result
 
 
 def _matches(sides: Sequence[HeldRecords]) -> Iterator[Result]:
@@ -166,15 +172,11 @@ def _by_key(side: HeldRecords) -> dict[int, list[tuple[float, float]]]:
     return found
 
 
-def _measured(sides: Sequence[HeldRecords], n: int, draws: Draws) -> list[Result]:
+def _measured(sides: Sequence[HeldRecords], n: int, draws: Draws) -> Iterator[Result]:
     """Draws `n` results, each of a random record of each side. Short windows may lack a side, as `n` is measured."""
     present = [side for side in sides if side.keys]
-    if not present:
-        return []
-    results = []
-    for _ in range(n):
+    for _ in range(n if present else 0):
         drawn = [(side, int(draws.uniform() * len(side.keys))) for side in present]
         born_s = min([side.born_s[place] for side, place in drawn])
         taken_s = min([side.taken_s[place] for side, place in drawn])
-        results.append((ELSEWHERE, born_s, taken_s))
-    return results
+        yield ELSEWHERE, born_s, taken_s

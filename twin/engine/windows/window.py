@@ -30,7 +30,8 @@ class WindowKept:
 
 
 class WindowLogic(Logic):
-    """Logic of a window: it has one content for all inputs, or in a join one for each side."""
+    """Logic of a window: it has one content for all inputs, or in a join one for each side. found: number of results
+    under way that something else holds for it."""
 
     def __init__(self, trigger: Trigger, combiner: Combiner, sides: int = 1) -> None:
         super().__init__()
@@ -40,10 +41,12 @@ class WindowLogic(Logic):
         self.combiner = combiner
         self.contents = tuple([Content() for _ in range(sides)])
         self.planned: list[Result] = []
+        self.found = 0
         trigger.window = self
 
     def start(self, station: Station, out: Outlet) -> None:
         super().start(station, out)
+        self.combiner.made = station.env.tick
         self.trigger.start()
 
     # what a record becomes -------------------------------------------------------------------------------------------
