@@ -29,7 +29,7 @@ def test_a_bad_file_ends_with_2_one_line_and_no_trace(tmp_path):
 
 def test_a_run_that_would_not_end_ends_with_2_at_once(tmp_path):
     said = refused("run", "failover", "--set", SLIDE, "--horizon", 100_000, "--out", tmp_path / "trace")
-    assert "evaluations of the window of 'per-page'" in said and "its slide longer" in said
+    assert "windows of 'per-page'" in said and "its slide longer" in said
     assert not (tmp_path / "trace").exists()
 
 

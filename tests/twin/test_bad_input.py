@@ -103,10 +103,16 @@ def test_what_cannot_be_is_refused(changes, says):
             {f"{RATE}.rate_per_s": 2000, "run.horizon_s": 1e7, "run.period_s": 1e6},
             r"h of CPU time, mostly for .*; .*\(--precision 1%\)",
         ),
-        ({f"{WINDOW}.slide_s": 1e-6, "run.horizon_s": 1e6, "run.period_s": 1e5}, r"window of 'a'.*its slide longer"),
-        ({RATE: {"law": "diurnal", "rate_per_s": 9, "period_s": 1e-3}, "run.horizon_s": 1e5}, r"arrivals.s; make its"),
+        ({f"{WINDOW}.slide_s": 1e-6, "run.horizon_s": 1e6, "run.period_s": 1e5}, r"windows of 'a'.*its slide longer"),
+        (
+            {RATE: {"law": "diurnal", "rate_per_s": 9, "period_s": 1e-3}, "run.horizon_s": 1e5},
+            r"arrivals\.s so far; make its",
+        ),
         ({"run.period_s": 1e-6}, r"rows of statistics.*make run.period_s \(1e-06\) longer"),
-        ({"workload.keys.m": {"drift_every_s": 1e-6}, "run.horizon_s": 1e3}, r"keys.m; make drift_every_s longer"),
+        (
+            {"workload.keys.m": {"drift_every_s": 1e-6}, "run.horizon_s": 1e3},
+            r"keys\.m so far; make drift_every_s longer",
+        ),
     ],
 )
 def test_what_would_not_end_is_refused_after_a_moment(monkeypatch, changes, says):

@@ -22,7 +22,7 @@ from twin.engine.windows.window import WindowLogic
 from twin.kernel import layout as k
 from twin.kernel.advance import advance, refill, wake_up, work_on
 from twin.kernel.arena import view
-from twin.kernel.callbacks import LOOK, Callbacks
+from twin.kernel.callbacks import IN_PYTHON, LOOK, Callbacks
 from twin.kernel.handover.lift import close, counters, heaps, heed, heed_counters, lift
 from twin.kernel.lower import Lowered
 from twin.kernel.native import CALLBACK, PLAIN, address_of
@@ -60,8 +60,6 @@ def held() -> Iterator[list[int]]:
 NEVER: tuple[float, int, int, Any] = inf, 1, 0, None
 """Stands for the next event where there is none."""
 
-IN_PYTHON = 1000
-"""Events of the kernel that take as long as one of SimPy, with what is read for it."""
 NONE_LEFT = 2**60
 """Number of events after which the engine would look at a run."""
 WORTH = 1000

@@ -32,6 +32,8 @@ GROWN = {k.ENTRIES: "entries", k.RESULTS: "found", k.MEMOS: "memos", **{each: GR
 """Fields of all arrays that grow."""
 LARGE = 2**20
 """Bytes of new room from which on somebody is asked before it is made: less than what looks can overlook."""
+IN_PYTHON = 1000
+"""Events of the kernel that take as long as one of SimPy, with what is read for it."""
 NEVER = 2**40
 """Number of a knot that no run reaches."""
 
@@ -127,6 +129,7 @@ class Callbacks:
         view(k.STREAM, here)["services_left"] = BLOCK
 
     def _arrivals(self, here: int) -> None:
+        self.low.state[0]["left"] -= LOOK // 10  # there may be any number of phases between two arrivals
         more_arrivals(self.low, view(k.BROKER, here))
 
     def _grow(self, here: int, layout: np.dtype[Any], field: str, room: str, first: str | None, count: str) -> None:
