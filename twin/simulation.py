@@ -7,14 +7,17 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import simpy
 from simpy.core import StopSimulation
 
 from twin.change.controller import Controller
+from twin.change.in_memory import keeps_its_plan
+from twin.change.in_memory import play as play_in_memory
 from twin.change.running_job import RunningJob
 from twin.change.timeline import play, reads_again
 from twin.collector import collector_paused
@@ -36,6 +39,9 @@ from twin.version import VERSION
 from twin.wiring.build import build, meters
 from twin.wiring.wiring import Wiring
 from twin.wiring.world import World
+from twin.world.mechanisms import knows
+from twin.world.world import World as InMemory
+from twin.world.world import meters as meters_in_memory
 
 MEMORY_TICK_S = 1.0
 MEMORY_TICKS = 2000
@@ -66,15 +72,9 @@ def simulate(
     scenario = scenario if from_s == scenario.run.warmup_s else scenario.with_run(warmup_s=from_s)
     settings, events = scenario.run, scenario.events
     deciding = policy if policy is not None or scenario.policy is None else scenario.policy.start(scenario)
-    replaying = reads_again(scenario.engine.rescaling, events, deciding is not None)
-    wiring = Wiring(job, settings, replaying, scenario.checkpoints)
-    watch = wiring.world.env.watch = RunWatch(job, scenario, most_s, tell)
-    world = build(wiring)
-    statistics = Statistics(world.env, *meters(wiring), settings.period_s, settings.warmup_s)
-    if events or deciding is not None or scenario.checkpoints is not None:
-        changing = play(RunningJob(wiring, statistics), events, deciding is not None)
-        if deciding is not None:
-            Controller(changing, deciding, settings.decision_latency_s)
+    watch = RunWatch(job, scenario, most_s, tell)
+    begin = _in_memory if in_memory(job, scenario, deciding is not None) else _in_engine
+    world, statistics, advance_to = begin(job, scenario, deciding, watch)
     if progress is not None:
         _report(statistics, settings, progress)
     why = source_of_change(scenario, events, deciding)
@@ -87,7 +87,7 @@ def simulate(
         world.env.process(_watch_queues(world, statistics, settings.horizon_s / looks, looked))
     watch.begin(world, statistics)
     with collector_paused(), _deep_stack(len(world.tasks)), suppress(StopSimulation):  # a precise run ends itself
-        advance(world, settings.horizon_s)
+        advance_to(settings.horizon_s)
     ended_s = world.env.now
     statistics.listeners.clear()
     chance = None if batches is None or crash else batches.table()
@@ -101,6 +101,42 @@ def simulate(
     return replace(
         _outcome(job, scenario, about, world, statistics, crash, chance, told, started_s), looks=tuple(looked)
     )
+
+
+class Begun(NamedTuple):
+    """Run that is about to begin: its world, its meters, and what takes it up to a time."""
+
+    world: Any
+    statistics: Statistics
+    advance: Callable[[float], None]
+
+
+def in_memory(job: Job, scenario: Scenario, deciding: bool) -> bool:
+    """Whether a run lies in one memory from its beginning to its end; others pass between engine and kernel."""
+    return not deciding and knows(job) and keeps_its_plan(scenario.events, scenario.checkpoints)
+
+
+def _in_memory(job: Job, scenario: Scenario, _: Policy | None, watch: RunWatch) -> Begun:
+    settings, replayable = scenario.run, reads_again(scenario.engine.rescaling, scenario.events, deciding=False)
+    world = InMemory(job, settings, scenario.checkpoints, replayable, watch)
+    statistics = Statistics(world.env, *meters_in_memory(world), settings.period_s, settings.warmup_s)
+    if scenario.events or scenario.checkpoints is not None:
+        play_in_memory(world, statistics, scenario.events)
+    return Begun(world, statistics, world.advance)
+
+
+def _in_engine(job: Job, scenario: Scenario, deciding: Policy | None, watch: RunWatch) -> Begun:
+    settings, events = scenario.run, scenario.events
+    replaying = reads_again(scenario.engine.rescaling, events, deciding is not None)
+    wiring = Wiring(job, settings, replaying, scenario.checkpoints)
+    wiring.world.env.watch = watch
+    world = build(wiring)
+    statistics = Statistics(world.env, *meters(wiring), settings.period_s, settings.warmup_s)
+    if events or deciding is not None or scenario.checkpoints is not None:
+        changing = play(RunningJob(wiring, statistics), events, deciding is not None)
+        if deciding is not None:
+            Controller(changing, deciding, settings.decision_latency_s)
+    return Begun(world, statistics, partial(advance, world))
 
 
 def _outcome(

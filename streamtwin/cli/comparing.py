@@ -117,7 +117,6 @@ def compare_policies(
     from scenarios.questions.control_measures import judge
     from scenarios.questions.policies_compared import compared, variants
     from scenarios.questions.replications import Wanted
-    from scenarios.questions.whatif import check
     from streamtwin.answers.policies import told
     from twin.quantities import duration_s
 
@@ -127,7 +126,6 @@ def compare_policies(
     candidates = variants(given, policies or ())
     cases = {variant.label: single_run.key(variant.scenario) for variant in candidates}
     with asking.bench(judge(slo_s)) as bench:
-        check(bench, candidates)
         asking.keep(bench, {"command": "compare-policies", "variants": cases, "seed": given.run.seed, "slo_s": slo_s})
         answer = compared(bench, candidates, slo_s, wanted, given.run.seed, asking.terminal)
     asking.answered(answer, told)

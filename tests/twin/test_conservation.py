@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from tests.twin.changing import job, run
+from tests.twin.kernel.both import advancing
 from twin.change import checkpoint as checkpoints
-from twin.change.checkpoint import Checkpoint
+from twin.change import kept
 from twin.deployment import Deployment
 from twin.engine.logic import SinkLogic
 from twin.engine.logics.select import SelectLogic
-from twin.engine.record import Record
 from twin.engine.windows.content import Content
-from twin.engine.windows.window import WindowKept
+from twin.engine.windows.window import WindowLogic
 from twin.events import Failure
 from twin.guards import conservation
 from twin.guards.conservation import ConservationError
 from twin.job import compile as compiled
+from twin.kernel import bridge
 from twin.scenario import RunSettings
 from twin.wiring.build import build
 from twin.wiring.wiring import Wiring
 from twin.wiring.world import World
+from twin.world import logics
 
 MAP = {"kind": "map", "name": "m"}
 SETTINGS = RunSettings(horizon_s=5.0, warmup_s=1.0, period_s=1.0)
@@ -79,45 +83,46 @@ def test_a_broken_world_is_named(law: str, broken: Callable[[World], None]) -> N
 
 
 def test_every_run_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(wiring: Wiring) -> World:
-        world = build(wiring)
+    def broken(_: object, world: World) -> None:
         world.ledger.due = 1
-        return world
+        conservation_check(compiled(job()), world)
 
-    monkeypatch.setattr("twin.simulation.build", broken)
+    conservation_check = conservation.check
+    monkeypatch.setattr(conservation, "check", broken)
     with pytest.raises(ConservationError, match="held by checkpoints"):
         run(job(), horizon_s=3)
 
 
-def test_a_restart_that_loses_a_queue_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    enqueue = checkpoints._enqueue
-    lost: list[Record] = []
+@pytest.fixture(params=[checkpoints, kept], ids=["engine", "memory"])
+def way(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
+    """How runs that fail go back to a checkpoint."""
+    with advancing(bridge.run) if request.param is checkpoints else nullcontext():
+        yield request.param
 
-    def forgetful(world: World, record: Record) -> None:
-        if record.n and not lost:
+
+def test_a_restart_that_loses_a_queue_is_an_error(monkeypatch: pytest.MonkeyPatch, way: ModuleType) -> None:
+    enqueue = way._enqueue
+    lost = list[object]()
+
+    def forgetful(world: World, record: Any) -> None:
+        if not lost and getattr(record, "n", 1):
             lost.append(record)
         else:
             enqueue(world, record)
 
     busy = job(rate=2500)  # more than the map can do: something always waits
-    monkeypatch.setattr(checkpoints, "_enqueue", forgetful)
+    monkeypatch.setattr(way, "_enqueue", forgetful)
     with pytest.raises(ConservationError, match="held by checkpoints = restored at queues"):
         run(busy, DOWN, horizon_s=14, checkpoint_interval_s=3)
     assert lost
-    monkeypatch.setattr(checkpoints, "_enqueue", enqueue)
+    monkeypatch.setattr(way, "_enqueue", enqueue)
     assert run(busy, DOWN, horizon_s=14, checkpoint_interval_s=3).event_rows[0]["end_s"] == 12.5
 
 
-def test_a_restart_that_loses_a_window_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    take = checkpoints.take_checkpoint
-
-    def forgetful(world: World) -> Checkpoint:
-        checkpoint = take(world)
-        for snapshot in checkpoint.tasks.values():
-            if isinstance(snapshot.kept, WindowKept):
-                snapshot.kept.contents = (Content(),)
-        return checkpoint
-
-    monkeypatch.setattr(checkpoints, "take_checkpoint", forgetful)
+def test_a_restart_that_loses_a_window_is_an_error(monkeypatch: pytest.MonkeyPatch, way: ModuleType) -> None:
+    if way is kept:
+        monkeypatch.setattr(logics.Content, "become", lambda content, *_: setattr(content, "count", 0))
+    else:
+        monkeypatch.setattr(WindowLogic, "_copied", lambda _, contents: tuple(Content() for _ in contents))
     with pytest.raises(ConservationError, match="held by checkpoints = restored at windows"):
         run(job(), DOWN, horizon_s=14, checkpoint_interval_s=3)

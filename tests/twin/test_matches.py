@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twin.kernel.both import advancing
 from tests.twin.worlds import chain, joined, simulated
 from twin.deployment import Deployment
 from twin.engine.draws import Draws
@@ -151,8 +152,8 @@ def matched(data: dict[str, Any], horizon_s: float, patch: pytest.MonkeyPatch, s
 
     with patch.context() as patched:
         patched.setattr(MatchCombiner, "results", noted)
-        patched.setattr("twin.simulation.advance", lambda world, until_s: world.env.run(until_s))
-        simulated(parse(Deployment, data), horizon_s=horizon_s, seed=seed)
+        with advancing(lambda world, until_s: world.env.run(until_s)):
+            simulated(parse(Deployment, data), horizon_s=horizon_s, seed=seed)
     return np.array([found[at] for at in sorted(found) if at > 2.0], dtype=float)
 
 

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from twin.engine.station.task import Task
-
-if TYPE_CHECKING:
-    from twin.wiring.wiring import Wiring
+from twin.world.parts import Task as InMemory
 
 
 class Channel(NamedTuple):
     """A channel from port `port` of the producer to replica number `replica`, on input `side` of the consumer."""
 
-    producer: Task
+    producer: Any
     port: int
     replica: int
-    consumer: Task
+    consumer: Any
     side: int
 
 
-def channels(wiring: Wiring) -> Iterator[Channel]:
+def channels(wiring: Any) -> Iterator[Channel]:
     """Channels of a job: from each producer replica to each consumer replica, or to its partner in a paired stream."""
     job, world = wiring.job, wiring.world
     for component in job.components:
@@ -29,13 +27,13 @@ def channels(wiring: Wiring) -> Iterator[Channel]:
             side = job.inputs(edge.stream.consumer).index(edge)
             for producer in world.tasks[component.name]:
                 port = producer.ports[number]
-                for index, weight in enumerate(port.partitioner.weights):
-                    receiver = port.paths[index].inbox.task if weight > 0.0 or not edge.how.paired else None
-                    if isinstance(receiver, Task) and not receiver.halted:
+                for index, weight in enumerate(port.weights):
+                    receiver = port.receiver(index) if weight > 0.0 or not edge.how.paired else None
+                    if isinstance(receiver, Task | InMemory) and not receiver.halted:
                         yield Channel(producer, number, index, receiver, side)
 
 
-def regions(wiring: Wiring) -> list[list[Task]]:
+def regions(wiring: Any) -> list[list[Any]]:
     """Groups of tasks that channels connect, in order; each task is in exactly one group."""
     import networkx as nx  # a tenth of a second, for jobs in which something fails
 

@@ -198,8 +198,12 @@ class FreeCheckpoints(NoCheckpoints):
         self.availability = job.availability
         self.interval_s = interval_s
         self.every_one = every_one
-        self.last = take_checkpoint(self.world)
+        self.last = self.take()
         self.wiring.announced = self.plan_changed
+
+    def take(self) -> Checkpoint:
+        """Takes a checkpoint now."""
+        return take_checkpoint(self.world)
 
     def run(self) -> Process:
         """Takes checkpoints regularly, if all are taken (a SimPy process)."""
@@ -210,7 +214,7 @@ class FreeCheckpoints(NoCheckpoints):
     def plan_changed(self) -> None:
         """Takes a checkpoint after a change of the plan, if the job is up."""
         if self.availability.outage is None:
-            self.last = take_checkpoint(self.world)
+            self.last = self.take()
             complete(self.last, self.env.now)
 
     def joined(self, task: Task) -> None:

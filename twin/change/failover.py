@@ -109,7 +109,7 @@ class Failover:
         record, checkpoint, count = outage.record, self.checkpoints.last, len(self.wiring.world.every_task())
         self.outages.append(outage)
         self.availability.fail()
-        lost, duplicates = stop(self.wiring, checkpoint, outage.tasks)
+        lost, duplicates = self.stop(checkpoint, outage.tasks)
         record.detail |= {
             "restarted": len(outage.tasks),
             "of": count,
@@ -171,10 +171,18 @@ class Failover:
         }
         return emptiest(cores, Counter(task.place for task in tasks), more)
 
+    def stop(self, checkpoint: Checkpoint, tasks: Sequence[Task]) -> tuple[int, int]:
+        """Stops tasks; see `stop`."""
+        return stop(self.wiring, checkpoint, tasks)
+
+    def go_on(self, checkpoint: Checkpoint, outage: Outage) -> int:
+        """Lets the tasks of an outage go on; see `restart`."""
+        return restart(self.wiring, checkpoint, outage.tasks, outage.ready)
+
     def _up(self, outage: Outage) -> None:
         record = outage.record
         self.outages.remove(outage)
-        record.detail["replayed"] = restart(self.wiring, self.checkpoints.last, outage.tasks, outage.ready)
+        record.detail["replayed"] = self.go_on(self.checkpoints.last, outage)
         self.checkpoints.went_back(outage.tasks)
         record.end_s = self.env.now
         record.paused_s = record.end_s - record.at_s

@@ -15,6 +15,8 @@ from twin.engine.measure.ledger import Ledger
 from twin.engine.record import Record
 from twin.engine.streams.channel import Inbox
 from twin.plan import Location
+from twin.world.network import Pieces
+from twin.world.world import World as InMemory
 
 if TYPE_CHECKING:
     from twin.checkpoints import Checkpoints
@@ -56,8 +58,11 @@ def carry(
 ) -> Generator[simpy.Event, Any, None]:
     """Sends `size` bytes of state from one place to another. Ends when the last piece is there, or when `wanted` says
     that they are no longer needed; within a host, at once."""
-    world = wiring.world
+    world: Any = wiring.world
     if not size or start.host == end.host:
+        return
+    if isinstance(world, InMemory):
+        yield from _in_memory(world, start, end, size, wanted)
         return
     nics = [nic for nic, _ in wiring.network.hops(start.host, end.host)]
     slowest = min(nic.bytes_per_s for nic in nics)
@@ -77,6 +82,25 @@ def carry(
             after_s = [nic.wait_s(now) + path.bytes_each / nic.bytes_per_s for nic in nics[1:]]
             yield world.env.timeout(max(nics[0].wait_s(now), *after_s, 0.0))
     yield arrival.event
+
+
+def _in_memory(
+    world: InMemory, start: Location, end: Location, size: float, wanted: Callable[[], bool]
+) -> Generator[simpy.Event, Any, None]:
+    hops = world.network.hops(start.host, end.host)
+    cards = [card for card, _ in hops]
+    count = pieces_of(size, min(card.bytes_per_s for card in cards))
+    each = size / count
+    pieces = Pieces(world, hops, each, count)
+    for left in range(count, 0, -1):
+        now = world.env.now
+        if not wanted():
+            return
+        pieces.send()
+        if left > 1:
+            after_s = [card.wait_s(now) + each / card.bytes_per_s for card in cards[1:]]
+            yield world.env.timeout(max(cards[0].wait_s(now), *after_s, 0.0))
+    yield pieces.arrived
 
 
 Process = Generator[simpy.Event, Any, None]

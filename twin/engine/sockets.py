@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import simpy
 
@@ -26,6 +27,13 @@ ROUNDS = 4
 are, and more make it settle later."""
 SMOOTHING = 0.1
 """Weight of a tick in the number of runnable tasks."""
+
+
+@runtime_checkable
+class Busy(Protocol):
+    """Worker whose time at work is known: a subtask, but no other user of a processor."""
+
+    busy_s: float
 
 
 class Surcharge:
@@ -62,7 +70,7 @@ def fetched_bytes(task: Task, port: Port, index: int, bytes_each: float) -> floa
 
     index: the path of the producer's port, whose share of the task's input counts. bytes_each: size of a tuple.
     """
-    sent = port.task.output.tuples_out * port.partitioner.weights[index]
+    sent = port.task.output.tuples_out * port.weights[index]
     came = sum([inbox.sent for inbox in task.inputs.inboxes])
     return bytes_each * min(1.0, sent / max(1, came))
 
@@ -77,7 +85,8 @@ class BandwidthLimit:
         self.price_s = 0.0
         self._tasks = tuple(dict.fromkeys(each.task for each in traffic))
         self._processor = self._tasks[0].processor  # all users of a limit sit on one socket
-        self._beside = [each for each in self._processor.tasks if isinstance(each, Task) and each not in self._tasks]
+        users: set[object] = set(self._tasks)
+        self._beside = [each for each in self._processor.tasks if isinstance(each, Busy) and each not in users]
         self._elapsed_s = 0.0
         self._tuples = 0
         self._totals = [0.0, 0.0, 0.0]

@@ -27,6 +27,7 @@ from twin.job import Job
 from twin.scenario import Scenario
 from twin.windows import US_PER_S, EventWindow
 from twin.wiring.world import World
+from twin.world.logics import WindowLogic as InMemory
 
 FIRST_S = 1.0
 """CPU seconds after which a run is judged for the first time."""
@@ -300,10 +301,15 @@ class RunWatch(Watch):
         for meter in self._meters():
             logics = [task.logic.part(meter.number) for task in meter.tasks]
             kept = sum(int(logic.held()) + getattr(logic, "elsewhere", 0) for logic in logics)
-            what = "records in the windows" if any(isinstance(each, WindowLogic) for each in logics) else "states"
+            what = (
+                "records in the windows"
+                if any(isinstance(each, WindowLogic | InMemory) for each in logics)
+                else "states"
+            )
             yield Cause(kept, f"{kept:,} {what} of {meter.name!r}", "make them shorter, or its keys fewer")
             found = max(
-                (max(each.found, len(each.planned)) for each in logics if isinstance(each, WindowLogic)), default=0
+                (max(each.found, len(each.planned)) for each in logics if isinstance(each, WindowLogic | InMemory)),
+                default=0,
             )
             what = f"{found:,} results of one evaluation of the window of {meter.name!r}"
             yield Cause(found, what, "make the window shorter or its results fewer")

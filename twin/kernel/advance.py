@@ -8,13 +8,23 @@ from typing import Any
 from twin.engine.processor import EPSILON
 from twin.kernel import layout as k
 from twin.kernel.async_calls import answer, through_gate
-from twin.kernel.backpressure import retry
+from twin.kernel.backpressure import block_now, mark_now, retry, unblock_now
 from twin.kernel.calendar import cancel, pop, schedule
-from twin.kernel.channels import flush, refill_port
-from twin.kernel.items import count_came, first_lane, take_first
+from twin.kernel.channels import flush, flush_now, refill_port
+from twin.kernel.items import commit_now, count_came, first_lane, put_now, release, take_first
 from twin.kernel.native import call, compiled, entries, float_at, inlined, whole_at
-from twin.kernel.processors import advance_clock, arm, relevel
-from twin.kernel.stations import await_arrival, begin, boundary, finish, job_done, next_errand, poll
+from twin.kernel.processors import advance_clock, arm, cancel_now, relevel
+from twin.kernel.stations import (
+    await_arrival,
+    begin,
+    boundary,
+    finish,
+    finish_now,
+    job_done,
+    next_errand,
+    occupy_now,
+    poll,
+)
 from twin.kernel.stores import chain_all, end_sessions, expire_now
 from twin.kernel.wires import count_pool, hop, next_of_pool
 
@@ -86,6 +96,15 @@ def next_record(s: Any, task: Any) -> int:
     return take_first(task, lane)
 
 
+@compiled
+def held_aside(s: Any, task: Any, here: int) -> bool:
+    """Whether a record has to wait until the barriers of all other inputs have come; it is put aside then."""
+    call(s.call_python, k.HOLDS, here)
+    held = task.aside != 0
+    task.aside = 0
+    return bool(held)
+
+
 def _work_on(state: int, here: int) -> int:
     """Serves waiting records until a service takes time or the station is blocked."""
     s, task = k.state_at(state), k.task_at(here)
@@ -96,7 +115,13 @@ def _work_on(state: int, here: int) -> int:
             here = next_record(s, task)
             if here == 0:
                 return 0
-            begin(s, task, here)
+            if k.item_at(here).mark != 0:
+                call(s.call_python, k.MARKED, here)
+                release(s, here)
+            elif task.aligning and held_aside(s, task, here):
+                continue
+            else:
+                begin(s, task, here)
     if not task.busy:
         cancel(s, task.slot)
     return 0
@@ -105,11 +130,12 @@ def _work_on(state: int, here: int) -> int:
 def _advance(state: int, until_order: int) -> int:
     """Processes the events before (s.until, until_order), as long as `left` lasts. Returns their number."""
     s = k.state_at(state)
+    s.until_order = until_order
     events = 0
     while s.stopped == 0 and s.left > 0:
         slot = whole_at(s.tree + 8).value
         at_s, order = float_at(s.times + 8 * slot).value, whole_at(s.orders + 8 * slot).value
-        if at_s > s.until or (at_s == s.until and order >= until_order):
+        if at_s > s.until or (at_s == s.until and order >= s.until_order):
             break
         s.now, s.event_sequence = at_s, order
         events += 1
@@ -146,6 +172,12 @@ def _advance(state: int, until_order: int) -> int:
 
 
 def _count_waiting(state: int, here: int) -> int:
+    """Counts the records in lanes, from one lane on."""
+    return _count(state, here)
+
+
+@compiled
+def _count(state: int, here: int) -> int:
     """Counts the records in lanes, from one lane on, as queued at their tasks or as under way on their cards."""
     s = k.state_at(state)
     while here != 0:
@@ -160,6 +192,44 @@ def _count_waiting(state: int, here: int) -> int:
     return 0
 
 
-wake_up, work_on, refill, advance, count_waiting, count_pooled, expire, chain = entries(
-    _wake_up, _work_on, refill_port, _advance, _count_waiting, count_pool, expire_now, chain_all
+@compiled
+def _recount(state: int, here: int) -> int:
+    """Counts the records in lanes, from one lane on, anew."""
+    lane = here
+    while lane != 0:
+        row = k.lane_at(lane)
+        if row.task != 0:
+            k.task_at(row.task).queued = 0
+        if row.card != 0:
+            k.card_at(row.card).flying = 0
+        lane = row.after
+    return _count(state, here)
+
+
+def _do(state: int, here: int) -> int:
+    """Does what Python asks for with `what`: rare work on one structure. One function, as each is compiled whole."""
+    s = k.state_at(state)
+    if s.what == k.RECOUNT:
+        return _recount(state, here)
+    if s.what == k.SEND_MARK:
+        return mark_now(state, here)
+    if s.what == k.BLOCK:
+        return block_now(state, here)
+    if s.what == k.UNBLOCK:
+        return unblock_now(state, here)
+    if s.what == k.FLUSH:
+        return flush_now(state, here)
+    if s.what == k.OCCUPY:
+        return occupy_now(state, here)
+    if s.what == k.COMMIT:
+        return commit_now(state, here)
+    if s.what == k.PUT_BACK:
+        return put_now(state, here)
+    if s.what == k.CANCEL_JOB:
+        return cancel_now(state, here)
+    return finish_now(state, here)
+
+
+wake_up, work_on, refill, advance, count_waiting, count_pooled, expire, chain, do = entries(
+    _wake_up, _work_on, refill_port, _advance, _count_waiting, count_pool, expire_now, chain_all, _do
 )

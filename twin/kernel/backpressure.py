@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from twin.kernel import layout as k
-from twin.kernel.items import append, release
+from twin.kernel.items import append, records_in, release
 from twin.kernel.native import call, compiled
 from twin.kernel.processors import advance_clock, relevel
 from twin.kernel.wires import transfer
@@ -76,7 +76,7 @@ def retry(s: Any, port: Any, inbox: Any) -> bool:
         path = k.item_at(here).path
         if k.path_at(path).inbox != inbox.here:
             break
-        if inbox.credits < 1:
+        if inbox.credits < records_in(k.item_at(here)):
             return False
         port.first_held = k.item_at(here).next
         port.held -= 1
@@ -86,7 +86,7 @@ def retry(s: Any, port: Any, inbox: Any) -> bool:
     if port.held > 0:
         other = k.inbox_at(k.path_at(k.item_at(port.first_held).path).inbox)
         append(other.here + k.WAITING, port.here, k.NEXT_WAITING)
-        if other.credits >= 1:
+        if other.credits >= records_in(k.item_at(port.first_held)):
             call(s.wake_up, s.here, other.here)
     else:
         unblock(s, k.task_at(port.task))
@@ -129,7 +129,7 @@ def forward(s: Any, port: Any, here_path: int, here: int) -> None:
         transfer(s, port.task, here_path, here)
         return
     channel = k.channel_at(k.path_at(here_path).channel)
-    if channel.unsent > 0 or not is_open(port, channel):
+    if channel.unsent > 0 or (k.item_at(here).mark == 0 and not is_open(port, channel)):
         k.item_at(here).path = here_path
         append(channel.here + k.UNSENT, here, k.NEXT)
         channel.unsent += 1
@@ -149,6 +149,9 @@ def wait_at_gate(channel: Any) -> None:
 @compiled
 def pass_over(s: Any, port: Any, here_path: int, here: int) -> None:
     """Sends a record to the consumer, and frees the producer's buffer if that is empty."""
+    if k.item_at(here).mark != 0:
+        transfer(s, port.task, here_path, here)
+        return
     channel = k.channel_at(k.path_at(here_path).channel)
     if channel.remote and channel.sent % port.batch == 0:
         inbox = k.inbox_at(channel.inbox)
@@ -178,10 +181,10 @@ def go_on(s: Any, channel: Any) -> None:
     """Sends the records of a channel that wait for the gate, as far as it has buffers."""
     port = k.port_at(channel.port)
     while channel.unsent > 0:
-        if not is_open(port, channel):
+        here = channel.first_unsent
+        if k.item_at(here).mark == 0 and not is_open(port, channel):
             wait_at_gate(channel)
             return
-        here = channel.first_unsent
         channel.first_unsent = k.item_at(here).next
         channel.unsent -= 1
         k.item_at(here).at_s = max(k.item_at(here).at_s, s.now)
@@ -209,3 +212,32 @@ def take_up(s: Any, channel: Any) -> None:
         inbox.first_gated = first.next_gated
         first.waits = 0
         go_on(s, first)
+
+
+@compiled
+def mark_now(state: int, here: int) -> int:
+    """Sends a mark from the port `subject` on its path, behind the records that wait."""
+    s, path = k.state_at(state), k.item_at(here).path
+    port = k.port_at(s.subject)
+    if port.held == 0 and port.pool == 0:
+        transfer(s, port.task, path, here)
+    elif port.held > 0:
+        append(port.here + k.HELD, here, k.NEXT)
+        port.held += 1
+    else:
+        forward(s, port, path, here)
+    return 0
+
+
+@compiled
+def block_now(state: int, here: int) -> int:
+    """Blocks a task, as a port that cannot send does."""
+    block(k.state_at(state), k.task_at(here))
+    return 0
+
+
+@compiled
+def unblock_now(state: int, here: int) -> int:
+    """Ends such a block."""
+    unblock(k.state_at(state), k.task_at(here))
+    return 0

@@ -9,7 +9,7 @@ from twin.engine.keys.aligned import BELOW_ONE
 from twin.kernel import layout as k
 from twin.kernel.backpressure import forward, has_room, held_back, is_available, pass_on, stop, unblock
 from twin.kernel.calendar import ring_at
-from twin.kernel.draws import uniform
+from twin.kernel.draws import chance, uniform
 from twin.kernel.items import append, copy_of, goes_on, release
 from twin.kernel.native import call, compiled, float_at, whole_at
 
@@ -19,6 +19,8 @@ def send(s: Any, task: Any, here: int) -> None:
     """Sends a record on every stream that leaves a task; the streams after the first get copies."""
     task.tuples_out += 1
     item = k.item_at(here)
+    if task.lots:
+        item.lot = uniform(s, task.lots)
     item.left_s = item.at_s - item.taken_s
     for number in range(1, task.ports):
         send_on(s, port_of(task, number), copy_of(s, here))
@@ -68,9 +70,12 @@ def send_on(s: Any, port: Any, here: int) -> None:
         replica = whole_at(port.keys + 8 * port.turn).value  # among replicas that have a share
         port.turn = port.turn + 1 if port.turn + 1 < port.shares else 0
     elif port.dealing == k.AT_RANDOM:
-        replica = place(uniform(s, port.stream), port.keys, port.replicas)
+        value = chance(s, port.stream, port.kin, item)
+        replica = place(value, port.keys, port.replicas)
+        if port.kin and item.lot >= 0.0:  # the part that is not used up decides on the key among the replica's own
+            item.lot = within(value, port.keys, replica)
     elif port.dealing == k.BY_KEY:
-        replica = by_key(port, item, uniform(s, port.stream))
+        replica = by_key(port, item, chance(s, port.stream, port.kin, item))
     elif port.dealing == k.ALONG:
         replica = along(s, port, item)
     hand_over(s, port, replica, here)
@@ -255,15 +260,30 @@ def refill_port(state: int, here_port: int) -> int:
     port.draining = 1
     while port.held > 0:
         here = port.first_held
-        path = k.item_at(here).path
-        if k.path_at(path).channel != 0 and not has_room(port, k.channel_at(k.path_at(path).channel)):
+        item = k.item_at(here)
+        path, channel = item.path, k.path_at(item.path).channel
+        if item.mark == 0 and channel != 0 and not has_room(port, k.channel_at(channel)):
             break
-        port.first_held = k.item_at(here).next
+        port.first_held = item.next
         port.held -= 1
-        held_back(s, port, k.item_at(here))
-        fill(s, port, path, here)
+        if item.mark == 0:
+            held_back(s, port, item)
+            fill(s, port, path, here)
+        else:
+            if port.kind == k.GATHERING:
+                let_go(s, port, k.path_at(path).replica)
+            forward(s, port, path, here)
     port.draining = 0
     if is_available(port) and port.held == 0:
         port.stopped = 0
         unblock(s, k.task_at(port.task))
+    return 0
+
+
+@compiled
+def flush_now(state: int, here_port: int) -> int:
+    """Sends the incomplete batches of a port."""
+    port = k.port_at(here_port)
+    if port.kind == k.GATHERING:
+        flush(k.state_at(state), port)
     return 0

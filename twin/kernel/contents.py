@@ -6,7 +6,7 @@ from typing import Any
 
 from twin.engine.windows.combiner import ELSEWHERE
 from twin.kernel import layout as k
-from twin.kernel.draws import uniform
+from twin.kernel.draws import chance
 from twin.kernel.native import call, compiled
 
 MIX = 2654435761
@@ -92,12 +92,12 @@ def clear(s: Any, window: Any, side: int, records: int) -> Any:
 
 
 @compiled
-def draw_key(s: Any, window: Any, side: int, stream: int) -> int:
+def draw_key(s: Any, window: Any, side: int, stream: int, kin: int, item: Any) -> int:
     """Draws the key of a record that came without one: one of the keys that are here, or elsewhere."""
     content = content_of(window, side)
     if content.keys <= 1 and content.here_share == 1.0:
         return 0
-    at = uniform(s, stream)
+    at = chance(s, stream, kin, item)
     if content.here_share != 1.0:
         at = at / content.here_share
         if at >= 1.0:

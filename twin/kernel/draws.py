@@ -20,6 +20,12 @@ def uniform(s: Any, stream_address: int) -> float:
 
 
 @compiled
+def chance(s: Any, stream_address: int, kin: int, item: Any) -> float:
+    """Number on [0, 1) that decides on a record's key: its lot, if it has one and copies of it have the same key."""
+    return item.lot if kin and item.lot >= 0.0 else uniform(s, stream_address)
+
+
+@compiled
 def service(s: Any, stream_address: int) -> float:
     """Service time of mean 1."""
     stream = k.stream_at(stream_address)

@@ -21,7 +21,9 @@ def new_item(s: Any) -> int:
     if s.free == 0:
         call(s.call_python, k.ITEMS, 0)
     here = s.free
-    s.free = k.item_at(here).next
+    item = k.item_at(here)
+    s.free = item.next
+    item.mark, item.lot = 0, -1.0
     return here
 
 
@@ -48,8 +50,14 @@ def copy_of(s: Any, here: int) -> int:
     there = new_item(s)
     item, other = k.item_at(here), k.item_at(there)
     other.key, other.born_s, other.taken_s, other.left_s = item.key, item.born_s, item.taken_s, item.left_s
-    other.path, other.at_s = item.path, item.at_s
+    other.path, other.at_s, other.mark, other.lot = item.path, item.at_s, item.mark, item.lot
     return there
+
+
+@compiled
+def records_in(item: Any) -> int:
+    """Number of records that an item counts as: none if it is a mark."""
+    return 1 if item.mark == 0 else 0
 
 
 @compiled
@@ -75,7 +83,7 @@ def put(lane: Any, here: int) -> bool:
     """
     item = k.item_at(here)
     item.next = 0
-    lane.total += 1
+    lane.total += records_in(item)
     if lane.head == 0:
         lane.head = lane.tail = lane.coming = here
         if lane.task != 0:
@@ -138,13 +146,14 @@ def take_first(task: Any, lane: Any) -> int:
 def take(lane: Any) -> int:
     """Removes the first item of a lane."""
     here = lane.head
-    following = k.item_at(here).next
+    item = k.item_at(here)
+    following = item.next
     lane.head = following
-    lane.total -= 1
-    if lane.came > 0:
-        lane.came -= 1
-    else:
+    lane.total -= records_in(item)
+    if lane.coming == here:
         lane.coming = following
+    else:
+        lane.came -= records_in(item)
     if following == 0:
         lane.tail = 0
     return here
@@ -157,7 +166,7 @@ def count_came(s: Any, lane: Any) -> int:
         item = k.item_at(lane.coming)
         if item.at_s > s.now or (item.at_s == s.now and item.order > s.event_sequence):
             break
-        lane.came += 1
+        lane.came += records_in(item)
         lane.coming = item.next
     return lane.came
 
@@ -167,7 +176,20 @@ bucket_of = compiled(bucket)
 
 @compiled
 def collect(s: Any, here_sink: int, here: int) -> None:
-    """Counts a result that has arrived, with its latencies."""
+    """Counts a result that has arrived, with its latencies; or holds it back until the checkpoint that commits it."""
+    sink = k.sink_at(here_sink)
+    if sink.commits:
+        sink.made += 1
+        sink.held_results += 1
+        k.item_at(here).order = sink.made
+        append(here_sink + k.UNCOMMITTED, here, k.NEXT)
+    else:
+        note(s, here_sink, here)
+
+
+@compiled
+def note(s: Any, here_sink: int, here: int) -> None:
+    """Counts a result with its latencies."""
     sink, item = k.sink_at(here_sink), k.item_at(here)
     processing_s, e2e_s = item.at_s - item.taken_s, item.at_s - item.born_s
     if processing_s < 0.0:
@@ -181,3 +203,24 @@ def collect(s: Any, here_sink: int, here: int) -> None:
     whole_at(sink.processing + 8 * bucket_of(processing_s)).value += 1
     whole_at(sink.e2e + 8 * bucket_of(e2e_s)).value += 1
     release(s, here)
+
+
+@compiled
+def commit_now(state: int, here_sink: int) -> int:
+    """Counts the results up to number `subject`, which a checkpoint has committed now."""
+    s, sink = k.state_at(state), k.sink_at(here_sink)
+    while sink.first_held != 0 and k.item_at(sink.first_held).order <= s.subject:
+        here = sink.first_held
+        item = k.item_at(here)
+        sink.first_held = item.next
+        sink.held_results -= 1
+        item.at_s = s.now
+        note(s, here_sink, here)
+    return 0
+
+
+@compiled
+def put_now(_: int, here: int) -> int:
+    """Puts an item into the lane of its task that its path leads to."""
+    put(k.lane_at(k.item_at(here).step), here)
+    return 0

@@ -20,18 +20,18 @@ LEAST_ROOM = 256
 
 STATE = structure(
     "here sequence event_sequence free call_python work_on wake_up refill slots times orders tree kinds owners stopped "
-    "lanes left",
-    "now until",
+    "lanes left subject until_order what",
+    "now until asked",
 )
-ITEM = structure("next key path sender order step", "born_s taken_s left_s at_s sent_s latency_s")
+ITEM = structure("next key path sender order step mark", "born_s taken_s left_s at_s sent_s latency_s lot")
 TASK = structure(
     "here slot busy blocked halted queued tuples_in tuples_out current evaluating shared processor stream "
     "port ports lane lanes heads coming broker logic steps chain_end stack planned last_planned entered last_entered "
-    "errands errands_room errands_first errands_count order pool listed next_idle",
+    "errands errands_room errands_first errands_count order pool listed next_idle aligning aside lots",
     "service_s send_s busy_s blocked_s blocked_since_s free_s in_service_work_s start_s end_s time_s since_s",
 )
 LOGIC = structure(
-    "here kind came stream next thins results dropped side parts sink window store calls",
+    "here kind came stream next thins results dropped side parts sink window store calls kin",
     "selectivity service_s send_s",
 )
 ERRAND = structure("window", "at_s")
@@ -48,7 +48,7 @@ COUNTS = structure("here tuples", "took_s")
 PORT = structure(
     "here slot task kind dealing sent replica paths replicas shares only first_held last_held held dropped "
     "passed_over stream keys aligned sends turn next_waiting batch armed buffers opened open_order pool used most full "
-    "stopped draining",
+    "stopped draining kin",
     "send_s flush_s phase_s",
 )
 BUFFER = structure("head tail count", "")
@@ -61,7 +61,9 @@ POOL = structure("here members count turn head tail first_idle last_idle", "")
 CARD = structure("here tuples_in flying lane", "bytes_per_s bytes_out backlog_s last_s")
 BROKER = structure("here task taken times place count again again_place again_count logs log log_room logged", "")
 STREAM = structure("here uniforms uniforms_left services services_left", "scv")
-SINK = structure("here count counted processing e2e", "processing_sum_s e2e_sum_s")
+SINK = structure(
+    "here count counted processing e2e commits made held_results first_held last_held", "processing_sum_s e2e_sum_s"
+)
 PROCESSOR = structure(
     "here slot shared ringing jobs heap sequence", "capacity slowdown speed work_s level clock since armed_s"
 )
@@ -114,11 +116,19 @@ def _place(layout: np.dtype[Any], field: str) -> int:
 PLANNED, ENTERED, HELD, UNSENT = (
     _place(*each) for each in ((TASK, "planned"), (TASK, "entered"), (PORT, "first_held"), (CHANNEL, "first_unsent"))
 )
-POOLED, IDLE, WAITING, GATED = (
-    _place(*each) for each in ((POOL, "head"), (POOL, "first_idle"), (INBOX, "first_waiting"), (INBOX, "first_gated"))
+POOLED, IDLE, WAITING, GATED, UNCOMMITTED = (
+    _place(*each)
+    for each in (
+        (POOL, "head"),
+        (POOL, "first_idle"),
+        (INBOX, "first_waiting"),
+        (INBOX, "first_gated"),
+        (SINK, "first_held"),
+    )
 )
 """Offsets of lists in structures."""
-NEXT, NEXT_LANE = _place(ITEM, "next"), _place(LANE, "next")
+SEQUENCE, NOW = _place(STATE, "sequence"), _place(STATE, "now")
+NEXT, NEXT_LANE, AFTER = _place(ITEM, "next"), _place(LANE, "next"), _place(LANE, "after")
 NEXT_IDLE, NEXT_WAITING, NEXT_GATED = (
     _place(*each) for each in ((TASK, "next_idle"), (PORT, "next_waiting"), (CHANNEL, "next_gated"))
 )
@@ -127,7 +137,28 @@ NEXT_IDLE, NEXT_WAITING, NEXT_GATED = (
 # kinds of entities in the calendar
 TASKS, PROCESSORS, PORTS, LANES, WINDOWS, SESSIONS, ANSWERS, TURNS = range(8)
 # calls to Python
-ITEMS, UNIFORMS, SERVICES, ARRIVALS, LOG, ROWS, ENTRIES, RESULTS, ERRANDS, MEMOS, CALLS, PATHS, KNOT, LOOK = range(14)
+(
+    ITEMS,
+    UNIFORMS,
+    SERVICES,
+    ARRIVALS,
+    LOG,
+    ROWS,
+    ENTRIES,
+    RESULTS,
+    ERRANDS,
+    MEMOS,
+    CALLS,
+    PATHS,
+    KNOT,
+    LOOK,
+    MARKED,
+    HOLDS,
+) = range(16)
+# what Python asks for
+RECOUNT, SEND_MARK, BLOCK, UNBLOCK, FLUSH, OCCUPY, COMMIT, PUT_BACK, CANCEL_JOB, FINISH_KEPT = range(10)
+BARRIER = 1
+"""Kind of marks that travel with records."""
 # kinds of logics
 PASS, READ, SELECT, COLLECT, ROUTE, WINDOW_OF, REMEMBER, SESSION, CALL = range(9)
 # kinds of partitioning, and of ports

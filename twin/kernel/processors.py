@@ -47,3 +47,21 @@ def arm(s: Any, processor: Any) -> None:
     if at_s < processor.armed_s - 1e-12:
         processor.armed_s = at_s
         ring_at(s, processor.slot, at_s)
+
+
+@compiled
+def cancel_now(state: int, here: int) -> int:
+    """Drops the job of a task on its shared processor; the others get its part."""
+    s, task = k.state_at(state), k.task_at(here)
+    processor = k.processor_at(task.processor)
+    advance_clock(s, processor)
+    left, jobs = 0, processor.jobs
+    for number in range(jobs):  # the others, in whatever order, make a heap again
+        job = k.job_at(processor.heap + k.JOB_BYTES * number)
+        end, order, owner = job.end, job.order, job.task
+        if owner != here:
+            push(processor.heap, left, end, order, owner)
+            left += 1
+    processor.jobs = left
+    relevel(s, processor)
+    return 0

@@ -31,16 +31,22 @@ def boundary(s: Any, window: Any, task: Any) -> None:
     window.boundary_s = at_s + window.slide
     ring_at(s, window.slot, max(window.boundary_s, s.now + 1e-9))
     if task.blocked or task.busy:
-        if task.errands_count == task.errands_room:
-            call(s.call_python, k.ERRANDS, task.here)
-        place = task.errands_first + task.errands_count
-        if place >= task.errands_room:
-            place -= task.errands_room
-        errand = k.errand_at(task.errands + k.ERRAND_BYTES * place)
-        errand.window, errand.at_s = window.here, at_s
-        task.errands_count += 1
+        add_errand(s, task, window.here, at_s)
     else:
         evaluate_due(s, window, task, at_s)
+
+
+@compiled
+def add_errand(s: Any, task: Any, window: int, at_s: float) -> None:
+    """Notes an evaluation, or other work, that waits until a task is free."""
+    if task.errands_count == task.errands_room:
+        call(s.call_python, k.ERRANDS, task.here)
+    place = task.errands_first + task.errands_count
+    if place >= task.errands_room:
+        place -= task.errands_room
+    errand = k.errand_at(task.errands + k.ERRAND_BYTES * place)
+    errand.window, errand.at_s = window, at_s
+    task.errands_count += 1
 
 
 @compiled
@@ -51,7 +57,10 @@ def next_errand(s: Any, task: Any) -> None:
     if task.errands_first == task.errands_room:
         task.errands_first = 0
     task.errands_count -= 1
-    evaluate_due(s, k.window_at(errand.window), task, errand.at_s)
+    if errand.window == 0:  # other work, of so many seconds
+        start_work(s, task, errand.at_s)
+    else:
+        evaluate_due(s, k.window_at(errand.window), task, errand.at_s)
 
 
 @compiled
@@ -64,6 +73,12 @@ def evaluate_due(s: Any, window: Any, task: Any, at_s: float) -> None:
         work_s += follow(s, task)
     else:
         work_s += window.found_count * task.send_s
+    start_work(s, task, work_s)
+
+
+@compiled
+def start_work(s: Any, task: Any, work_s: float) -> None:
+    """Begins work of so many core-seconds that is no service."""
     processor = k.processor_at(task.processor)
     work_s *= processor.slowdown
     processor.work_s += work_s
@@ -217,3 +232,31 @@ def await_arrival(s: Any, task: Any) -> None:
         ring_at(s, slot, next_s)
     else:
         cancel(s, slot)
+
+
+@compiled
+def occupy_now(state: int, here: int) -> int:
+    """Gives a task `asked` CPU seconds of work: before the next record, or now if it is idle."""
+    s, task = k.state_at(state), k.task_at(here)
+    if not (task.busy or task.blocked):
+        start_work(s, task, s.asked)
+        return 0
+    add_errand(s, task, 0, s.asked)
+    return 0
+
+
+@compiled
+def finish_now(state: int, here: int) -> int:
+    """Sends what a service or evaluation had made when it was kept. `subject`: the record that was served, if any."""
+    s, task = k.state_at(state), k.task_at(here)
+    served = s.subject
+    if task.steps > 1:
+        leave_chain(s, task, s.now)
+        if served != 0:
+            release(s, served)
+    elif served != 0:
+        task.end_s = s.now
+        emit(s, task, k.logic_at(task.logic), served)
+    elif k.logic_at(task.logic).window != 0:
+        leave(s, task, k.window_at(k.logic_at(task.logic).window), s.now)
+    return 0

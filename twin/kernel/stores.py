@@ -10,7 +10,7 @@ from twin.kernel import layout as k
 from twin.kernel.calendar import cancel, ring_at
 from twin.kernel.channels import send
 from twin.kernel.contents import MIX
-from twin.kernel.draws import uniform
+from twin.kernel.draws import chance
 from twin.kernel.items import new_item
 from twin.kernel.native import call, compiled, whole_at
 
@@ -152,7 +152,7 @@ def plan_session(s: Any, task: Any, logic: Any, item: Any) -> float:
     """Gives a record without a key one. Returns the CPU seconds of a session's result, if the record begins one."""
     store = k.store_at(logic.store)
     if store.drawn:
-        item.key = int(uniform(s, task.stream) * store.keys) if store.keys > 1 else 0
+        item.key = int(chance(s, task.stream, logic.kin, item) * store.keys) if store.keys > 1 else 0
     return 0.0 if find(store, item.key) != 0 else logic.send_s
 
 

@@ -231,7 +231,7 @@ def plan_window(s: Any, task: Any, logic: Any, item: Any) -> float:
     """Puts a record into a window that counts records; returns the CPU seconds of the evaluation that it completes."""
     window = k.window_at(logic.window)
     if window.keyed == 0:
-        item.key = contents.draw_key(s, window, contents.side_of(window, item), task.stream)
+        item.key = contents.draw_key(s, window, contents.side_of(window, item), task.stream, logic.kin, item)
     if window.by_time:
         return 0.0
     window.seen += 1

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from twin.engine.streams.network import KNOT_S
+from twin.engine.streams.network import CONTROL_S, KNOT_S
 from twin.kernel import layout as k
 from twin.kernel.calendar import cancel, next_sequence, schedule
-from twin.kernel.items import append, first_lane, put, take
+from twin.kernel.items import append, first_lane, put, records_in, take
 from twin.kernel.native import call, compiled, float_at, inlined, whole_at
 
 
@@ -18,9 +18,9 @@ from twin.kernel.native import call, compiled, float_at, inlined, whole_at
 def transfer(s: Any, sender: int, here_path: int, here: int) -> None:
     """Sends a record, which takes its credit along."""
     path, item = k.path_at(here_path), k.item_at(here)
-    inbox = k.inbox_at(path.inbox)
-    inbox.credits -= 1
-    inbox.sent += 1
+    inbox, count = k.inbox_at(path.inbox), records_in(item)
+    inbox.credits -= count
+    inbox.sent += count
     item.path, item.sender = here_path, sender
     if path.leg != 0:
         cross(s, path.leg, here)
@@ -46,7 +46,7 @@ def deliver(s: Any, inbox: Any, lane: int, here: int) -> None:
 def cross(s: Any, here_leg: int, here: int) -> None:
     """Sends a record over one hop of its route; after the last, it is on its way to its inbox."""
     leg, item = k.leg_at(here_leg), k.item_at(here)
-    leg.tuples += 1
+    leg.tuples += records_in(item)
     item.path = leg.here if leg.onward != 0 else leg.path
     latency_s = leg.latency_s
     if leg.jitter != 0:
@@ -77,6 +77,9 @@ def transmit(s: Any, here_card: int, here_lane: int, bytes_each: float, latency_
     """A card or link sends a record, behind what waits there; then it is under way for its latency."""
     card, lane, item = k.card_at(here_card), k.lane_at(here_lane), k.item_at(here)
     time_s = bytes_each / card.bytes_per_s
+    least_s = time_s
+    if item.mark != 0:
+        time_s, least_s = CONTROL_S, least_s + CONTROL_S
     elapsed_s = item.at_s - card.last_s
     backlog_s = card.backlog_s
     if elapsed_s > 0.0:
@@ -87,9 +90,10 @@ def transmit(s: Any, here_card: int, here_lane: int, bytes_each: float, latency_
     backlog_s += time_s
     card.backlog_s = backlog_s
     item.sent_s, item.latency_s = item.at_s, latency_s
-    item.at_s = item.at_s + ((backlog_s if backlog_s > time_s else time_s) + latency_s)
-    card.bytes_out += bytes_each
-    card.tuples_in += 1
+    item.at_s = item.at_s + ((backlog_s if backlog_s > least_s else least_s) + latency_s)
+    if item.mark == 0:
+        card.bytes_out += bytes_each
+        card.tuples_in += 1
     item.order = next_sequence(s)
     if put(lane, here):
         if lane.slot >= 0:

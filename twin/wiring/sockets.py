@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from twin.engine.sockets import BandwidthLimit, OverSubscription, Surcharge, Traffic, control, fetched_bytes
 from twin.engine.station.task import Task
 from twin.errors import BadInput
 from twin.job import Component
-from twin.wiring.wiring import Wiring
 
 GIGA = 1e9
 TICK_S = 0.05
+
+
+Wiring = Any
+"""Wiring of a run, or its world in memory."""
 
 
 def limit_sockets(wiring: Wiring) -> None:
@@ -78,10 +82,8 @@ def _remote(wiring: Wiring, surcharges: Mapping[Task, Surcharge]) -> list[Limite
             port = task.ports[position]
             for index, end in enumerate(consumer.places):
                 if start.host == end.host and start.socket != end.socket:
-                    path = port.paths[index]
-                    taker = path.inbox.task
-                    assert isinstance(taker, Task)  # a shared queue is on one socket (twin.deployment)
-                    traffic = Traffic(surcharges[taker], partial(fetched_bytes, taker, port, index, path.bytes_each))
+                    taker = port.receiver(index)  # no shared queue, which is on one socket (twin.deployment)
+                    traffic = Traffic(surcharges[taker], partial(fetched_bytes, taker, port, index, edge.bytes_each))
                     fetched[start.host, start.socket, end.socket].append(traffic)
     found: list[Limited] = []
     for (host, start_socket, end_socket), shared in fetched.items():

@@ -1,4 +1,4 @@
-"""Runs of one scenario in the engine and in the kernel, and their differences."""
+"""Runs of one scenario in the engine, in the kernel, and in one memory, and their differences."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 from twin import simulation
 from twin.errors import BadInput
+from twin.job import compile
 from twin.kernel import bridge
 from twin.run import Run
 from twin.scenario import Scenario
@@ -50,18 +51,28 @@ def in_kernel(scenario: Scenario, worth: int = bridge.WORTH) -> Outcome:
     return found
 
 
+def in_memory(scenario: Scenario) -> Outcome | None:
+    """Outcome in one memory from the beginning to the end; None if there are parts that cannot be built there."""
+    deciding = scenario.policy is not None
+    return _ended(scenario) if simulation.in_memory(compile(scenario), scenario, deciding) else None
+
+
 def _outcome(scenario: Scenario, advance: Callable[[World, float], Any]) -> Outcome:
     with advancing(advance):
-        try:
-            return Outcome(simulation.simulate(scenario), "")
-        except BadInput as error:  # a run that breaks a law raises another error
-            return Outcome(None, str(error))
+        return _ended(scenario)
+
+
+def _ended(scenario: Scenario) -> Outcome:
+    try:
+        return Outcome(simulation.simulate(scenario), "")
+    except BadInput as error:  # a run that breaks a law raises another error
+        return Outcome(None, str(error))
 
 
 @contextmanager
 def advancing(advance: Callable[[World, float], Any]) -> Iterator[None]:
-    """Replaces the function that takes worlds through time, for a block."""
-    with patch.object(simulation, "advance", advance):
+    """Replaces the function that takes worlds of the engine through time, for a block in which all runs are of it."""
+    with patch.object(simulation, "advance", advance), patch.object(simulation, "in_memory", lambda *_: False):
         yield
 
 

@@ -15,7 +15,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from scenarios.spaces.wide import wide_scenario
-from tests.twin.kernel.both import differences, in_engine, in_kernel
+from tests.twin.kernel.both import differences, in_engine, in_kernel, in_memory
 from tests.twin.kernel.random_jobs import HORIZON_S, scenario
 from tests.twin.worlds import chain
 from twin.engine.measure.meters import SUMMED, Row
@@ -33,6 +33,10 @@ def require_same(job: Scenario, worth: int) -> None:
     event("in the kernel" if found.stretches else "left to the engine")
     engine = in_engine(job)
     assert differences(engine, found) == []
+    memory = in_memory(job)
+    if memory is not None:
+        event("in memory")
+        assert differences(engine, memory) == []
     if engine.run is not None:
         require_lawful(engine.run)
 

@@ -23,7 +23,7 @@ from scenarios.files.overrides import set_value
 from tests.twin.checkpointed import meeting
 from tests.twin.kernel.both import advancing, in_kernel
 from tests.twin.worlds import chain
-from twin import kernel
+from twin import kernel, simulation
 from twin.kernel import object_code
 from twin.kernel.arena import Arena
 from twin.kernel.callbacks import Callbacks
@@ -31,6 +31,7 @@ from twin.profiles import STORM
 from twin.run import waiting
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
+from twin.world import calls
 
 WINDOW = {"policy": "time", "size_s": 0.2, "slide_s": 0.1}
 
@@ -58,21 +59,27 @@ def in_another_process(code: str, *arguments: str, **environment: str) -> tuple[
 FAILING = """
 import sys
 from tests.twin.kernel.test_running import far
+from twin import simulation
 from twin.kernel.callbacks import Callbacks
-from twin.simulation import simulate
+from twin.world import calls
 
 def fail(*_):
     raise LookupError("nothing there")
 
-for name in sys.argv[1:]:
-    real = getattr(Callbacks, name)
-    setattr(Callbacks, name, fail)
+way, *names = sys.argv[1:]
+asked = calls.Callbacks if way == "memory" else Callbacks
+if way == "kernel":
+    simulation.in_memory = lambda *_: False
+for name in names:
+    real = getattr(asked, name)
+    setattr(asked, name, fail)
     try:
-        simulate(far())
+        simulation.simulate(far())
     except LookupError as error:
         print(name, error)
-    setattr(Callbacks, name, real)
+    setattr(asked, name, real)
 """
+WAYS = pytest.mark.parametrize("way", ["memory", "kernel"])
 
 
 def far() -> Scenario:
@@ -84,24 +91,26 @@ def far() -> Scenario:
     )
 
 
-def test_an_error_in_what_the_kernel_calls_is_raised_where_the_run_was_started() -> None:
+@WAYS
+def test_an_error_in_what_the_kernel_calls_is_raised_where_the_run_was_started(way: str) -> None:
     """Errors in the kernel's callbacks are raised by the run; in a process of its own, as it might abort."""
     names = ("_uniforms", "_services", "_arrivals", "_path", "_knot")
     said = "".join(f"{name} nothing there\n" for name in names)
-    assert in_another_process(FAILING, *names) == (0, said, "")
+    assert in_another_process(FAILING, way, *names) == (0, said, "")
 
 
+@WAYS
 @pytest.mark.parametrize("name", ["_items", "_grow"])
-def test_without_memory_the_kernel_says_so_and_ends(name: str) -> None:
+def test_without_memory_the_kernel_says_so_and_ends(name: str, way: str) -> None:
     code = f"from twin.kernel import layout\nlayout.LEAST_ROOM = 16\n{FAILING}"
-    status, said, complaint = in_another_process(code, name)
+    status, said, complaint = in_another_process(code, way, name)
     assert (status, said) == (1, "") and complaint.endswith("LookupError: nothing there\n")
 
 
 def interrupting(whole: Callable[..., None]) -> Callable[..., None]:
     """Callback that is interrupted by Ctrl-C while the kernel runs."""
 
-    def interrupted(self: Callbacks, *given: Any) -> None:
+    def interrupted(self: object, *given: Any) -> None:
         signal.raise_signal(signal.SIGINT)
         whole(self, *given)
 
@@ -116,15 +125,19 @@ def heeding() -> Iterator[None]:
     signal.signal(signal.SIGINT, handler)
 
 
+@WAYS
 @pytest.mark.usefixtures("heeding")
 def test_an_interruption_is_heeded_and_breaks_nothing(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    way: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    asked: type = calls.Callbacks if way == "memory" else Callbacks
+    if way == "kernel":
+        monkeypatch.setattr(simulation, "in_memory", lambda *_: False)
     job = small(rate_per_s=1500.0)  # more than a block of arrivals
     before = simulate(job)
     for what in ("_items", "_uniforms", "_arrivals", "_grow"):
         with monkeypatch.context() as patch:
-            patch.setattr(Callbacks, what, interrupting(getattr(Callbacks, what)))
+            patch.setattr(asked, what, interrupting(getattr(asked, what)))
             if what == "_grow":  # more than there is room for at first
                 patch.setattr("twin.kernel.layout.LEAST_ROOM", 16)
             with pytest.raises(KeyboardInterrupt):

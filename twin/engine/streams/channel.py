@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from operator import mul
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from twin.engine.calendar import Calendar
 from twin.engine.record import Record
@@ -176,6 +176,15 @@ class Port:
             self.paths[0] if len(weights) == 1 and not (self.partitioner.tags or self.partitioner.gives_keys) else None
         )
         self.send_s = self.paths.mean_send_s(weights)  # CPU seconds a record sent
+
+    @property
+    def weights(self) -> Sequence[float]:
+        """Shares of the consumer's replicas."""
+        return self.partitioner.weights
+
+    def receiver(self, replica: int) -> Any:
+        """Task, or what stands in for it, to which records for a replica go."""
+        return self.paths.inbox(replica).task
 
     def path_to(self, replica: int) -> Path:
         """Path to a replica."""

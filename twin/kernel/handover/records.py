@@ -84,7 +84,7 @@ def link(layout: np.dtype[Any], structures: Sequence[int], field: str) -> tuple[
 
 def record(low: Lowered, here: int) -> Record:
     """Makes the record of an item, with the inbox, or the hop that stands for it, that it has come to or goes to."""
-    _, key, path, sender, _, _, born_s, taken_s, left_s, at_s, *_ = FIELDS.unpack(string_at(here, FIELDS.size))
+    _, key, path, sender, _, _, _, born_s, taken_s, left_s, at_s, *_ = FIELDS.unpack(string_at(here, FIELDS.size))
     made = Record(born_s, taken_s, at_s)
     made.left_s, made.key, made.sender = left_s, key, low.object_at.get(sender)
     if path:

@@ -1,0 +1,1 @@
+"""The memory of one run, views of it, and how it is built from a job."""
