@@ -11,7 +11,7 @@ SLACK = 0.02
 """Share by which a package may be smaller than its limit before that is lowered."""
 
 MOST_LINES = {
-    "benchmarks": 6_240,
+    "benchmarks": 6_280,
     "figures": 1_440,
     "models": 5_100,
     "optimizers": 12_480,

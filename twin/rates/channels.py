@@ -67,6 +67,31 @@ def burst_blocking(
     return found
 
 
+def held_up(layout: Layout, sent_sn: np.ndarray, fires: np.ndarray, blocked: np.ndarray, windowed: int) -> np.ndarray:
+    """Pressure on the operators upstream of a window over time, over their own use of their time. [O, 2, N]
+
+    The results keep the window's operator blocked for a share b of each period T. Meanwhile an operator upstream works
+    until the channels in between are full: these hold r of a period's records. Of its records of a period, which take
+    it a share u of its time, it has to make 1 - r while the window's operator is free: u (1 - r) <= 1 - b. Of several
+    ways the one that holds least counts; of each stream, the channels of its busiest consumer. Row 0 is 1 - r, row 1
+    is b; 1 and 0 elsewhere.
+    """
+    job = layout.job
+    found = np.stack([np.ones((len(job.names), layout.size)), np.zeros((len(job.names), layout.size))], axis=1)
+    found[windowed] = np.ones(layout.size), blocked
+    queues_on = layout.replicas_on / layout.busiest_on
+    for o in range(windowed, -1, -1):
+        if not found[o, 1].any():
+            continue
+        for s in job.inputs[o]:
+            producer = job.producer_s[s]
+            held = layout.room_sn[s] * queues_on[o] / np.maximum(sent_sn[s], 1e-12) * fires
+            rest = np.clip(found[o, 0] - held, 0.0, 1.0)
+            before = np.where(found[producer, 1] > 0.0, found[producer, 0], 0.0)
+            found[producer] = np.maximum(rest, before), found[o, 1]
+    return found
+
+
 def stalls(layout: Layout, offered: Load) -> dict[str, np.ndarray]:
     """Time that a tuple takes a join with a time window, by name, if its own bursts will stall it, else 0. [N]
 
@@ -120,21 +145,27 @@ def felt(layout: Layout, now: Load) -> tuple[np.ndarray, np.ndarray]:
             felt_sn[job.inputs[o][0]] = felt_on[o]
         elif job.inputs[o]:
             rates = sent_sn[job.inputs[o]]
-            felt_sn[job.inputs[o]] = rates / np.maximum(fair_rates(rates, felt_on[o]), 1e-12)
+            fair = fair_rates(rates, felt_on[o], np.maximum(layout.room_sn[job.inputs[o]], 1.0))
+            felt_sn[job.inputs[o]] = rates / np.maximum(fair, 1e-12)
     return felt_on, felt_sn
 
 
-def fair_rates(rates: np.ndarray, over: np.ndarray) -> np.ndarray:
-    """Highest rate of a stream that is let through, so that all together make the sum of their rates over `over`. [N]
+def fair_rates(rates: np.ndarray, over: np.ndarray, places: np.ndarray | float = 1.0) -> np.ndarray:
+    """Highest rates of streams that are let through, so that all together make the sum of their rates over `over`.
+    [K, N]
 
-    rates: [K, N]. Streams that bring more than their share are slowed to it. Where over < 1, streams are let through
-    whole: the rate is that of the fastest over `over`.
+    rates: [K, N]. places: tuples of a stream that can stand in the line [K, N]. By Little's law, streams whose tuples
+    wait as long in one line pass it at rates like their numbers in it. Streams that bring more than their share are
+    slowed to it. Where over < 1, streams are let through whole: the highest is that of the fastest over `over`.
     """
     over = np.maximum(over, 1e-12)
-    slower = rates[None] < rates[:, None]
+    rates, places = np.broadcast_arrays(rates, places)
+    each = rates / places
+    slower = each[None] < each[:, None]
     capacity = rates.sum(axis=0) / over
-    shared = (capacity - (slower * rates[None]).sum(axis=1)) / (len(rates) - slower.sum(axis=1))
-    return np.asarray(np.where(over >= 1.0, shared.max(axis=0), rates.max(axis=0) / over))
+    left = places.sum(axis=0) - (slower * places[None]).sum(axis=1)
+    shared = (capacity - (slower * rates[None]).sum(axis=1)) / left
+    return np.asarray(np.where(over >= 1.0, shared.max(axis=0), each.max(axis=0) / over) * places)
 
 
 class Full(NamedTuple):

@@ -251,7 +251,7 @@ def _room_sn(layout: Layout, reached: Load) -> np.ndarray:
     queues_sn[[job.dealing.shared_o[o] for o in job.consumer_s]] = 1.0  # one common queue
     if layout.pair_c is not None:  # only channels of the busiest replica fill
         queues_sn /= np.where(reached.cpu_on > FULL, layout.busiest_on, 1.0)[job.consumer_s]
-    return np.asarray(queues_sn * layout.room_sn)
+    return np.asarray(queues_sn * layout.first_room_sn)
 
 
 def _held_back(job: JobArrays, full_sn: np.ndarray, room_sn: np.ndarray, start: _Start, then: np.ndarray) -> _Held:

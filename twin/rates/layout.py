@@ -279,6 +279,23 @@ class Layout:
         return found if self.fusing is None else found * ~self.fusing.inner_sn
 
     @cached_property
+    def first_room_sn(self) -> np.ndarray:
+        """Tuples that the channels of a stream into one replica of its consumer hold when the first of them is full, if
+        all of them fill alike. [S, N], or [S, 1] as `room_sn`
+
+        Each producer replica has buffers of its own. The busiest is held back first, and one on the consumer's host,
+        which has no buffers at a gate, before those on other hosts.
+        """
+        job, memory = self.job, self.job.deployment.engine.network_memory
+        if memory is None:
+            return self.room_sn
+        far_sn = self._channels_sn * self.remote_sn
+        apart_sn = (far_sn > 0.0) & (self.remote_sn < 1.0) & (np.minimum(far_sn, self._channels_sn - far_sn) < 1.0)
+        sizes_s1 = job.costs.buffer_s[:, None], job.costs.spans_s[:, None]
+        near_sn = memory.held(self._senders_sn, self._channels_sn, 0.0, *sizes_s1)
+        return np.where(apart_sn, near_sn, self.room_sn) / self.busiest_on[job.producer_s]
+
+    @cached_property
     def window_sn(self) -> np.ndarray:
         """Most tuples of a stream on the network to one replica of its consumer. [S, N], or [S, 1] as `room_sn`"""
         memory = self.job.deployment.engine.network_memory
