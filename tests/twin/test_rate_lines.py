@@ -14,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.twin.test_rate_answer import host
-from tests.twin.worlds import deployment, simulated, sink, source
+from tests.twin.worlds import deployment, queue, simulated, sink, source
 from twin.deployment import Deployment
 from twin.profiles import FLINK, STORM
 from twin.rates.answer import RateAnswer
 from twin.rates.channels import fair_rates
 from twin.rates.model import RateModel
+from twin.scenario import Scenario
 
 CONSTANT = {"service_scv": 0.0}
 
@@ -111,3 +112,12 @@ def test_a_job_falls_behind_where_results_leave_upstream_too_little_time(sink_s:
     job = windowed(sink_s, 20)
     assert (max(pressures(job).values()) < 1.0) == kept_up
     assert simulated(job, horizon_s=30, warmup_s=10).metrics.backpressured != kept_up
+
+
+@pytest.mark.parametrize(("load", "named"), [(0.5, False), (0.9, True), (0.97, True)])
+def test_a_job_so_near_its_limit_that_latencies_are_steep_is_named(load: float, named: bool) -> None:
+    """At a load of rho, 5 % more of it makes the time in M/M/1, 1 / (1 - rho), longer by (1 - rho) / (1 - 1.05 rho)."""
+    words = RateModel().blind_to(Scenario.of(queue(100.0, load, 1.0)))
+    assert bool(words) == named == ((1.0 - load) / max(1.0 - 1.05 * load, 0.02) > 1.2)
+    assert all("how near queue is to its limit" in each for each in words)
+    assert RateModel().ignored(Scenario.of(queue(100.0, load, 1.0))) == ()
