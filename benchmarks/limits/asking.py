@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from optimizers.requirements import at_rate
 from streamtwin import capacity
 from twin.atomic import write_text
 from twin.errors import BadInput
+from twin.randomness import child_seed
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate
@@ -25,12 +27,25 @@ FARTHEST = 64.0
 """Factor on the rates, up or down, beyond which no limit is looked for."""
 PARTS = (0.5, 0.8)
 """Shares of the limit at which latencies are compared."""
-SEEDS = 2
-"""Number of runs for each latency, and of repetitions for `twin capacity`, the fewest that it takes."""
+SEED, SEEDS = 2, 2
+"""Seed of all runs, and number of limits by bisection, of runs for each latency, and of repetitions for `twin
+capacity`, the fewest that it takes. They have the same seeds, as chance alone moves the limits of some jobs by a
+tenth."""
+BEYOND = (1.1, 1.5, 2.0, 4.0)
+"""Factors on a border at which it is seen whether it was one, or a run that failed by chance."""
 
 
 def largest(holds: Callable[[float], bool], start: float = 1.0) -> float:
-    """Largest load at which something holds that holds below it: the middle of a bracket; nan if none is found."""
+    """Largest load at which something holds, by bisection: the middle of a bracket; nan if none is found. Where it
+    holds at a load of `BEYOND` too, the search goes on from there."""
+    border = _border(holds, start)
+    if math.isnan(border):
+        return border
+    above = next((border * beyond for beyond in BEYOND[::-1] if holds(border * beyond)), None)
+    return border if above is None else largest(holds, above)
+
+
+def _border(holds: Callable[[float], bool], start: float) -> float:
     good, bad = 0.0, math.inf
     load = start
     while bad > good * (1.0 + PRECISION):
@@ -56,23 +71,30 @@ def predicted(job: Scenario, metric: str) -> float:
 
 
 def asked(job: Scenario) -> dict[str, Any]:
-    """All figures of a job, as JSON holds them; see `__main__`."""
-    limit = largest(lambda load: reads_all(at_rate(job, load).with_run(seed=1)))
-    known = job if math.isnan(limit) else at_rate(job, limit)
-    found: dict[str, Any] = {"runs": limit, "unseen": list(RateModel().blind_to(known))}
+    """All figures of a job, as JSON holds them; see `__main__`. unseen: what the rate model names, by prediction."""
+    seeds, model = [child_seed(SEED, number) for number in range(SEEDS)], RateModel()
+    limits = [largest(partial(_holds, job, seed)) for seed in seeds]
+    limit, unseen = float(np.mean(limits)), {"rates": list(model.blind_to(job))}
+    found: dict[str, Any] = {"runs": limit, "by seed": limits, "unseen": unseen}
     found["rates"] = largest(lambda load: predicted(at_rate(job, load), "backpressured") < 0.5)
-    if math.isnan(limit):
-        return found
     try:
-        answer = capacity(job, find_max="load", replications=SEEDS, precision=2 * PRECISION, seed=2).result
+        answer = capacity(job, find_max="load", replications=SEEDS, precision=2 * PRECISION, seed=SEED).result
         found["capacity"] = answer.value if answer.status == "found" else answer.status
     except BadInput as error:
         found["capacity"] = str(error)
+    if math.isnan(limit):
+        return found
     for part in PARTS:
-        cases = [at_rate(job, part * limit).with_run(seed=seed) for seed in range(3, 3 + SEEDS)]
-        ages_s = [age.mean for each in cases if (age := simulate(each).metrics.processing_latency_s) is not None]
-        found[f"latency {part}"] = [predicted(cases[0], "processing_latency_s"), float(np.mean(ages_s or [math.nan]))]
+        known = at_rate(job, part * limit)
+        ages_s = [simulate(known.with_run(seed=seed)).metrics.processing_latency_s for seed in seeds]
+        age_s = float(np.mean([age.mean for age in ages_s if age is not None] or [math.nan]))
+        found[f"latency {part}"] = [predicted(known, "processing_latency_s"), age_s]
+        unseen[f"latency {part}"] = list(model.blind_to(known))
     return found
+
+
+def _holds(job: Scenario, seed: int, load: float) -> bool:
+    return reads_all(at_rate(job, load).with_run(seed=seed))
 
 
 def kept(folder: Path, seed: int, number: int) -> None:
