@@ -57,10 +57,6 @@ def _like_last(*given: Any) -> np.ndarray:
     return np.zeros_like(given[-1])
 
 
-def _never_held(layout: Any, *_: Any) -> np.ndarray:
-    return np.stack([each((len(layout.job.names), layout.size)) for each in (np.ones, np.zeros)], axis=1)
-
-
 def _as_in_the_end(_: Any, offered: Load, reached: Load, full_sn: np.ndarray, measured: MeasuredSpan) -> Shown:
     taken_on = np.divide(reached.in_on, offered.in_on, out=np.ones(reached.in_on.shape), where=offered.in_on > 0.0)
     behind_on = (1.0 - taken_on) * (measured.start_s + measured.end_s) / 2.0
@@ -70,7 +66,7 @@ def _as_in_the_end(_: Any, offered: Load, reached: Load, full_sn: np.ndarray, me
 LAWS: Mapping[str, Mapping[str, Any]] = {
     "overloaded jobs fill": {"filling.shown": _as_in_the_end},
     "bursts of windows block": {"channels.burst_blocking": lambda *_: {}},
-    "results keep upstream idle": {"channels.held_up": _never_held},
+    "results keep upstream idle": {"channels.held_up": lambda *_: (1.0, 0.0)},
     "one line by room": {"channels.fair_rates": lambda rates, over, _: fair_rates(rates, over)},
     "the first buffers that are full": {"layout.Layout.first_room_sn": property(lambda layout: layout.room_sn)},
     "joins stall by their own bursts": {"channels.stalls": lambda *_: {}},

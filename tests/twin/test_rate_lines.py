@@ -14,13 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.twin.test_rate_answer import host
-from tests.twin.worlds import deployment, queue, simulated, sink, source
+from tests.twin.worlds import deployment, simulated, sink, source
 from twin.deployment import Deployment
 from twin.profiles import FLINK, STORM
 from twin.rates.answer import RateAnswer
 from twin.rates.channels import fair_rates
 from twin.rates.model import RateModel
-from twin.scenario import Scenario
 
 CONSTANT = {"service_scv": 0.0}
 
@@ -76,18 +75,18 @@ def test_the_first_source_is_held_back_when_its_own_buffers_are_full(far: str) -
         assert (said > 0.5) == run.metrics.backpressured == held, part
 
 
-def windowed(sink_s: float, room: int, rate_per_s: float = 400.0, map_s: float = 1e-3) -> Deployment:
+def windowed(sink_s: float, room: int, map_s: float = 1e-3, **changes: Any) -> Deployment:
     middle: list[dict[str, Any]] = [
         {"kind": "map", "name": "m", "service_time_s": map_s} | CONSTANT,
         {"kind": "aggregate", "name": "n", "group_by": "int", "groups": 100_000, "service_time_s": 0.0}
         | {"window": {"policy": "time", "size_s": 1}},
     ]
     engine = STORM.model_dump(mode="json") | {"channel_tuples": room}
-    arrivals = {"law": "constant", "rate_per_s": rate_per_s}
+    arrivals = {"law": "constant", "rate_per_s": 400.0}
     end = sink(service_time_s=sink_s, **CONSTANT)
     operators = [source(service_time_s=0.0), *middle, end]
     names = [each["name"] for each in operators]
-    return deployment(operators, [*pairwise(names)], {"source": arrivals}, hosts=[host("h")], engine=engine)
+    return deployment(operators, [*pairwise(names)], {"source": arrivals}, hosts=[host("h")], engine=engine, **changes)
 
 
 def pressures(job: Deployment) -> dict[str, float]:
@@ -114,10 +113,9 @@ def test_a_job_falls_behind_where_results_leave_upstream_too_little_time(sink_s:
     assert simulated(job, horizon_s=30, warmup_s=10).metrics.backpressured != kept_up
 
 
-@pytest.mark.parametrize(("load", "named"), [(0.5, False), (0.9, True), (0.97, True)])
-def test_a_job_so_near_its_limit_that_latencies_are_steep_is_named(load: float, named: bool) -> None:
-    """At a load of rho, 5 % more of it makes the time in M/M/1, 1 / (1 - rho), longer by (1 - rho) / (1 - 1.05 rho)."""
-    words = RateModel().blind_to(Scenario.of(queue(100.0, load, 1.0)))
-    assert bool(words) == named == ((1.0 - load) / max(1.0 - 1.05 * load, 0.02) > 1.2)
-    assert all("how near queue is to its limit" in each for each in words)
-    assert RateModel().ignored(Scenario.of(queue(100.0, load, 1.0))) == ()
+@pytest.mark.parametrize(("how", "kept_up"), [("shared", False), ("rebalance", True)])
+def test_a_common_queue_has_the_room_of_one_queue(how: str, kept_up: bool) -> None:
+    """Of 330 results, a queue that four subtasks share takes 80, and a queue for each of them 320."""
+    job = windowed(7e-3, 80, 2e-3, placement={"sink": {"h": 4}}, partitioning={"sink": how})
+    assert (max(pressures(job).values()) < 1.0) == kept_up
+    assert simulated(job, horizon_s=30, warmup_s=10).metrics.backpressured != kept_up

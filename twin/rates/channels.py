@@ -52,7 +52,7 @@ def burst_blocking(
             s, room = ahead.pop()
             consumer, sent = job.consumer_s[s], np.maximum(out_on[job.producer_s[s]] * job.share_s[s], 1e-12)
             each = out_on[o] / sent  # results of the window that make a tuple here
-            room = room + capacity_sn[s] * layout.replicas_on[consumer] / layout.copies_sn[s] * each
+            room = room + capacity_sn[s] * layout.queues_on[consumer] / layout.copies_sn[s] * each
             used = used_on[consumer]
             mine = sent / np.maximum(in_on[consumer], 1e-12)
             here = used * mine / np.maximum(1.0 - used * (1.0 - mine), 0.05)
@@ -67,29 +67,30 @@ def burst_blocking(
     return found
 
 
-def held_up(layout: Layout, sent_sn: np.ndarray, fires: np.ndarray, blocked: np.ndarray, windowed: int) -> np.ndarray:
-    """Pressure on the operators upstream of a window over time, over their own use of their time. [O, 2, N]
+def held_up(
+    layout: Layout, sent_sn: np.ndarray, fires: np.ndarray, blocked: np.ndarray, windowed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Part of their work that operators upstream of a window over time have to do while its operator is not blocked by
+    its results, and the share of time for which it is; 1 and 0 of all others. [O, N] each
 
-    The results keep the window's operator blocked for a share b of each period T. Meanwhile an operator upstream works
-    until the channels in between are full: these hold r of a period's records. Of its records of a period, which take
-    it a share u of its time, it has to make 1 - r while the window's operator is free: u (1 - r) <= 1 - b. Of several
-    ways the one that holds least counts; of each stream, the channels of its busiest consumer. Row 0 is 1 - r, row 1
-    is b; 1 and 0 elsewhere.
+    The results keep the window's operator blocked for a share b of each period. Meanwhile an operator upstream works
+    until the channels in between are full: these hold a part r of a period's records. Its work, a share u of its time,
+    fits if u (1 - r) <= 1 - b. Of several ways the one that holds least counts; of each stream, the channels of its
+    busiest consumer. fires: evaluations a second [N]; blocked: b [N]; windowed: number of the window's operator.
     """
-    job = layout.job
-    found = np.stack([np.ones((len(job.names), layout.size)), np.zeros((len(job.names), layout.size))], axis=1)
-    found[windowed] = np.ones(layout.size), blocked
-    queues_on = layout.replicas_on / layout.busiest_on
+    job, size_on = layout.job, (len(layout.job.names), layout.size)
+    left_on, blocked_on = np.ones(size_on), np.zeros(size_on)
+    blocked_on[windowed] = blocked
+    queues_on = layout.queues_on / layout.busiest_on
     for o in range(windowed, -1, -1):
-        if not found[o, 1].any():
-            continue
-        for s in job.inputs[o]:
+        for s in job.inputs[o] if blocked_on[o].any() else ():
             producer = job.producer_s[s]
             held = layout.room_sn[s] * queues_on[o] / np.maximum(sent_sn[s], 1e-12) * fires
-            rest = np.clip(found[o, 0] - held, 0.0, 1.0)
-            before = np.where(found[producer, 1] > 0.0, found[producer, 0], 0.0)
-            found[producer] = np.maximum(rest, before), found[o, 1]
-    return found
+            left, before = np.clip(left_on[o] - held, 0.0, 1.0), left_on[producer]
+            left_on[producer] = np.where(blocked_on[producer] > 0.0, np.maximum(left, before), left)
+            blocked_on[producer] = blocked_on[o]
+    blocked_on[windowed] = 0.0
+    return left_on, blocked_on
 
 
 def stalls(layout: Layout, offered: Load) -> dict[str, np.ndarray]:
@@ -217,8 +218,7 @@ def channel_waits_s(layout: Layout, found: Load, full: Full, link_sn: np.ndarray
     if not full_sn.any():
         return link_sn
     sent_sn = layout.carried_sn(found.out_on)
-    queues_sn = np.where(np.array(job.dealing.shared_o)[job.consumer_s, None], 1.0, layout.replicas_on[job.consumer_s])
-    per_replica_sn = sent_sn / queues_sn
+    per_replica_sn = sent_sn / layout.queues_on[job.consumer_s]
     inside_sn = layout.room_sn / np.maximum(per_replica_sn, 1e-9)
     if jam_on is not None:
         jam_sn = np.where(blocked_on[job.consumer_s], jam_on[job.consumer_s], 1.0)

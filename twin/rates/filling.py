@@ -247,10 +247,9 @@ class _Cores:
 def _room_sn(layout: Layout, reached: Load) -> np.ndarray:
     """Tuples that all channels of a stream that fill can hold. [S, N]"""
     job = layout.job
-    queues_sn = layout.replicas_on[job.consumer_s].copy()
-    queues_sn[[job.dealing.shared_o[o] for o in job.consumer_s]] = 1.0  # one common queue
+    queues_sn = layout.queues_on[job.consumer_s]
     if layout.pair_c is not None:  # only channels of the busiest replica fill
-        queues_sn /= np.where(reached.cpu_on > FULL, layout.busiest_on, 1.0)[job.consumer_s]
+        queues_sn = queues_sn / np.where(reached.cpu_on > FULL, layout.busiest_on, 1.0)[job.consumer_s]
     return np.asarray(queues_sn * layout.first_room_sn)
 
 

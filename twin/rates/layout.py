@@ -129,6 +129,11 @@ class Layout:
         return self.worst(np.asarray(self.skew_cn))
 
     @cached_property
+    def queues_on(self) -> np.ndarray:
+        """Queues of an operator's input: one for each subtask, or one that they share. [O, N]"""
+        return np.where(np.array(self.job.dealing.shared_o)[:, None], 1.0, self.replicas_on)
+
+    @cached_property
     def self_parts(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Parts of a subtask of a cell in the sums over its socket, as cells [C] and its part in each [C, N]: all in
         its own cell, but for subtasks that are the busiest with some probability."""
@@ -316,8 +321,7 @@ class Layout:
     @cached_property
     def _senders_sn(self) -> np.ndarray:
         """Replicas that send to one replica of the consumer, or to the queue that its replicas share. [S, N]"""
-        receivers_sn = self.replicas_on[self.job.consumer_s].copy()
-        receivers_sn[[self.job.dealing.shared_o[o] for o in self.job.consumer_s]] = 1.0
+        receivers_sn = self.queues_on[self.job.consumer_s]
         return np.asarray(self.replicas_on[self.job.producer_s] * self._channels_sn / receivers_sn)
 
     @cached_property

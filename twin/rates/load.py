@@ -152,11 +152,10 @@ def load(layout: Layout, flow: Mapping[str, Flow]) -> Load:
     if job.windows.all:
         pace_sn = np.maximum(nic_sn, credits_sn)
         for o, blocked in burst_blocking(layout, in_on, out_on, fires_on, used_on, pace_sn).items():
-            own = np.maximum(cpu_on[o], used_on[o] + blocked)
+            cpu_on[o] = np.where(blocked > 0, np.maximum(cpu_on[o], used_on[o] + blocked), cpu_on[o])
             if job.windows.by_time_o[o]:
-                free_on, blocked_on = held_up(layout, sent_sn, fires_on[o], blocked, o).swapaxes(0, 1)
-                cpu_on = np.maximum(cpu_on, np.where(blocked_on > 0.0, cpu_on * free_on + blocked_on, 0.0))
-            cpu_on[o] = np.where(blocked > 0, own, cpu_on[o])
+                left_on, blocked_on = held_up(layout, sent_sn, fires_on[o], blocked, o)
+                cpu_on = np.maximum(cpu_on, cpu_on * left_on + blocked_on)
     return Load(
         in_on=in_on,
         out_on=out_on,
