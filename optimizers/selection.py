@@ -110,7 +110,7 @@ def sees_beyond_rates(problem: Problem) -> bool:
     Estimates by rates then do not tell good plans from bad ones.
     """
     model, scenario = problem.cost_model, problem.scenario
-    ignored = set(RateModel().ignored(scenario))
+    ignored = set(RateModel().blind_to(scenario))
     if not ignored or ignored & set(model.blind_to(scenario)):
         return False
     return not (isinstance(model, Ranged) and model.beyond(scenario))

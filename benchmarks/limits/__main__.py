@@ -4,8 +4,8 @@ Run: python -m benchmarks.limits FOLDER [--jobs N] [--seed S] [--workers N] [--s
 
 Factors of at least 1: of the largest load at which a job keeps up, by `twin capacity` (wanted: 1.03 at most) and by the
 rate model alone, and of processing latency at 0.5 and 0.8 of it. Wanted of the rate model: 1.02 at the median, 1.15 at
-95 %, and of each prediction beyond 1.3, that `blind_to` named something. FOLDER keeps an answer a job, from which an
-interrupted benchmark goes on. 200 jobs take an hour or so on a core.
+95 %, and of each prediction beyond 1.3, that `scenarios.doubts` named something. FOLDER keeps an answer a job, from
+which an interrupted benchmark goes on. 200 jobs take an hour or so on a core.
 """
 
 from __future__ import annotations
@@ -80,17 +80,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     with Processes(options.workers) as pool:
         pool.each(partial(kept, options.folder, options.seed), range(options.jobs), lambda _number, _none: None)
-    everyone = {n: json.loads((options.folder / f"{options.seed}-{n}.json").read_text()) for n in range(options.jobs)}
-    answers = {n: each for n, each in everyone.items() if math.isfinite(each["runs"])}
+    asked = {n: json.loads((options.folder / f"{options.seed}-{n}.json").read_text()) for n in range(options.jobs)}
+    answers = {n: each for n, each in asked.items() if math.isfinite(each["runs"])}
     header = ("factor of", "kind", "jobs", "median", "95 %", "worst", f"silent beyond {FAR}")
     print_table(f"{options.jobs} random jobs of seed {options.seed}, beside exact runs", header, rows(answers))
     far = listed(answers)
     print_table("Far off", ("job", "factor of", "factor", "said (and right)", "load by runs"), far[:40])
-    print(f"\n{options.jobs - len(answers)} jobs bear as much as a search tries in some run, and are left out")
+    print(f"\n{options.jobs - len(answers)} jobs have no limit among the loads that are tried, and are left out")
     for name in ("rates", "latency 0.5", "latency 0.8"):
         said = [factors(each)[name] for each in answers.values() if each["unseen"][name]]
         good = sum(each <= NEAR for each in said)
-        print(f"{name}: something is named of {len(said)} predictions, of which {good} are within {NEAR}")
+        print(f"{name}: something is named of {len(said)} predictions, {good} of them within a factor of {NEAR}")
 
 
 if __name__ == "__main__":

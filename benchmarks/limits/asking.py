@@ -13,6 +13,7 @@ import numpy as np
 
 from benchmarks.limits.jobs import random_job
 from optimizers.requirements import at_rate
+from scenarios.doubts import doubts
 from streamtwin import capacity
 from twin.atomic import write_text
 from twin.errors import BadInput
@@ -71,7 +72,7 @@ def predicted(job: Scenario, metric: str) -> float:
 
 
 def asked(job: Scenario) -> dict[str, Any]:
-    """All figures of a job, as JSON holds them; see `__main__`. unseen: what the rate model names, by prediction."""
+    """All figures of a job, as JSON holds them; see `__main__`. unseen: what makes each prediction doubtful."""
     seeds, model = [child_seed(SEED, number) for number in range(SEEDS)], RateModel()
     limits = [largest(partial(_holds, job, seed)) for seed in seeds]
     limit, unseen = float(np.mean(limits)), {"rates": list(model.blind_to(job))}
@@ -89,7 +90,7 @@ def asked(job: Scenario) -> dict[str, Any]:
         ages_s = [simulate(known.with_run(seed=seed)).metrics.processing_latency_s for seed in seeds]
         age_s = float(np.mean([age.mean for age in ages_s if age is not None] or [math.nan]))
         found[f"latency {part}"] = [predicted(known, "processing_latency_s"), age_s]
-        unseen[f"latency {part}"] = list(model.blind_to(known))
+        unseen[f"latency {part}"] = list(doubts(model, known))
     return found
 
 

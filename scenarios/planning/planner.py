@@ -21,6 +21,7 @@ from optimizers.selection import choose, estimate, intervals
 from optimizers.slots import SlotDeployment, by_slots, fits, groups_of
 from optimizers.space import ALL_PLANS, Space, counts_of
 from scenarios.beside import PredictionBesideRuns
+from scenarios.doubts import doubts
 from scenarios.files.documents import CLOSED, Number, Seconds
 from scenarios.planning.cost_models import StagedCostModel, is_learned
 from scenarios.planning.cost_models import cost_model as model_by_name
@@ -140,7 +141,7 @@ def beside_runs(
     return PredictionBesideRuns.of(
         float(found[objective][0]),
         solution.objective if simulated is None else simulated,
-        model.blind_to(scenario),
+        doubts(model, scenario.with_plan(solution.plan)),
         model=model.name,
         keep_up=(said, solution.runs) if solution.simulated else None,
     )

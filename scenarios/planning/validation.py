@@ -21,6 +21,7 @@ from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.space import ALL_PLANS, Space
 from optimizers.space_plans import SpacePlans
 from scenarios.beside import PredictionBesideRuns
+from scenarios.doubts import doubts
 from scenarios.executing.processes import Processes
 from scenarios.planning.bench import PlanBench
 from scenarios.planning.outcomes import half_width95
@@ -201,7 +202,7 @@ def _row(
     beside = PredictionBesideRuns.of(
         solution.objective,
         abs(outcome.mean),
-        model.blind_to(bench.scenario),
+        doubts(model, bench.scenario.with_plan(solution.plan)),
         model=model.name,
         keep_up=(solution.runs, outcome.success and not outcome.backpressured),
     )

@@ -73,13 +73,15 @@ def optimize(
     `twin optimize briskstream-wc --optimizer rlas --time-limit 10 --profiled`
     """
     from optimizers.registry import optimizer_by_name
-    from optimizers.requirements import price_of, priced, prices_h
+    from optimizers.requirements import LATENCIES, price_of, priced, prices_h
+    from scenarios.doubts import steepness
     from scenarios.files import scenario_file
     from scenarios.files.traces import check_free, write_text
     from scenarios.planning import planner
     from scenarios.planning.cost_models import cost_model
     from streamtwin.tables import chosen_plan
     from twin.metrics import Slow, Unsure
+    from twin.rates.model import RateModel
 
     space, requirements = rules.space(), rules.requirements()
     check_free(out)
@@ -132,6 +134,9 @@ def optimize(
         )
     elif not prove and isinstance(costs, Unsure) and (blind or other):
         told.append(f"how far off {model} may be is not known, as it has not learned from such jobs; --prove 5 tells")
+    elif beside is None and isinstance(costs, RateModel) and objective in LATENCIES:
+        steep = steepness(loaded.with_plan(solution.plan))
+        told += [f"careful: the rate model does not know {words}; --prove 5 tells" for words in steep]
     price = before = None
     if priced(loaded, requirements.prices):
         price, before = (price_of(loaded, plan, requirements.prices) for plan in (solution.plan, loaded.plan))

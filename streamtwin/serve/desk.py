@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from scenarios.beside import PredictionBesideRuns
+from scenarios.doubts import doubts
 from scenarios.questions.bench import outcome
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import USUAL
@@ -66,9 +67,9 @@ class Asked:
 
     def beside(self, run: Run) -> list[str]:
         """Sentences on the predicted end-to-end latency beside a run."""
-        said, blind, kept = self.predicted["e2e_latency_s"], RateModel().blind_to(self.now), run.metrics.keeps_up
+        said, unseen, kept = self.predicted["e2e_latency_s"], doubts(RateModel(), self.now), run.metrics.keeps_up
         keep_up = None if kept and run.full else (self.said_to_keep_up, kept)  # a longer run may show that it does not
-        found = PredictionBesideRuns.of(said, run.metrics.value("e2e_latency_s"), blind, keep_up=keep_up)
+        found = PredictionBesideRuns.of(said, run.metrics.value("e2e_latency_s"), unseen, keep_up=keep_up)
         return found.told(f"an end-to-end latency of {seconds(said)}")
 
     @cached_property

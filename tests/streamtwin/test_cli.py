@@ -17,6 +17,8 @@ import pytest
 from scenarios.files import scenario_file
 from streamtwin.cli import app as cli
 from tests.commands import ROOT, answer, done, in_a_shell, refused, twin
+from tests.twin.worlds import queue
+from twin.scenario import Scenario
 from twin.trace import TABLES, read_table
 
 QUICK = ("--horizon", "15")
@@ -138,6 +140,14 @@ def test_what_a_cost_model_does_not_see_is_said_once_and_in_json():
     assert list(json.loads(done.stdout)["blind_to"]["rush-hour"]) == ["rates"]
     plain = twin("optimize", "smart-grid", "--budget", 5, "--json")
     assert "does not see" not in plain.stderr and json.loads(plain.stdout)["blind_to"] == []
+
+
+@pytest.mark.parametrize(("load", "told"), [(0.5, False), (0.9, True)])
+def test_a_plan_by_rates_whose_latency_is_steep_comes_with_a_warning(tmp_path, load, told):
+    (tmp_path / "job.yaml").write_text(scenario_file.dump(Scenario.of(queue(100.0, load, 1.0))))
+    words = "careful: the rate model does not know loads to better than 5%"
+    assert (words in done("optimize", tmp_path / "job.yaml")) == told
+    assert words not in done("optimize", tmp_path / "job.yaml", "--prove", 1)
 
 
 @pytest.mark.slow

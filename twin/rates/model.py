@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -49,9 +48,6 @@ SEEN = frozenset(
 """Features beyond a plain job that the model sees (names of `twin.unsupported`)."""
 LASTING_S = 86_400.0
 """Length in seconds of a long run: a day."""
-NUDGE, STEEP = 0.05, 1.2
-"""Share by which loads are moved to see whether latencies depend on them, and the factor on latencies from which they
-do: of random jobs, a prediction in fourteen is then named, and those that were off by more than 1.3 near a limit."""
 SHARPNESS = 20.0
 """Steepness of the probability of backpressure in the log of the utilisation: 12 % at 0.9, 50 % at 1, 87 % at 1.1."""
 
@@ -75,34 +71,6 @@ class RateModel:
         return self.answer(scenario, plans).costs
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
-        """What the model does not see of the scenario, in words: parts that it ignores, and how near the job is to a
-        limit, where that counts for much."""
-        return *self.ignored(scenario), *self._near_a_limit(scenario)
-
-    def _near_a_limit(self, scenario: Scenario) -> tuple[str, ...]:
-        """Whether latencies with NUDGE more records, or fewer, differ by more than STEEP, in words.
-
-        Loads are predicted within some per cent, so such latencies are known to no better than that.
-        """
-        arrivals = scenario.workload.arrivals
-        ages_s = []
-        for factor in (1.0 - NUDGE, 1.0, 1.0 + NUDGE):
-            laws = {name: law.scaled(factor) for name, law in arrivals.items()}
-            workload = scenario.workload.model_copy(update={"arrivals": laws})
-            nudged = scenario.model_copy(update={"workload": workload})
-            found = self.answer(nudged, [scenario.plan])
-            ages_s.append(float(found.costs["processing_latency_s"][0]))
-            if factor == 1.0:
-                fullest = found.operators[int(found.offered_pressure[0].argmax())]
-        steps = [after / max(before, 1e-12) for before, after in pairwise(ages_s)]
-        most = max(max(step, 1.0 / max(step, 1e-12)) for step in steps)
-        if most <= STEEP:
-            return ()
-        return (
-            f"how near {fullest} is to its limit ({NUDGE:.0%} of the load moves latencies by a factor of {most:.2g})",
-        )
-
-    def ignored(self, scenario: Scenario) -> tuple[str, ...]:
         """Parts of the scenario that the model ignores, in words."""
         horizon_s, words = self.run_s(scenario), unsupported_features(scenario, SEEN)
         same = horizon_s == scenario.run.horizon_s

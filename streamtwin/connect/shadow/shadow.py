@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scenarios.beside import PredictionBesideRuns
+from scenarios.doubts import doubts
 from scenarios.files.documents import CLOSED, Number, Seconds
 from spark.metric_windows import Series
 from streamtwin.connect.shadow import window as windows
@@ -179,7 +180,7 @@ def _careful(then: Scenario, simulated_as_it_is: bool | None, simulated_moved: b
     for behind, forecast_so in ((simulated_as_it_is, True), (simulated_moved, False)):
         if behind is not None:
             keep_up = not forecast_so, not behind
-            found = PredictionBesideRuns.of(None, None, RateModel().blind_to(then), keep_up=keep_up)
+            found = PredictionBesideRuns.of(None, None, doubts(RateModel(), then), keep_up=keep_up)
             if not found.agrees:
                 return f"; {found.careful}"
     return ""
