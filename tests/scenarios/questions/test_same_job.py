@@ -239,7 +239,7 @@ def test_a_chained_source_bears_what_the_operators_behind_it_do(chain: bool) -> 
     assert (fewest.status, fewest.value) == ("found", 6)
     if chain:
         none = limit(readers(16_000.0, work=20), "min", "replicas of work")
-        assert none.status == "never" and none.binds.startswith("operator src + parse on a, b (100% busy)")
+        assert none.status == "never" and "operator src + parse on a, b (100% busy)" in none.binds
 
 
 @pytest.mark.parametrize("chain", [True, False])
