@@ -22,6 +22,7 @@ from scenarios.spaces.generator import random_cluster, random_query
 from scenarios.spaces.parameter_space import COSTREAM
 from scenarios.spaces.random_engine import log_uniform, random_engine
 from twin.cluster import Cluster, Host, Numa, Socket
+from twin.job import compile
 from twin.plan import ExecutionPlan
 from twin.query import AnyOperator, Map, Query, TimeWindow, Window, Windowed
 from twin.randomness import random_stream
@@ -127,6 +128,7 @@ def _utilisation(rng: np.random.Generator) -> float:
 def at_utilisation(scenario: Scenario, wanted: float) -> Scenario:
     """Scenario at rates that bring its most loaded resource to about this utilisation, by the rate model."""
     for _ in range(ROUNDS):
-        found = float(RateModel().answer(scenario, [scenario.plan]).offered_pressure.max())
+        state = RateModel().reached(compile(scenario))
+        found = float(state.offered.pressure(state.layout.job).max())
         scenario = at_rate(scenario, (wanted / max(found, 1e-9)) ** 0.8)
     return scenario

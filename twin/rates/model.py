@@ -8,15 +8,14 @@ Sockets count by distance, clock and memory bandwidth (`twin.rates.sockets`). No
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from twin.checkpoints import Checkpoints
 from twin.deployment import Deployment
-from twin.job import compile
-from twin.kinds.flow import Flow
+from twin.job import Job, compile
 from twin.metrics import BACKPRESSURE_SHARE, Estimates
 from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer, together
@@ -109,6 +108,10 @@ class RateModel:
             job, self.measured(deployment), len(plans), most, lambda part: Layout.of_plans(job, plans[part])
         )
 
+    def reached(self, job: Job) -> Reached:
+        """Returns the loads under a job's own plan, without the ages of results, which take as long again."""
+        return _loads(Layout.of_plans(JobArrays(job, self.run_s(job.deployment)), [job.deployment.plan]))[0]
+
     def answer_counts(self, deployment: Deployment, counts: np.ndarray) -> RateAnswer:
         """Returns the answer for plans given as replicas by plan, operator in data-flow order, and socket [P, O, L].
 
@@ -131,12 +134,9 @@ class RateModel:
         return together([self._answer(part, measured) for part in parts])
 
     def _answer(self, layout: Layout, measured: MeasuredSpan) -> RateAnswer:
+        state, memory_hn, crashed = _loads(layout)
+        layout, offered, reached, share = state.layout, state.offered, state.reached, state.share
         job = layout.job
-        flow = offered_flow(job, layout.counted)
-        slow_hn, memory_hn, crashed = memory(layout, flow)
-        layout = layout.slowed(slow_hn)
-        state = _loads(layout, flow)
-        offered, reached, share = state.offered, state.reached, state.share
         ages = result_ages_s(layout, offered, reached, share, measured)
         found = results(state, ages, measured)
         if (spec := _exactly_once(job.deployment)) is not None:
@@ -229,10 +229,11 @@ def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float) -> 
     return np.minimum(np.where(evaluations < 1.0, np.minimum(results, evaluations), results), 1000.0)
 
 
-def _loads(layout: Layout, flow: Mapping[str, Flow]) -> Reached:
-    """Loads offered and reached, and the ingested share of each source."""
-    job = layout.job
-    offered = load(layout, flow)
+def _loads(layout: Layout) -> tuple[Reached, np.ndarray, np.ndarray]:
+    """Loads offered and reached, and the ingested share of each source; use of memory [H, N], and who crashes [N]."""
+    job, flow = layout.job, offered_flow(layout.job, layout.counted)
+    slow_hn, *full = memory(layout, flow)
+    offered = load(layout := layout.slowed(slow_hn), flow)
     stalls_s = stalls(layout, offered)
     if stalls_s:
         per_s = {name: np.full(layout.size, rate) for name, rate in job.offered_per_s.items()}
@@ -240,13 +241,13 @@ def _loads(layout: Layout, flow: Mapping[str, Flow]) -> Reached:
     share = throttle(layout, offered, stalls_s)
     slowed = np.asarray((share < 1.0).any(axis=0))
     if not slowed.any():
-        return Reached(layout, offered, offered, share)
+        return Reached(layout, offered, offered, share), *full
     names = [job.names[o] for o in job.sources]
     rates = {name: job.offered_per_s[name] * each[slowed] for name, each in zip(names, share, strict=True)}
     part = layout.select(slowed)
     flow = flow_at(job, rates, {name: each[slowed] for name, each in stalls_s.items()}, counted=part.counted)
     reached = offered.with_part(slowed, load(part, flow))
-    return Reached(layout, offered, reached, share)
+    return Reached(layout, offered, reached, share), *full
 
 
 def _plans_first(each_on: np.ndarray, plans: int) -> np.ndarray:
