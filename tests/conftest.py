@@ -7,6 +7,7 @@ is printed such that it can be run again elsewhere.
 from __future__ import annotations
 
 import gc
+import os
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,7 @@ settings.register_profile(
 settings.register_profile("same", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("same")
 
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # XLA would optimise networks that run once, also in commands
 # A tenth of the tests' CPU time went into looking for garbage among the objects of modules, which there is none of.
 gc.set_threshold(50_000, 20, 100)
 

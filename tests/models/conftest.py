@@ -1,14 +1,11 @@
-"""Settings and data for tests of models. Most of their time would be XLA optimising networks that run once."""
+"""Data for tests of models."""
 
 from __future__ import annotations
 
-import jax
 import pytest
 
 from models.graph import GraphTable, JointGraph, joint_graph, stack
 from tests.models.deployments import random_deployment
-
-jax.config.update("jax_disable_most_optimizations", True)
 
 
 @pytest.fixture(scope="session")

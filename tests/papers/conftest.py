@@ -80,8 +80,6 @@ def fresh(tmp_path: Path) -> Workspace:
 @pytest.fixture(scope="module")
 def tiny_contestants() -> Iterator[None]:
     """Replaces contestants' networks by ones that stay as they begin, and their trees by the smallest."""
-    import jax
-
     from models import pipeline
     from models.predictors import PREDICTORS, BoostedTrees, Networks, Predictor
     from papers.costream import rivals
@@ -99,7 +97,6 @@ def tiny_contestants() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rivals, "PREDICTORS", {name: tiny(contestant) for name, contestant in PREDICTORS.items()})
         patch.setattr(pipeline, "train_member", begun)
-        jax.config.update("jax_disable_most_optimizations", True)  # XLA would optimise networks that run once
         yield
 
 

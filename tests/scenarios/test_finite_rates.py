@@ -27,7 +27,7 @@ from twin.scenario import RunSettings, Scenario
 
 SAME = 1.0 + 1e-9
 """Factor up to which numbers are equal but for rounding."""
-MANY = {"costream": 100, "costream-chains": 30, "wide": 100, "demanding": 60, "library": 30}
+MANY = {"costream": 30, "costream-chains": 10, "wide": 30, "demanding": 20, "library": 30}
 KINDS = (*SPACES, *DRAWN, "any kind", "event time", "library")
 
 
@@ -144,8 +144,8 @@ def check_many(kind: str, indices: range) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "count"), {"any kind": 500, "event time": 300, **MANY}.items())
-def test_thousands_of_answers_are_finite_and_possible(kind: str, count: int) -> None:
+@pytest.mark.parametrize(("kind", "count"), {"any kind": 150, "event time": 90, **MANY}.items())
+def test_a_thousand_answers_are_finite_and_possible(kind: str, count: int) -> None:
     check_many(kind, range(count))
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from models import shipped
 from models.checkpoint import save
+from scenarios.improving import rounds
 from scenarios.improving.choosing import STRATEGIES, active
 from scenarios.improving.history import RoundRow, compared
 from scenarios.improving.pool import job_pool
@@ -143,7 +144,8 @@ def test_refusals(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_course_is_told_kept_and_gone_on_with(tmp_path):
+def test_a_course_is_told_kept_and_gone_on_with(tmp_path, monkeypatch):
+    monkeypatch.setattr(rounds, "STEPS", 40)  # how much is learned is not asked here
     size = ["--jobs", "2", "--runs", "3", "--pool", "12", "--judges", "2", "--plans", "4", "--workers", "1"]
     out = tmp_path / "out"
     asked = ["improve", "learned", "--on", FAMILY, *size, "--out", str(out)]

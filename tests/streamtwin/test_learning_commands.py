@@ -11,12 +11,11 @@ import pytest
 from tests.commands import in_a_shell
 
 SPACES = ("costream", "wide", "demanding")
-LIKE_USERS = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}  # networks that are trained for some steps
 
 
 def document(*words: object) -> dict[str, Any]:
     """Document that a command prints: nothing else is on stdout, and on stderr is nothing at all."""
-    found = in_a_shell(*words, "--quiet", "--json", **LIKE_USERS)
+    found = in_a_shell(*words, "--quiet", "--json")
     assert (found.returncode, found.stderr) == (0, ""), found.stderr
     answer: dict[str, Any] = json.loads(found.stdout)
     return answer
