@@ -8,6 +8,7 @@ Two deviations from Algorithm 1, both configuration: sums and own state are conc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import flax.linen as nn
@@ -26,7 +27,11 @@ Parameters = dict[str, Any]
 
 
 class MLP(nn.Module):
-    """MLP: linear layers with leaky ReLU between them, and after the last one too unless `linear_end`."""
+    """MLP: linear layers with leaky ReLU between them, and after the last one too unless `linear_end`.
+
+    Its parameters are drawn by `initial`; flax traces the initialiser of each layer whenever a network is compiled, so
+    it is the shortest one.
+    """
 
     widths: Sequence[int]
     linear_end: bool = False
@@ -35,7 +40,7 @@ class MLP(nn.Module):
     def __call__(self, x: Array) -> jax.Array:
         h = jnp.asarray(x)
         for index, width in enumerate(self.widths):
-            h = nn.Dense(width, name=f"layer_{index}")(h)
+            h = nn.Dense(width, name=f"layer_{index}", kernel_init=nn.initializers.zeros_init())(h)
             if index < len(self.widths) - 1 or not self.linear_end:
                 h = nn.leaky_relu(h)
         return h
@@ -209,8 +214,9 @@ def silent(parameters: Parameters) -> Parameters:
     return {**parameters, "head": head_}
 
 
+@cache
 def shapes(config: NetworkConfig) -> Mapping[str, Any]:
-    """Shapes of the parameters of a network: a jax.ShapeDtypeStruct each."""
+    """Shapes of the parameters of a network: a jax.ShapeDtypeStruct each. To trace a network takes a second."""
     empty = Batch(
         inputs=tuple(np.zeros((1, width), np.float32) for width in WIDTHS),
         operator_graph=np.zeros(HOST, np.int32),
