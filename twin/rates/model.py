@@ -232,7 +232,7 @@ def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float) -> 
 def _loads(layout: Layout) -> tuple[Reached, np.ndarray, np.ndarray]:
     """Loads offered and reached, and the ingested share of each source; use of memory [H, N], and who crashes [N]."""
     job, flow = layout.job, offered_flow(layout.job, layout.counted)
-    slow_hn, *full = memory(layout, flow)
+    slow_hn, used_hn, crashed = memory(layout, flow)
     offered = load(layout := layout.slowed(slow_hn), flow)
     stalls_s = stalls(layout, offered)
     if stalls_s:
@@ -241,13 +241,13 @@ def _loads(layout: Layout) -> tuple[Reached, np.ndarray, np.ndarray]:
     share = throttle(layout, offered, stalls_s)
     slowed = np.asarray((share < 1.0).any(axis=0))
     if not slowed.any():
-        return Reached(layout, offered, offered, share), *full
+        return Reached(layout, offered, offered, share), used_hn, crashed
     names = [job.names[o] for o in job.sources]
     rates = {name: job.offered_per_s[name] * each[slowed] for name, each in zip(names, share, strict=True)}
     part = layout.select(slowed)
     flow = flow_at(job, rates, {name: each[slowed] for name, each in stalls_s.items()}, counted=part.counted)
     reached = offered.with_part(slowed, load(part, flow))
-    return Reached(layout, offered, reached, share), *full
+    return Reached(layout, offered, reached, share), used_hn, crashed
 
 
 def _plans_first(each_on: np.ndarray, plans: int) -> np.ndarray:
