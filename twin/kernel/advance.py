@@ -132,14 +132,13 @@ def _advance(state: int, until_order: int) -> int:
     s = k.state_at(state)
     s.until_order = until_order
     events = 0
-    while s.stopped == 0 and s.left > 0:
+    while s.stopped == 0 and s.left > events:
         slot = whole_at(s.tree + 8).value
         at_s, order = float_at(s.times + 8 * slot).value, whole_at(s.orders + 8 * slot).value
         if at_s > s.until or (at_s == s.until and order >= s.until_order):
             break
         s.now, s.event_sequence = at_s, order
         events += 1
-        s.left -= 1
         kind, owner = whole_at(s.kinds + 8 * slot).value, whole_at(s.owners + 8 * slot).value
         if kind == k.TASKS:
             task = k.task_at(owner)
@@ -168,6 +167,7 @@ def _advance(state: int, until_order: int) -> int:
         elif kind == k.TURNS:
             calling = k.calling_at(owner)
             through_gate(s, k.task_at(calling.task), calling)
+    s.left -= events
     return events
 
 

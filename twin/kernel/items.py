@@ -27,11 +27,15 @@ def new_item(s: Any) -> int:
     return here
 
 
+MANY = 1024
+"""Number of records that an event makes between two questions whether it goes on."""
+
+
 @compiled
-def goes_on(s: Any) -> bool:
+def goes_on(s: Any, made: int) -> bool:
     """Whether an event that makes many records goes on. Python looks now and then, and may end it: then the run is
-    over, and no record matters any more."""
-    s.left -= 1
+    over, and no record matters any more. made: since the last question."""
+    s.left -= made
     if s.left <= 0:
         call(s.call_python, k.LOOK, 0)
     return s.stopped == 0

@@ -15,7 +15,7 @@ from twin.kernel.async_calls import ask
 from twin.kernel.channels import port_of, send, send_on, send_times
 from twin.kernel.contents import put_in
 from twin.kernel.draws import rounded, service, uniform
-from twin.kernel.items import append, collect, copy_of, goes_on, new_item, release
+from twin.kernel.items import MANY, append, collect, copy_of, goes_on, new_item, release
 from twin.kernel.native import compiled, inlined
 from twin.kernel.stores import join_session, plan_session, remember
 from twin.kernel.windows import emit_window, plan_window
@@ -182,8 +182,8 @@ def pass_on(s: Any, task: Any, logic: Any, here: int) -> None:
     if logic.kind == k.REMEMBER:
         remember(s, k.store_at(logic.store), item.key, s.now)
     times = logic.results if logic.kind in (k.SELECT, k.REMEMBER) else 1
-    for _ in range(times - 1):
-        if not goes_on(s):
+    for number in range(times - 1):
+        if number % MANY == MANY - 1 and not goes_on(s, MANY):
             break
         push(task, copy_of(s, here), logic.next)
     if times:

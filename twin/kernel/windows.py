@@ -124,7 +124,7 @@ def partners(s: Any, window: Any, first: int, key: int, born_s: float, taken_s: 
             return
         contents.content_of(window, side).low_key = head
     last = window.sides - 1
-    while goes_on(s):
+    while goes_on(s, 1):
         oldest_born_s, oldest_taken_s = born_s, taken_s
         for side in range(first, window.sides):
             content = contents.content_of(window, side)
@@ -163,7 +163,7 @@ def measure(s: Any, window: Any, start: float, position: float, stream: int) -> 
             low = contents.until(content, position - window.slide, 0)
             fresh += contents.until(content, position, low) - low
     for _ in range(rounded(s, stream, window.amplification * fresh)):
-        if not goes_on(s):
+        if not goes_on(s, 1):
             return
         born_s, taken_s = math.inf, math.inf
         present = 0
