@@ -8,7 +8,6 @@ from typing import Any
 import simpy
 
 from twin.engine.draws import Draws
-from twin.engine.processor import Processor
 from twin.engine.record import Mark, Record
 from twin.engine.streams.channel import Port
 
@@ -67,7 +66,7 @@ class Outlet:
 
 
 class Output(Outlet):
-    """Output of one task. blocked: number of ports that hold a record back. resume: called when none does any more.
+    """Output of one task. blocked: ports that hold a record back. stall, resume: called at the first, after the last.
 
     lots: random numbers of the lots that records get here, if their copies meet somewhere.
     takes_late: whether a record is taken only when the one before it has left, as by a source: a record that is held
@@ -75,12 +74,12 @@ class Output(Outlet):
     """
 
     def __init__(
-        self, env: simpy.Environment, name: str, processor: Processor, resume: Callable[[], None], takes_late: bool
+        self, env: simpy.Environment, name: str, stall: Callable[[], None], resume: Callable[[], None], takes_late: bool
     ) -> None:
         super().__init__()
         self.env = env
         self.name = name
-        self.processor = processor
+        self.stall = stall
         self.resume = resume
         self.takes_late = takes_late
         self.ports: list[Port] = []
@@ -135,8 +134,7 @@ class Output(Outlet):
         self.blocked += 1
         if self.blocked == 1:
             self.blocked_since_s = self.env.now
-            if self.processor.shared:
-                self.processor.refresh()  # also where nothing changes: when sums are taken decides on their last bit
+            self.stall()
 
     def unblock(self) -> None:
         """Counts a port that has sent what it held back; after the last of them, the task goes on."""
@@ -144,8 +142,6 @@ class Output(Outlet):
         if self.blocked:
             return
         self.blocked_s += self.env.now - self.blocked_since_s
-        if self.processor.shared:
-            self.processor.refresh()
         self.resume()
 
     def blocked_until_now_s(self) -> float:

@@ -17,8 +17,7 @@ from twin.spec import parse
 
 def require_same(deployed: Deployment, worth: int = 0, **more: Any) -> int:
     """Checks that kernel and engine agree; returns how many events took place in the kernel."""
-    settings = {"horizon_s": 3.0, "period_s": 0.5, "seed": 3}
-    scenario = parse(Scenario, {**dict(deployed), "run": settings, **more})
+    scenario = parse(Scenario, {**dict(deployed), "run": {"horizon_s": 3.0, "period_s": 0.5, "seed": 3}, **more})
     found = in_kernel(scenario, worth)
     assert differences(in_engine(scenario), found) == []
     return found.events
@@ -121,3 +120,12 @@ def test_dead_state_does_not_move() -> None:
 def test_results_of_a_measured_join_are_of_records_at_random(window: dict[str, Any]) -> None:
     join = {"kind": "join", "name": "j", "window": window, "amplification": 0.7, "service_time_s": 1e-4}
     assert require_same(joined(join, {"one": 100.0, "other": 60.0}))
+
+
+def test_a_replica_that_has_moved_is_blocked_where_it_is_now() -> None:
+    hosts = [host | {"cpu_percent": 100} for host in HOSTS]
+    engine = STORM.model_dump(mode="json") | {"name": "small", "channel_tuples": 1}
+    work = {"kind": "map", "name": "m", "service_time_s": 2e-3}
+    places = dict.fromkeys(("source", "m", "sink"), "h0")
+    move = {"kind": "migration", "operator": "m", "replica": 0, "to": "h1", "at_s": 1.0}
+    assert require_same(chain([work], 200.0, hosts=hosts, placement=places, engine=engine), events=[move])

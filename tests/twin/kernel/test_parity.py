@@ -100,15 +100,8 @@ def test_keys_that_drift_leave_a_run_to_the_kernel() -> None:
     """A run whose keys drift stays in the kernel, though producers' costs of sending drift, too."""
     window = {"policy": "time", "size_s": 0.1}
     sums = {"kind": "aggregate", "name": "sums", "window": window, "group_by": "int", "groups": 50, "key_groups": 20}
-    deployment = chain(
-        [sums],
-        800.0,
-        hosts=[
-            {"name": name, "cpu_percent": 200, "ram_mb": 1000, "bandwidth_mbps": 50, "latency_ms": 1} for name in "ab"
-        ],
-        placement={"source": "a", "sums": ["a", "b"], "sink": "a"},
-        engine="storm",
-    )
+    hosts = [{"name": each, "cpu_percent": 200, "ram_mb": 1000, "bandwidth_mbps": 50, "latency_ms": 1} for each in "ab"]
+    deployment = chain([sums], 800.0, hosts=hosts, placement={"source": "a", "sums": ["a", "b"], "sink": "a"})
     drifting = KeySkew(zipf=1.5, drift_every_s=0.05, drift_share=0.5)
     workload = deployment.workload.model_copy(update={"keys": {"sums": drifting}})
     fields = {**dict(deployment), "workload": workload, "run": RunSettings(horizon_s=2.0, period_s=0.5)}

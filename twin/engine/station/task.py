@@ -83,7 +83,7 @@ class Task:
         self.logic = logic
         self.inputs = Inboxes()
         self.polling = Polling(env, self.work) if polls else None
-        self.output = Output(env, name, processor, self._resume, polls)
+        self.output = Output(env, name, self._refresh, self._resume, polls)
         self.queue: deque[Record] = deque()
         self.queued = 0
         self.pool: Pool | None = None
@@ -179,8 +179,13 @@ class Task:
         self.polling.forget()
         self.work()
 
+    def _refresh(self) -> None:
+        if self.processor.shared:
+            self.processor.refresh()  # also where nothing changes: when sums are taken decides on their last bit
+
     def _resume(self) -> None:
         """Goes on, as no port is blocked any more."""
+        self._refresh()
         if not self.busy:
             self.free_s = max(self.free_s, self.env.now)
             self.work()
