@@ -43,8 +43,7 @@ def test_memory_by_what_each_producer_has_sent() -> None:
     """Kernel and engine agree on memory with two sources of unlike records, which queue before one map."""
     operators = [source("a", tuple_bytes=10), source("b", tuple_bytes=5000)]
     operators += [{"kind": "map", "name": "m", "service_time_s": 0.01}, sink()]
-    streams = [("a", "m"), ("b", "m"), ("m", "sink")]
-    assert require_same(deployment(operators, streams, {"a": 100.0, "b": 60.0}))
+    assert require_same(deployment(operators, [("a", "m"), ("b", "m"), ("m", "sink")], {"a": 100.0, "b": 60.0}))
 
 
 CHECKPOINTS = {"interval_s": 0.3, "mode": "unaligned", "storage": "h3"}
@@ -54,8 +53,7 @@ BATCHES = {"batch_tuples": 2, "flush_s": 0.01}
 @pytest.mark.parametrize("engine", [{}, BATCHES])
 def test_state_on_its_way_to_storage_shares_cards_with_records(engine: dict[str, Any]) -> None:
     deployed = job(400, state_bytes_per_group=1_000_000, key_groups=4)
-    profile = STORM.model_dump(mode="json") | {"name": "other", **engine}
-    deployed = parse(Deployment, {**dict(deployed), "engine": profile})
+    deployed = parse(Deployment, {**dict(deployed), "engine": STORM.model_dump(mode="json") | engine})
     nothing = {"kind": "rate-change", "source": "source", "factor": 1.0, "at_s": 0.7}
     short = {"horizon_s": 1.5, "period_s": 0.5, "seed": 3}
     assert require_same(deployed, checkpoints=CHECKPOINTS, events=[nothing], run=short)
@@ -122,10 +120,13 @@ def test_results_of_a_measured_join_are_of_records_at_random(window: dict[str, A
     assert require_same(joined(join, {"one": 100.0, "other": 60.0}))
 
 
-def test_a_replica_that_has_moved_is_blocked_where_it_is_now() -> None:
+@pytest.mark.parametrize(("moved", "place"), [("m", "h0"), ("sink", "h1")])
+def test_a_move_changes_who_shares_a_processor(moved: str, place: str) -> None:
+    """A subtask is blocked where it sits now, and work that began alone goes on when another subtask comes."""
     hosts = [host | {"cpu_percent": 100} for host in HOSTS]
     engine = STORM.model_dump(mode="json") | {"name": "small", "channel_tuples": 1}
-    work = {"kind": "map", "name": "m", "service_time_s": 2e-3}
-    places = dict.fromkeys(("source", "m", "sink"), "h0")
-    move = {"kind": "migration", "operator": "m", "replica": 0, "to": "h1", "at_s": 1.0}
-    assert require_same(chain([work], 200.0, hosts=hosts, placement=places, engine=engine), events=[move])
+    work, places = {"kind": "map", "name": "m", "service_time_s": 8e-3}, {"source": "h0", "m": place, "sink": "h0"}
+    deployed = chain([work], 200.0, hosts=hosts, placement=places, engine=engine)
+    move = {"kind": "migration", "operator": moved, "replica": 0, "to": "h1", "at_s": 1.0}
+    nothing = {"kind": "rate-change", "source": "source", "factor": 1.0, "at_s": 1.001}
+    assert require_same(deployed, events=[move, nothing])

@@ -66,9 +66,9 @@ def heaps(low: Lowered) -> None:
 
 def _under_way(low: Lowered) -> None:
     """Gives back the ends of services, as far as they are known."""
-    slots, busy, shared = (low.task_rows[field].tolist() for field in ("slot", "busy", "shared"))
-    for task, slot, works, job in zip(low.tasks, slots, busy, shared, strict=True):
-        task.finish_alarm.show(float(low.times[slot]) if works and not job else math.inf)
+    slots, busy = (low.task_rows[field].tolist() for field in ("slot", "busy"))
+    for task, slot, works in zip(low.tasks, slots, busy, strict=True):
+        task.finish_alarm.show(float(low.times[slot]) if works else math.inf)  # jobs on processors leave it infinite
     for processor, row in zip(low.processors, low.processor_rows, strict=True):
         processor.jobs = _jobs(low, row)
 

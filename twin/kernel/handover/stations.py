@@ -72,7 +72,7 @@ def lift_tasks(low: Lowered) -> None:
             service = record(low, int(row["current"]))
             task.current = service, float(row["start_s"]), float(row["end_s"]), float(row["time_s"])
         task.finish_alarm.show(math.inf)
-        if row["busy"] and not row["shared"]:
+        if row["busy"]:  # also on a shared processor: the work may have begun before that was shared
             low.resume(task.finish_alarm, int(row["slot"]))
     for processor, row in zip(low.processors, low.processor_rows, strict=True):
         _processor(low, processor, row)
