@@ -19,7 +19,7 @@ MOST_LINES = {
     "scenarios": 11_680,
     "spark": 1_280,
     "streamtwin": 14_280,
-    "tests": 44_480,
+    "tests": 44_570,
     "twin": 37_770,
 }
 

@@ -20,8 +20,6 @@ from twin.job import Edge
 from twin.kernel import layout as k
 from twin.partitionings.traits import Ends
 from twin.query import Windowed
-from twin.rates.arrays import JobArrays
-from twin.rates.load import flow_at
 from twin.world.memory import StructView
 from twin.world.parts import Counts, Inbox, Port, Task
 
@@ -183,9 +181,7 @@ def _expected_per_s(world: World, edge: Edge) -> float:
     """Records a second on a stream if nothing is slowed, where its consumer has other aligned streams; else 1."""
     if sum(other.alignment is not None for other in world.query.inputs(edge.stream.consumer)) == 1:
         return 1.0
-    arrays = JobArrays(world.job)
-    flow = flow_at(arrays, {name: np.array([rate]) for name, rate in arrays.offered_per_s.items()})
-    return float(flow[edge.stream.producer].out_per_s[0])
+    return float(world.job.offered_flow[edge.stream.producer].out_per_s[0])
 
 
 def _aligned(world: World, aligned: AlignedKeys) -> Aligned:
