@@ -16,6 +16,7 @@ import numpy as np
 
 from twin.chaining import Fused, fused
 from twin.deployment import Deployment
+from twin.errors import BadInput
 from twin.flow import Channels, flows, nominal_rates, spreads
 from twin.keys import group_count
 from twin.kinds.flow import Flow, OperatorRates
@@ -202,6 +203,13 @@ class Job:
         """Rates of each operator, if all sources keep up, by name."""
         return nominal_rates(self.query, self.deployment.workload.arrivals)
 
+    def require_pairs(self) -> None:
+        """Raises BadInput if a forward stream has unequal numbers of replicas at its ends."""
+        for edge in self.edges:
+            producers, consumers = (self.deployment.plan.replicas(name) for name in edge.ends)
+            if edge.how.paired and producers != consumers:
+                raise BadInput(unpaired(edge.stream.consumer, edge.how, producers, consumers))
+
     @cached_property
     def channels(self) -> Channels:
         """Channels, and what else of the plan changes flows, with each operator by itself."""
@@ -216,6 +224,11 @@ class Job:
         """Flow through each operator, in bursts, if all sources keep up and each operator has one replica, by name."""
         laws = self.deployment.workload.arrivals.items()
         return flows(self.query, {name: np.array([law.mean_rate_per_s]) for name, law in laws}, True, self.channels)
+
+
+def unpaired(consumer: str, how: Partitioning, producers: int, consumers: int) -> str:
+    """Words on a forward stream with unequal numbers of replicas at its ends."""
+    return f"stream into {consumer!r}: {how} needs equal replicas, got {producers} -> {consumers}; use rebalance"
 
 
 def compile(what: Deployment | Job) -> Job:

@@ -12,6 +12,7 @@ from scenarios.questions.condition import Condition
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import Knob
 from twin.errors import BadInput, TooMuch
+from twin.job import compile
 from twin.metrics import BACKPRESSURE_SHARE
 from twin.randomness import child_seed
 from twin.scenario import Scenario
@@ -109,7 +110,9 @@ class Prober:
         """Scenario with the knob at `value`; None if that is no valid scenario, or its run takes too much."""
         if value not in self.cases:
             try:
-                self.cases[value] = self.knob.turned(self.scenario, int(value) if float(value).is_integer() else value)
+                case = self.knob.turned(self.scenario, int(value) if float(value).is_integer() else value)
+                compile(case).require_pairs()
+                self.cases[value] = case
             except BadInput as error:
                 self.cases[value], self.refused[value] = None, str(error)
         return self.cases[value]

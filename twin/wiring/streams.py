@@ -16,7 +16,7 @@ from twin.engine.streams.buffers import BufferPort, InputGate
 from twin.engine.streams.channel import UNBOUNDED, Inbox, Paths, Port
 from twin.engine.streams.ports import FLUSH_DRIFT, Batching, GatheringPort, SheddingPort
 from twin.errors import BadInput
-from twin.job import Edge
+from twin.job import Edge, unpaired
 from twin.partitionings.traits import Ends, Partitioning
 from twin.plan import Location
 from twin.query import AnyOperator, Stream, Windowed
@@ -178,9 +178,7 @@ def partitioner(
     """
     consumers = ends.consumers
     if how.paired and producers != consumers:
-        raise BadInput(
-            f"stream into {consumer.name!r}: {how} needs equal replicas, got {producers} -> {consumers}; use rebalance"
-        )
+        raise BadInput(unpaired(consumer.name, how, producers, consumers))
     if how.one_queue:
         return SharedQueue(consumers)
     first = ends.producer * consumers // producers
