@@ -15,7 +15,6 @@ from twin.engine.keys.groups import KeyGroups
 from twin.engine.keys.likeness import cumulative
 from twin.engine.streams.channel import UNBOUNDED
 from twin.engine.streams.ports import FLUSH_DRIFT
-from twin.errors import BadInput
 from twin.job import Edge
 from twin.kernel import layout as k
 from twin.partitionings.traits import Ends
@@ -112,10 +111,6 @@ def _deal(
         if groups.two_choice:
             port.sent = memory.block(port.here, "sent", (), np.int64, groups.places)
         return groups.shares() if aligned is None else aligned.shares(task)
-    if edge.how.paired and producers != consumers:
-        raise BadInput(
-            f"stream into {name!r}: {edge.how} needs equal replicas, got {producers} -> {consumers}; use rebalance"
-        )
     if edge.how.one_queue:
         port.dealing, port.only = k.ONLY, 0
         return [1.0 / consumers] * consumers

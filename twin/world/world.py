@@ -105,6 +105,7 @@ class World:
     def _build(self) -> None:
         """Makes all parts. Their order depends on names alone, not on hashing or on the order of the lists."""
         job = self.job
+        job.require_pairs()
         for place in dict.fromkeys(place for component in job.components for place in component.places):
             self._processor(place)
         for component in job.components:
