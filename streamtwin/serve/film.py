@@ -15,6 +15,7 @@ from streamtwin.tables.timelines import in_words
 from twin.deployment import Deployment
 from twin.engine.measure.meters import Row
 from twin.errors import BadInput
+from twin.guards.watch import MOST_S
 from twin.plan import Location
 from twin.run import Run, host_totals, operator_totals, waiting
 from twin.scenario import Scenario
@@ -27,7 +28,7 @@ MOST_MOVING, OWNERS = 6, 6
 """Most operators whose moving state a film shows, and number of colours of subtasks."""
 
 
-def filmed(scenario: Scenario, most_s: float) -> Run:
+def filmed(scenario: Scenario, most_s: float = MOST_S) -> Run:
     """Makes a run in short periods, to be watched; with a policy in the given ones, as the policy decides by them."""
     if scenario.policy is not None:
         return simulate(scenario, most_s=most_s)
