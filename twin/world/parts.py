@@ -220,6 +220,7 @@ class Processor(StructView, layout=k.PROCESSOR):
         self.memory, self.env = memory, clock
         self.tasks: list[Task] = []
         self.factors: dict[str, float] = {}
+        self.room = 0
 
     def slow(self, cause: str, factor: float) -> None:
         """Sets one cause's factor on work; the slowdown is the product of all causes' factors."""
@@ -231,9 +232,13 @@ class Processor(StructView, layout=k.PROCESSOR):
         """Adds a subtask."""
         self.tasks.append(task)
         shared = len(self.tasks) > 1 and len(self.tasks) > self.capacity
-        for each in (self, *self.tasks):
-            each.shared = shared
-        self.heap = self.memory.array(k.JOB, self.here, "heap", len(self.tasks) + 1)
+        task.shared = shared
+        if shared and not self.shared:
+            for each in (self, *self.tasks):
+                each.shared = True
+        if len(self.tasks) >= self.room:
+            self.room = 2 * len(self.tasks) + 2
+            self.heap = self.memory.array(k.JOB, self.here, "heap", self.room)
 
     def pause(self, until_s: float) -> None:
         """Stops all work until `until_s`."""
