@@ -115,28 +115,16 @@ class HashPartitioner(Partitioner):
         self._draws = draws
         self.kin = kin
         self._groups = groups
-        self._version = groups.version
         self._chooser = Chooser(groups) if groups.two_choice else None
 
     def another(self, draws: Draws, producer: object) -> Partitioner:
         return HashPartitioner(self._groups, draws, kin=self.kin)
 
-    @property
-    def stale(self) -> bool:
-        """Whether the set of replicas with a share has changed since the last record. Changed shares do not count."""
-        if self._version == self._groups.version:
-            return False
-        return live(self.due(self._groups.shares())) != self.live
-
     def parts(self, record: Record) -> Iterable[tuple[int, Record]]:
-        groups = self._groups
-        if self._version != groups.version:
-            self._version = groups.version
-            self.reweigh(self.due(groups.shares()))
         uniform = record.lot if self.kin and record.lot >= 0.0 else self._draws.uniform()
         group, record.key = self._key(record, uniform)
         chooser = self._chooser
-        return ((groups.owner[group] if chooser is None else chooser.choose(group), record),)
+        return ((self._groups.owner[group] if chooser is None else chooser.choose(group), record),)
 
     def _key(self, record: Record, uniform: float) -> tuple[int, int]:
         """Key group and key of a record."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from twin.engine.logic import Logic, SinkLogic
 from twin.engine.logics.calls import CallLogic
@@ -14,7 +14,7 @@ from twin.engine.partitioners import AlignedPartitioner, HashPartitioner, Partit
 from twin.engine.record import Record
 from twin.engine.station.task import Task
 from twin.engine.streams.buffers import BufferPort
-from twin.engine.streams.channel import Inbox, Port
+from twin.engine.streams.channel import Inbox, Path, Port
 from twin.engine.streams.ports import GatheringPort, SheddingPort
 from twin.engine.windows.session import SessionLogic
 from twin.engine.windows.window import WindowLogic
@@ -70,10 +70,8 @@ def must_stay_in_engine(world: World) -> bool:
     if any(_under_way(task) for task in tasks) or any(_is_mark(event._value) for *_, event in world.env._queue):
         return True
     ports = [port for task in tasks for port in task.ports]
-    if any(isinstance(port.partitioner, HashPartitioner) and port.partitioner.stale for port in ports):
-        return True
     used = [port.paths.inbox(place) for port in ports for place in port.partitioner.live]
-    used += [path.inbox for port in ports for path, _ in port.unsent()]
+    used += [path.inbox for port in ports for path, _ in _held_back(port)]
     used += [port.paths.inbox(place) for port in ports if isinstance(port, GatheringPort) for place in port._buffers]
     used += [record.inbox for task in tasks for record in _held(task) if isinstance(record.inbox, Inbox)]
     known = {id(task) for task in tasks}
@@ -97,6 +95,11 @@ def _left(world: World, tasks: Sequence[Task]) -> bool:
     return any(each.channel is not None and id(each.channel.port) not in here for each in records)
 
 
+def _held_back(port: Port) -> Iterable[tuple[Path, Record]]:
+    """Records that could not leave a port. Those in batches do not count: to ask for their paths would open links."""
+    return port.outbox if type(port) is GatheringPort else port.unsent()
+
+
 def _is_mark(value: object) -> bool:
     """Whether a value is a control item, also one that nobody waits for any more."""
     return isinstance(value, Record) and not value.n
@@ -118,7 +121,7 @@ def _under_way(task: Task) -> bool:
     barriers, logics = task.barriers, logics_of(task)
     if barriers is not None and (barriers.number >= 0 or barriers.aside or barriers.came):
         return True
-    if any(map(_is_mark, task.queue)) or any(_is_mark(record) for port in task.ports for _, record in port.unsent()):
+    if any(map(_is_mark, task.queue)) or any(_is_mark(record) for port in task.ports for _, record in _held_back(port)):
         return True
     if any(logic not in logics for logic, _ in task.timers):
         return True

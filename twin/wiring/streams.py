@@ -155,10 +155,11 @@ def _batching(wiring: Wiring, task: Task, each: Stream, tuples: int) -> Batching
 
 
 def _resend(producers: Sequence[Task], number: int, shares: Sequence[float]) -> None:
-    """Updates the cost of sending on one port of each producer, as the replicas' shares have changed."""
+    """Updates weights and the cost of sending on one port of each producer, as the replicas' shares have changed."""
     for task in producers:
         port = task.ports[number]
-        before, port.send_s = port.send_s, port.paths.mean_send_s(port.partitioner.due(shares))
+        port.partitioner.reweigh(port.partitioner.due(shares))
+        before, port.send_s = port.send_s, port.paths.mean_send_s(port.partitioner.weights)
         task.output.send_s += port.send_s - before
 
 

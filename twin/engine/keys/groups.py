@@ -49,7 +49,7 @@ class KeyGroups:
     records that are not aligned with the key groups of a producer; equal to `weights` if none are. owner: the replica
     that owns each. distinct [G]: distinct group-by values in each. shares: each replica's share of the input, the sum
     of the weights that it owns; two-choice streams send part of a key group to a second replica, and `shares` is the
-    split at which they settle. version: changes with the shares; HashPartitioners compare it and follow. places: number
+    split at which they settle. version: changes with the shares. places: number
     of indices that owners may have; one a task, or more where buffers receive for a while.
 
     Keys are numbered once everything is known (`number`), key group by key group, each from its `first` on. Keys of a
