@@ -15,7 +15,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from scenarios.spaces.wide import wide_scenario
-from tests.twin.kernel.both import differences, in_engine, in_kernel, in_memory
+from tests.twin.kernel.both import differences, in_engine, in_kernel, in_memory, same_in_both
 from tests.twin.kernel.random_jobs import HORIZON_S, scenario
 from tests.twin.worlds import chain
 from twin.engine.measure.meters import SUMMED, Row
@@ -29,9 +29,8 @@ WORTH = st.sampled_from([0, 5, 1000])
 
 
 def require_same(job: Scenario, worth: int) -> None:
-    found = in_kernel(job, worth)
+    engine, found = in_engine(job), in_kernel(job, worth)
     event("in the kernel" if found.stretches else "left to the engine")
-    engine = in_engine(job)
     assert differences(engine, found) == []
     memory = in_memory(job)
     if memory is not None:
@@ -104,10 +103,11 @@ def test_keys_that_drift_leave_a_run_to_the_kernel() -> None:
     deployment = chain([sums], 800.0, hosts=hosts, placement={"source": "a", "sums": ["a", "b"], "sink": "a"})
     drifting = KeySkew(zipf=1.5, drift_every_s=0.05, drift_share=0.5)
     workload = deployment.workload.model_copy(update={"keys": {"sums": drifting}})
-    fields = {**dict(deployment), "workload": workload, "run": RunSettings(horizon_s=2.0, period_s=0.5)}
-    job = Scenario(**fields)
+    job = Scenario(**{**dict(deployment), "workload": workload, "run": RunSettings(horizon_s=2.0, period_s=0.5)})
     found = in_kernel(job)
     assert found.stretches == 1 and differences(in_engine(job), found) == []
+    move = {"kind": "migration", "operator": "source", "replica": 0, "to": "b", "at_s": 1.02}
+    same_in_both(Scenario(**{**dict(job), "events": [move]}), 0)
 
 
 @pytest.mark.slow
