@@ -70,7 +70,7 @@ LAWS: Mapping[str, Mapping[str, Any]] = {
     "one line by room": {"channels.fair_rates": lambda rates, over, _: fair_rates(rates, over)},
     "the first buffers that are full": {"layout.Layout.first_room_sn": property(lambda layout: layout.room_sn)},
     "joins stall by their own bursts": {"channels.stalls": lambda *_: {}},
-    "uneven keys in windows": {"skew.spreads": lambda *_: {}},
+    "uneven keys in windows": {"job.spreads": lambda *_: {}},
     "uneven keys and partitions": {"skew.uneven_shares": lambda *_: {}},
     "many orders of keys": {"skew.ORDERS": 1},
     "waits for batches, and in them": {"batches.batch_waits_s": _no_batches},
@@ -93,7 +93,7 @@ LAWS: Mapping[str, Mapping[str, Any]] = {
     "chances of few evaluations": {"model._chances": lambda _fires, per_s, run_s: np.minimum(per_s * run_s, 1000.0)},
     "results wait for commits": {"model._exactly_once": lambda *_: None},
 }
-"""For each law, what replaces it: by name in `twin.rates`, the plain law."""
+"""For each law, what replaces it: by name in `twin.rates`, or in `twin`, the plain law."""
 
 
 @contextmanager
@@ -102,8 +102,8 @@ def without(plain: Mapping[str, Any]) -> Iterator[None]:
     with ExitStack() as patched:
         for path, law in plain.items():
             first, *inner, name = path.split(".")
-            owner = import_module(f"twin.rates.{first}")
-            owners = [each for key, each in sys.modules.items() if key.startswith("twin.rates.")]
+            owner = import_module(f"twin.{first}" if first == "job" else f"twin.rates.{first}")
+            owners = [owner, *(each for key, each in sys.modules.items() if key.startswith("twin.rates."))]
             if inner:
                 owners = [owner := getattr(owner, *inner)]
             proper = vars(owner)[name]

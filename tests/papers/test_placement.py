@@ -91,9 +91,7 @@ def shifted(value: int, by: int, seed: int) -> int:
     return value + by + seed
 
 
-@pytest.mark.parametrize("case_s", [0.1, 10.0])
-def test_cases_are_measured_once_in_this_process_or_in_others(workspace, case_s, monkeypatch):
-    monkeypatch.setattr(parallel, "CASE_S", case_s)
+def test_cases_are_measured_once(workspace):
     cases = grid(value=range(3))
     assert parallel.kept(workspace, "shifts", shifted, cases, lambda: {"by": 10}) == [13, 14, 15]
     assert parallel.kept(workspace, "shifts", shifted, cases, lambda: pytest.fail("is kept")) == [13, 14, 15]

@@ -109,7 +109,7 @@ UNTIL_IT_RUNS = """
 import twin.simulation
 from streamtwin.cli import app as cli
 
-def stop(scenario, progress):
+def stop(*_, **__):
     raise SystemExit
 
 twin.simulation.simulate = stop

@@ -97,11 +97,11 @@ def test_what_cannot_be_is_refused(changes, says):
     [
         (
             {f"{RATE}.rate_per_s": 1e9, "run.horizon_s": 1e7, "run.period_s": 1e6},
-            r"h of CPU time, mostly for records: [\d,]+ at 's' so far; lower rates",
+            r"(h|min) of CPU time, mostly for records: [\d,]+ at 's' so far; lower rates",
         ),
         (
             {f"{RATE}.rate_per_s": 2000, "run.horizon_s": 1e7, "run.period_s": 1e6},
-            r"h of CPU time, mostly for .*; .*\(--precision 1%\)",
+            r"(h|min) of CPU time, mostly for .*; .*\(--precision 1%\)",
         ),
         ({f"{WINDOW}.slide_s": 1e-6, "run.horizon_s": 1e6, "run.period_s": 1e5}, r"windows of 'a'.*its slide longer"),
         (
