@@ -34,8 +34,15 @@ class FixedJob(RunningJob):
         super().__init__(whole, statistics)
 
     def fan(self, operator: str) -> Any:
-        """FixedSeats of an operator's subtasks."""
+        """Seats of an operator's subtasks."""
         return FixedSeats(self.world.tasks[operator])  # type: ignore[arg-type]
+
+
+class Unchanging:
+    """Stands where a `Reconfigurer` stands, for events that leave the plan as it is."""
+
+    def __init__(self, job: FixedJob) -> None:
+        self.job, self.world, self.env = job, job.world, job.env
 
 
 class Free(FreeCheckpoints):
@@ -82,7 +89,7 @@ def play(world: World, statistics: Statistics, events: Sequence[AnyEvent]) -> No
         job.checkpoints = Costly(job, world.checkpoints)
     else:
         job.checkpoints = Free(job, settings.checkpoint_interval_s) if failures else NoCheckpoints()
-    change: Any = type("Change", (), {"job": job, "world": world, "env": world.env})()
+    change: Any = Unchanging(job)
     timeline = Timeline(change)
     for event in events:
         if not isinstance(event, Failure):

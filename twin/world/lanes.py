@@ -36,7 +36,7 @@ class Lanes:
         self._by_ends: dict[tuple[int, int, float], RecordLane] = {}
 
     def lane(self, end: Task | Pool | None, card: Card | None = None, latency_s: float = 0.0) -> RecordLane:
-        """RecordLane of the records that come over a card to a subtask or shared queue, or (None) to the next hop."""
+        """Lane of the records that come over a card to a subtask or shared queue, or (None) to the next hop."""
         key = 0 if end is None else end.here, 0 if card is None else card.here, latency_s
         if key not in self._by_ends:
             self._by_ends[key] = self._made(end, key[1])

@@ -38,6 +38,16 @@ class Logic(StructView, layout=k.LOGIC):
         """Evaluations of its windows so far."""
         return 0
 
+    @property
+    def begun(self) -> int:
+        """Sessions that have begun."""
+        return 0
+
+    @property
+    def finished(self) -> int:
+        """Sessions that have ended."""
+        return 0
+
     def know_send(self, send_s: float) -> None:
         """Notes the CPU seconds that it takes to send a record on."""
         self.send_s = send_s
@@ -528,10 +538,15 @@ class Logics:
     def know_keys(self, keys: KeyGroups, replica: int) -> None:
         """Notes a change of its key groups."""
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("begun", "finished", "fires", "live"):
-            return getattr(self.steps[0], name)
-        raise AttributeError(name)
+    @property
+    def begun(self) -> int:
+        """Sessions that have begun."""
+        return sum([each.begun for each in self.steps])
+
+    @property
+    def finished(self) -> int:
+        """Sessions that have ended."""
+        return sum([each.finished for each in self.steps])
 
     def balances(self, aborted: int) -> list[tuple[str, int, int]]:
         """Balances of records: the law in words, the number that came, and the number accounted for. aborted: records
