@@ -20,7 +20,7 @@ MOST_LINES = {
     "spark": 1_280,
     "streamtwin": 14_280,
     "tests": 44_570,
-    "twin": 37_780,
+    "twin": 37_790,
 }
 
 
