@@ -82,13 +82,9 @@ class Coordinator(FreeCheckpoints):
 
     def __init__(self, job: RunningJob, spec: Checkpoints) -> None:
         super().__init__(job, spec.interval_s)
-        self.prepare(spec)
-
-    def prepare(self, spec: Checkpoints) -> None:
-        """Begins without any checkpoint."""
         self.spec = spec
         self.whole = spec.failover == "full"
-        self.storage = Storage(self.wiring, spec)
+        self.storage = Storage(job.wiring, spec)
         self.base: dict[Task, int] = {}
         self.running: CheckpointUnderWay | None = None
         self._number = 0

@@ -45,14 +45,14 @@ class Unchanging:
         self.job, self.world, self.env = job, job.world, job.env
 
 
-class Free(FreeCheckpoints):
+class FreeInMemory(FreeCheckpoints):
     """Checkpoints that are taken at once and cost nothing."""
 
     def take(self) -> Checkpoint:
         return take(self.world)  # type: ignore[arg-type]
 
 
-class Costly(Coordinator):
+class CoordinatorInMemory(Coordinator):
     """Checkpoints that are taken by barriers."""
 
     def take(self) -> Checkpoint:
@@ -65,7 +65,7 @@ class Costly(Coordinator):
         return task.barriers
 
 
-class MemoryFailover(Failover):
+class FailoverInMemory(Failover):
     """Stops and restarts subtasks in memory."""
 
     def stop(self, checkpoint: Checkpoint, tasks: Sequence[Any]) -> tuple[int, int]:
@@ -86,16 +86,16 @@ def play(world: World, statistics: Statistics, events: Sequence[AnyEvent]) -> No
     job, settings = FixedJob(world, statistics), world.settings
     failures = [event for event in events if isinstance(event, Failure)]
     if world.checkpoints is not None:
-        job.checkpoints = Costly(job, world.checkpoints)
+        job.checkpoints = CoordinatorInMemory(job, world.checkpoints)
     else:
-        job.checkpoints = Free(job, settings.checkpoint_interval_s) if failures else NoCheckpoints()
+        job.checkpoints = FreeInMemory(job, settings.checkpoint_interval_s) if failures else NoCheckpoints()
     change: Any = Unchanging(job)
     timeline = Timeline(change)
     for event in events:
         if not isinstance(event, Failure):
             world.env.process(timeline.at(event))
     if isinstance(job.checkpoints, FreeCheckpoints):
-        failover = MemoryFailover(job.checkpoints)
+        failover = FailoverInMemory(job.checkpoints)
         world.env.process(job.checkpoints.run())
         for failure in failures:
             world.env.process(failover.fail(failure))

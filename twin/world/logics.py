@@ -238,34 +238,31 @@ class CollectLogic(Logic):
     def __init__(self, *where: Any, commits: bool) -> None:
         """commits: whether results count only when a checkpoint commits them."""
         super().__init__(*where)
-        self.results_ = SinkCounts(self.memory)
-        self.results_.commits = commits
+        self.counts = SinkCounts(self.memory)
+        self.counts.commits = commits
         self.undone = 0
-        self.raw_sink = self.results_.here
+        self.raw_sink = self.counts.here
 
     def sink(self) -> SinkCounts:
-        return self.results_
-
-    def know_send(self, send_s: float) -> None:
-        self.send_s = send_s
+        return self.counts
 
     def progress(self) -> int:
-        return int(self.results_.made)
+        return int(self.counts.made)
 
     def restore(self, kept: int, at_s: float) -> int:
         """Drops the results that were not committed."""
-        sink = self.results_
+        sink = self.counts
         self.undone += sink.held_results
         sink.held_results = sink.first_held = sink.last_held = 0
         return 0
 
     def complete(self, kept: int, now_s: float) -> None:
         """Counts the results that the checkpoint commits."""
-        if self.results_.commits:
-            self.memory.do(k.COMMIT, self.results_.here, subject=kept)
+        if self.counts.commits:
+            self.memory.do(k.COMMIT, self.counts.here, subject=kept)
 
     def ended(self) -> int:
-        return int(self.results_.counted + self.results_.held_results + self.undone)
+        return int(self.counts.counted + self.counts.held_results + self.undone)
 
 
 class RouteLogic(Logic):

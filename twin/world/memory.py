@@ -134,13 +134,8 @@ class Slots:
             winners = np.where(later, right, left)
             tree[len(winners) : 2 * len(winners)] = winners
         state = self.state
-        state.slots, state.tree, state.times, state.orders = (
-            room,
-            tree.ctypes.data,
-            times.ctypes.data,
-            orders.ctypes.data,
-        )
-        state.kinds, state.owners = kinds.ctypes.data, owners.ctypes.data
+        arrays = {"tree": tree, "times": times, "orders": orders, "kinds": kinds, "owners": owners}
+        state.set(slots=room, **{name: each.ctypes.data for name, each in arrays.items()})
 
 
 class Draws(StructView, layout=k.STREAM):
@@ -151,6 +146,7 @@ class Draws(StructView, layout=k.STREAM):
 
     def __init__(self, memory: RunMemory, rng: np.random.Generator, service_scv: float = 1.0) -> None:
         super().__init__(memory.arena.add(k.STREAM, scv=service_scv))
+        self.memory = memory  # an address is valid only as long as the memory exists
         self.rng = rng
         self.blocks = np.zeros((2, BLOCK))
         self.uniforms, self.services = (each.ctypes.data for each in self.blocks)

@@ -47,7 +47,10 @@ NEVER: tuple[float, int, int, Any] = inf, 1, 0, None
 class World:
     """All parts of one run. Equal job and settings give an equal world.
 
-    keys: structures of key groups and of their alignments, by identity. error: what a call from compiled code raised.
+    commits: whether results count only when a checkpoint commits them. kin: operators where copies of a record meet.
+    keys: structures of key groups and of their alignments, by identity. owners, audits, undone: of operators over event
+    time, which are not built in memory. first: number of the record that was put first in a queue, counted downwards.
+    error: what a call from compiled code raised.
     """
 
     def __init__(
