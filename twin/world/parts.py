@@ -100,9 +100,9 @@ def _histogram(counts: np.ndarray) -> dict[int, int]:
 class Card(StructView, layout=k.CARD):
     """Network card, or one direction of a link.
 
-    hops: paths and hops that lead over it. jitter: how its latency varies; None if it does not. pieces: number of pieces
-    of state under way. resumes_s: when it sends again, if it waits for records under way. latency_factor: product of all
-    factors on its latency so far.
+    hops: paths and hops that lead over it. jitter: how its latency varies; None if it does not. pieces: number of
+    pieces of state under way. resumes_s: when it sends again, if it waits for records under way. latency_factor:
+    product of all factors on its latency so far.
     """
 
     def __init__(self, memory: RunMemory, clock: Clock, lanes: Lanes, bandwidth_mbps: float) -> None:
