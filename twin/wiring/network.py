@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
+from typing import Any
 
 from twin.deployment import Deployment
 from twin.engine.streams.channel import Inbox, Path, Paths
@@ -31,13 +32,13 @@ class Network:
                 world.links["->".join(ends)] = self._made("->".join(ends), link.bandwidth_mbps)
                 self._link_latency_s[ends] = link.latency_ms * 1e-3
 
-    def nic(self, host: str) -> Nic:
+    def nic(self, host: str) -> Any:
         """Network card of a host."""
         if host not in self.world.nics:
             self.world.nics[host] = self._made(host, self._hosts[host].bandwidth_mbps)
         return self.world.nics[host]
 
-    def _made(self, name: str, bandwidth_mbps: float) -> Nic:
+    def _made(self, name: str, bandwidth_mbps: float) -> Any:
         nic = Nic(self.world.env, bandwidth_mbps)
         if self.noise.jitter_scv > 0.0:
             self._jitters[nic] = Jitter(random_stream(self.seed, f"jitter:{name}"), self.noise.jitter_scv)
@@ -45,7 +46,7 @@ class Network:
 
     def paths(self, start: Location, ends: Sequence[Location], inboxes: Sequence[Inbox], size: float) -> Paths:
         """Paths from a place to all receivers of a stream. The sequences may grow later, for new paths."""
-        remote_s = self._serialise_s(size)
+        remote_s = self.serialise_s(size)
         send_s = [0.0 if end.host == start.host else remote_s for end in ends]
         if len(inboxes) < len(ends):  # a shared queue: its tuples may be taken on any socket
             common = self.path(start, ends[0], inboxes[0], size)
@@ -71,16 +72,17 @@ class Network:
     def costs_s(self, start: Location, end: Location, size: float) -> tuple[float, float]:
         """CPU seconds that `size` bytes cost at the sender and at the receiver."""
         if start.host != end.host:
-            return self._serialise_s(size), size * self.engine.deserialise_ns_per_byte * 1e-9
+            return self.serialise_s(size), size * self.engine.deserialise_ns_per_byte * 1e-9
         host = self._hosts[start.host]
         # cache lines take the same time at any clock speed
         line_s = host.socket_latency_s(start.socket, end.socket) * host.core_speed(end.socket)
         return 0.0, self.engine.lines_of(size) * line_s
 
-    def _serialise_s(self, size: float) -> float:
+    def serialise_s(self, size: float) -> float:
+        """CPU seconds of serialising `size` bytes."""
         return size * self.engine.serialise_ns_per_byte * 1e-9
 
-    def hops(self, start: str, end: str) -> list[tuple[Nic, float]]:
+    def hops(self, start: str, end: str) -> list[tuple[Any, float]]:
         """Cards and links from host to host, each with its latency in seconds: the card without one, then the links of
         the route. In a cluster without links, the card alone, with the host's latency."""
         nic = self.nic(start)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappush
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simpy.events import NORMAL
 
 from twin.engine.calendar import Once
 from twin.kernel import layout as k
 from twin.plan import Location
+from twin.wiring.network import Network as Routes
 from twin.world.lanes import Flight, Lanes
 from twin.world.parts import Card, Channel, Inbox, Jitter, Leg, Path, Pool, Port
 
@@ -22,69 +23,35 @@ Hops = Sequence[tuple[Card, float]]
 """Cards and links of a route, each with its latency in seconds."""
 
 
-class Network:
+class Network(Routes):
     """Cards, links and lanes of one run. All links are there from the start, a host's card from its first use on."""
 
     def __init__(self, world: World) -> None:
-        self.world = world
-        self.memory = world.memory
-        self.cluster = world.job.deployment.cluster
-        self.engine = world.job.engine
-        self.lanes = Lanes(world)
-        self._paths: dict[tuple[int, Location, int], int] = {}
-        self._latency_s: dict[tuple[str, str], float] = {}
-        for link in self.cluster.links:
-            for ends in (link.between, link.between[::-1]):
-                world.links["->".join(ends)] = self._card("->".join(ends), link.bandwidth_mbps)
-                self._latency_s[ends] = link.latency_ms * 1e-3
+        self.memory, self.lanes = world.memory, Lanes(world)
+        self._ways: dict[tuple[int, Location, int], int] = {}
+        whole: Any = world
+        super().__init__(world.deployment, whole, world.noise, world.settings.seed)
 
-    def nic(self, host: str) -> Card:
-        """Network card of a host."""
-        if host not in self.world.nics:
-            self.world.nics[host] = self._card(host, self.world.hosts[host].bandwidth_mbps)
-        return self.world.nics[host]
-
-    def _card(self, name: str, bandwidth_mbps: float) -> Card:
-        card, noise = Card(self.memory, self.world.env, self.lanes, bandwidth_mbps), self.world.noise
-        if noise.jitter_scv > 0.0:
-            card.jitter = Jitter(self.memory, self.memory.random(f"jitter:{name}"), noise.jitter_scv)
+    def _made(self, name: str, bandwidth_mbps: float) -> Card:
+        clock: Any = self.world.env
+        card = Card(self.memory, clock, self.lanes, bandwidth_mbps)
+        if self.noise.jitter_scv > 0.0:
+            card.jitter = Jitter(self.memory, self.memory.random(f"jitter:{name}"), self.noise.jitter_scv)
         if self.cluster.links:  # records cross it on the way to the next hop
             card.lane = self.lanes.lane(None, card).here
         return card
 
-    def costs_s(self, start: Location, end: Location, size: float) -> tuple[float, float]:
-        """CPU seconds that `size` bytes cost at the sender and at the receiver."""
-        if start.host != end.host:
-            return self.serialise_s(size), size * self.engine.deserialise_ns_per_byte * 1e-9
-        host = self.world.hosts[start.host]
-        # cache lines take the same time at any clock speed
-        line_s = host.socket_latency_s(start.socket, end.socket) * host.core_speed(end.socket)
-        return 0.0, self.engine.lines_of(size) * line_s
-
-    def serialise_s(self, size: float) -> float:
-        """CPU seconds of serialising `size` bytes."""
-        return size * self.engine.serialise_ns_per_byte * 1e-9
-
-    def hops(self, start: str, end: str) -> Hops:
-        """Cards and links from host to host: the card without latency, then the links; or the card alone, with it."""
-        card = self.nic(start)
-        if not self.cluster.links:
-            return [(card, self.world.hosts[start].latency_ms * 1e-3)]
-        routes = self.cluster.routes
-        links = routes.between(start, end) if routes.connected(start, end) else ()  # else no record goes there
-        return [(card, 0.0), *((self.world.links["->".join(ends)], self._latency_s[ends]) for ends in links)]
-
     # ways ------------------------------------------------------------------------------------------------------------
 
-    def path(self, port: Port, replica: int) -> int:
+    def way(self, port: Port, replica: int) -> int:
         """Way from a port to a subtask; returns its address. Ports at one place share their ways, but for buffers."""
         own = port.here if port.pool else port.counts.here
         key = own, port.task.place, replica
-        if key not in self._paths:
-            self._paths[key] = self._path(port, replica)
-        return self._paths[key]
+        if key not in self._ways:
+            self._ways[key] = self._way(port, replica)
+        return self._ways[key]
 
-    def _path(self, port: Port, replica: int) -> int:
+    def _way(self, port: Port, replica: int) -> int:
         inbox, start, end, size = port.inboxes[replica], port.task.place, port.ends[replica], port.bytes_each
         fetch_s = self.costs_s(start, end, size)[1]
         if isinstance(inbox.task, Pool):  # its records may be taken on any socket
@@ -94,10 +61,10 @@ class Network:
             path.replica, path.channel = replica, self._channel(port, inbox, replica, start.host != end.host)
         if start.host == end.host:
             path.lane = self.lanes.lane(inbox.task).here
-        elif self.cluster.links or self.world.noise.jitter_scv > 0.0:
+        elif self.cluster.links or self.noise.jitter_scv > 0.0:
             path.leg = self._legs(self.hops(start.host, end.host), inbox, size, path.here).here
         else:
-            card, latency_s = self.nic(start.host), self.world.hosts[start.host].latency_ms * 1e-3
+            card, latency_s = self.nic(start.host), self._hosts[start.host].latency_ms * 1e-3
             path.card, path.latency_s, path.bytes_each = card.here, latency_s, size
             card.carry(path)
             path.lane = self.lanes.lane(inbox.task, card, latency_s).here

@@ -240,7 +240,7 @@ class World:
         """Way from a port to a subtask, made when it is first used; returns its address."""
         paths = self.memory.blocks[port.here, "paths"]
         if not paths[replica]:
-            paths[replica] = self.network.path(port, replica)
+            paths[replica] = self.network.way(port, replica)
         return int(paths[replica])
 
     def item(self) -> Item:
