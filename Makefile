@@ -12,20 +12,20 @@ STAMP := $(VENV)/.installed
 
 .PHONY: setup demo serve test test-slow test-all plain spark explore check validity clean
 
-# The kernel is compiled once for its sources; afterwards this takes no time.
+# The simulator is compiled once for its sources; afterwards this takes no time.
 setup: $(STAMP)
-	@$(BIN)/python -m twin.kernel > /dev/null
+	@$(BIN)/python -m twin.machine > /dev/null
 
-# Only a change of what is to be installed makes it anew. Libraries and the kernel are compiled at the same time.
-$(STAMP): pyproject.toml constraints.txt
+# Only a change of what is to be installed makes it anew. Libraries and the simulator are compiled at the same time.
+$(STAMP): pyproject.toml constraints.txt install.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "streamtwin needs Python 3.11 or newer, and '$(PYTHON)' is" \
 			"'$$($(PYTHON) --version 2>&1)'; name another: make setup PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' || { \
 		echo "'$(PYTHON)' has no venv module; install it (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
-	@$(BIN)/python -m compileall -q $(VENV)/lib > /dev/null & $(BIN)/python -m twin.kernel > /dev/null; wait; touch $@
+	$(BIN)/python install.py
+	@$(BIN)/python -m compileall -q $(VENV)/lib > /dev/null & $(BIN)/python -m twin.machine > /dev/null; wait; touch $@
 
 demo: setup
 	$(BIN)/twin demo

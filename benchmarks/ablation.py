@@ -28,15 +28,15 @@ from benchmarks.ordinary.comparing import PREDICTED, simulated
 from benchmarks.ordinary.jobs import load, scenario
 from benchmarks.table import print_table
 from models.evaluation import row
-from twin.atomic import write_text
 from twin.deployment import Deployment
+from twin.files import write_text
 from twin.kinds.ages import IN_ORDER, HeldTuples
 from twin.metrics import METRICS, REGRESSION_METRICS
 from twin.rates.channels import MeasuredSpan, fair_rates
-from twin.rates.cpu_sharing import shared
 from twin.rates.filling import Shown
 from twin.rates.load import Load
 from twin.rates.model import RateModel
+from twin.rates.sockets import shared
 from twin.rates.waiting import Gaps
 
 SEEDS = 12
@@ -71,12 +71,12 @@ LAWS: Mapping[str, Mapping[str, Any]] = {
     "the first buffers that are full": {"layout.Layout.first_room_sn": property(lambda layout: layout.room_sn)},
     "joins stall by their own bursts": {"channels.stalls": lambda *_: {}},
     "uneven keys in windows": {"job.spreads": lambda *_: {}},
-    "uneven keys and partitions": {"skew.uneven_shares": lambda *_: {}},
-    "many orders of keys": {"skew.ORDERS": 1},
-    "waits for batches, and in them": {"batches.batch_waits_s": _no_batches},
-    "what comes at one moment": {"batches.beside_on": lambda *_: None},
-    "answers that leave in order": {"calls.bunched_s": _like_last},
-    "waits for calls": {"calls._place_s": lambda *_: 0.0, "calls._turn_s": lambda *_: 0.0},
+    "uneven keys and partitions": {"seats.uneven_shares": lambda *_: {}},
+    "many orders of keys": {"seats.ORDERS": 1},
+    "waits for batches, and in them": {"waiting.batch_waits_s": _no_batches},
+    "what comes at one moment": {"waiting.beside_on": lambda *_: None},
+    "answers that leave in order": {"waiting.bunched_s": _like_last},
+    "waits for calls": {"waiting._place_s": lambda *_: 0.0, "waiting._turn_s": lambda *_: 0.0},
     "regular gaps": {"waiting.gap_scvs": _poisson},
     "waits for cards and links": {
         "network._card_waits_sn": _like_last,
@@ -84,10 +84,10 @@ LAWS: Mapping[str, Mapping[str, Any]] = {
     },
     "collisions on shared cores": {"waiting.shared": lambda *given: shared(*given)._replace(longer_cn=np.zeros(1))},
     "visits to shared cores": {"waiting.shared": lambda *given: shared(*given)._replace(variability_cn=np.ones(1))},
-    "cores idle beside few tasks": {"cpu_sharing.cores_beside": lambda cores, *_: np.ones(len(cores))},
+    "cores idle beside few tasks": {"sockets.cores_beside": lambda cores, *_: np.ones(len(cores))},
     "one queue of several": {"waiting._of_common_queues": lambda *given: given[-1]},
     "evaluations take time": {"latency._evaluated_s": lambda *_: 0.0},
-    "event time waits for watermarks": {"watermarks.watermarks": lambda *_: IN_ORDER},
+    "event time waits for watermarks": {"latency.watermarks": lambda *_: IN_ORDER},
     "the oldest of inputs of several ages": {"latency.HeldTuples": lambda *given: HeldTuples(*given[:-1])},
     "pressure that a run shows": {"model._seen": lambda share, *_: np.full(share.shape[1], np.inf)},
     "chances of few evaluations": {"model._chances": lambda _fires, per_s, run_s: np.minimum(per_s * run_s, 1000.0)},
@@ -135,13 +135,14 @@ class Runs(NamedTuple):
 def ordinary(folder: Path) -> Runs:
     """Ordinary jobs of which the rate model sees everything, beside means of SEEDS runs, which the folder keeps."""
     kept, jobs = folder / "ordinary.json", load()
+    seen = {name: scenario(name, job, seed=1) for name, job in jobs.items()}
+    seen = {name: job for name, job in seen.items() if not RateModel().blind_to(job)}
     if not kept.exists():
-        runs = {name: [simulated(name, job, seed + 1) for seed in range(SEEDS)] for name, job in jobs.items()}
+        runs = {name: [simulated(name, jobs[name], seed + 1) for seed in range(SEEDS)] for name in seen}
         write_text(
             kept, json.dumps({n: {k: np.mean([r[k] for r in each]) for k in PREDICTED} for n, each in runs.items()})
         )
-    means, seen = json.loads(kept.read_text()), {name: scenario(name, job, seed=1) for name, job in jobs.items()}
-    seen = {name: job for name, job in seen.items() if not RateModel().blind_to(job)}
+    means = json.loads(kept.read_text())
     truth = {metric: np.array([means[name][k] for name in seen]) for k, metric in PREDICTED.items()}
     return Runs("ordinary", [(RateModel(), job) for job in seen.values()], truth)
 

@@ -15,12 +15,12 @@ from itertools import count, islice
 
 from benchmarks.table import print_table
 from optimizers.interface import Problem
-from optimizers.loads import MEAN, PEAK, rates_at
+from optimizers.planner.proving import MEAN, PEAK, rates_at
 from optimizers.registry import optimizer_by_name
-from optimizers.space_plans import SpacePlans
-from scenarios.planning import leader_board, planner
+from optimizers.space import SpacePlans
+from scenarios.planning import planner, validation
+from scenarios.planning.bench import Remembered
 from scenarios.planning.cost_models import cost_models, with_loads
-from scenarios.planning.simulated_cost import Remembered
 from scenarios.planning.validation import validate
 from scenarios.suite.families import FAMILIES
 from streamtwin.tables.tables import seconds
@@ -49,7 +49,7 @@ def _overloaded_in_bursts(job: Scenario) -> bool:
     found = optimizer_by_name("milp").solve(asked)
     per_s = float(mean.predict(job, [found.plan])["throughput_per_s"][0])
     enough = per_s * (job.run.horizon_s - job.run.warmup_s) >= RESULTS
-    return enough and found.sane and not _keeps_up(peak.predict(job, [found.plan]))
+    return enough and found.feasible and not _keeps_up(peak.predict(job, [found.plan]))
 
 
 def _keeps_up(said: Estimates) -> bool:
@@ -93,7 +93,7 @@ def main() -> None:
                 *("-" if part is None else f"{part:.1%}" for part in (each.mean, each.ci95, each.median, each.p90)),
                 seconds(each.plan_s),
             )
-            for each in leader_board.standings(rows)
+            for each in validation.standings(rows)
         ],
     )
 

@@ -18,13 +18,12 @@ from models.gnn import initial
 from models.labels import Scaling
 from models.prediction import LearnedCostModel
 from models.settings import OURS, PAPER, NetworkConfig, TrainingSettings
-from optimizers.enumeration import PlacementSpace
-from scenarios.spaces.generator import random_scenario
-from scenarios.spaces.parameter_space import COSTREAM
+from optimizers.rules import PlacementSpace
+from scenarios.spaces.generator import COSTREAM, random_scenario
 from twin.metrics import BINARY_METRICS, METRICS, CostModel
 from twin.randomness import random_stream
 from twin.rates.model import RateModel
-from twin.rates.placements import Placements
+from twin.rates.seats import Placements
 from twin.scenario import RunSettings, Scenario
 
 MEMBERS = 3

@@ -1,6 +1,6 @@
 """CPU seconds and memory of a large cluster: 1,000 hosts, 20,000 key groups, a minute of simulated time.
 
-Each host carries a replica of every operator, so that streams join 1,000 producers to 1,000 consumers. Run: python -m
+Each host carries a subtask of every operator, so that streams join 1,000 producers to 1,000 consumers. Run: python -m
 benchmarks.scale [--hosts N] [--groups N] [--rate TUPLES_PER_S]. The limits are 60 CPU s, building included, and 2 GB.
 """
 
@@ -23,7 +23,7 @@ LIMIT_GB = 2.0
 
 
 def cluster(hosts: int, groups: int, rate_per_s: float) -> Deployment:
-    """Keyed aggregation with skewed, drifting keys: source -> map -> aggregate -> sink, a replica of each per host."""
+    """Keyed aggregation with skewed, drifting keys: source -> map -> aggregate -> sink, a subtask of each per host."""
     names = [f"h{number}" for number in range(hosts)]
     window = {"policy": "time", "size_s": 5.0, "slide_s": 1.0}
     keyed = {"key_groups": groups, "group_by": "int", "groups": 10 * groups, "state_bytes_per_group": 1e5}
@@ -47,7 +47,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hosts", type=int, default=1000)
     parser.add_argument("--groups", type=int, default=20_000)
-    parser.add_argument("--rate", type=float, default=1e6, help="tuples a second, all sources together")
+    parser.add_argument("--rate", type=float, default=1e6, help="records a second, all sources together")
     options = parser.parse_args()
     began_s = time.process_time()
     job = cluster(options.hosts, options.groups, options.rate)
@@ -61,7 +61,7 @@ def main() -> None:
         ("together, CPU s", total_s, LIMIT_CPU_S),
         ("peak memory, GB", peak_gb, LIMIT_GB),
     ]
-    title = f"{options.hosts} hosts, {options.groups} key groups, {options.rate:g} tuples/s"
+    title = f"{options.hosts} hosts, {options.groups} key groups, {options.rate:g} records/s"
     print_table(title, ("", "measured", "limit"), rows)
     print(f"  results: {run.metrics.throughput_per_s:.4g}/s, backpressured: {run.metrics.backpressured}")
 

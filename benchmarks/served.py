@@ -49,7 +49,7 @@ def seconds(tab: Tab) -> tuple[float, float]:
 
 def picture(browser: Browser, served: Served, file: Path) -> None:
     """Writes a screenshot of the page while a host is down, and of a change beside the run before."""
-    assert served.act("failover", act="knob", control="replicas per-page", value="6")[0] == 200
+    assert served.act("failover", act="knob", control="subtasks per-page", value="6")[0] == 200
     tab = browser.tab(f"http://{served.host}/job/failover?token={served.token}", 1300, 860)
     tab.until("document.body.dataset.done === 'true' && !document.getElementById('play').disabled")
     tab.write("#moment", str(round(int(tab.get("document.getElementById('moment').max")) * 72 / 240)))

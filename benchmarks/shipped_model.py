@@ -21,16 +21,16 @@ import jax
 import numpy as np
 
 from models import checkpoint, evaluation, pipeline, prediction
-from models.calibration import SHARE
 from models.checkpoint import Ensemble
 from models.dataset import Dataset, join, split
 from models.labels import KINDS
+from models.prediction import SHARE
 from models.predictors import PREDICTORS, Fitted, FittedNetworks, RateModelAlone
 from models.settings import RESIDUAL
 from models.shipped import FOLDER
-from scenarios.executing.progress import bar
-from scenarios.learning.learner import networks, rows_of, steps, under_way, write_model
-from twin.atomic import write_text
+from scenarios.executing import bar
+from scenarios.learning import networks, rows_of, steps, under_way, write_model
+from twin.files import write_text
 from twin.metrics import METRICS, REGRESSION_METRICS, TABLE
 
 SEED = 0

@@ -81,7 +81,7 @@ def line_of_maps(maps: int, cores: float = 64.0, load: float = 0.3, rate: float 
 
 
 def line_of_replicas(replicas: int, rate: float = 3200.0) -> Scenario:
-    """Job source -> map -> map -> sink; each replica of the maps is on a host of its own, at a load of 0.3."""
+    """Job source -> map -> map -> sink; each subtask of the maps is on a host of its own, at a load of 0.3."""
     hosts = [{**HOST, "name": f"h{number}"} for number in range(replicas)]
     middle = [{"kind": "map", "name": name, "service_time_s": 0.3 * replicas / rate} for name in ("m0", "m1")]
     spread = [host["name"] for host in hosts]

@@ -1,4 +1,4 @@
-"""Figures of the time of a tuple as bars, a panel an engine or operator: by activity, and by NUMA distance."""
+"""Figures of the time of a record as bars, a panel an engine or operator: by activity, and by NUMA distance."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def time_breakdown(table: Mapping[str, Sequence[Any]]) -> Figure:
         axes.set_title(engine, fontsize=FONT_PT + 1)
         quiet(axes)
         axes.set_xticks(range(len(rows)), [table["bar"][row] for row in rows], rotation=60, fontsize=FONT_PT - 1)
-    figure.axes[0].set_ylabel("ns a tuple")
+    figure.axes[0].set_ylabel("ns a record")
     figure.axes[0].legend(fontsize=FONT_PT - 1, frameon=False)
     return figure
 
@@ -34,7 +34,7 @@ def time_breakdown(table: Mapping[str, Sequence[Any]]) -> Figure:
 def numa_times(table: Mapping[str, Sequence[Any]]) -> Figure:
     """Figure with a panel an operator, and a group of bars a pair of sockets.
 
-    Columns, one entry an operator and pair: operator, sockets (text), measured, estimated, simulated (ns a tuple).
+    Columns, one entry an operator and pair: operator, sockets (text), measured, estimated, simulated (ns a record).
     """
     operators = list(dict.fromkeys(table["operator"]))
     figure = Figure(figsize=(3.6 * len(operators), 2.8), layout="constrained", dpi=130)
@@ -47,6 +47,6 @@ def numa_times(table: Mapping[str, Sequence[Any]]) -> Figure:
         axes.set_xticks(where, [table["sockets"][row] for row in rows])
         axes.set_title(operator, fontsize=FONT_PT + 1)
         quiet(axes)
-    panels[0].set_ylabel("ns a tuple")
+    panels[0].set_ylabel("ns a record")
     panels[0].legend(fontsize=FONT_PT - 1, frameon=False)
     return figure

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from models import encoded_file, encoding
+from models import encoding
 from models.encoding import Encoded, Progress, Reprofiled, Text, encode, encode_texts
 from models.graph import GraphTable
-from twin.checksums import SUMS, digest, sums
 from twin.corpus.rows import first_fault
 from twin.deployment import Deployment
 from twin.errors import BadInput
+from twin.files import SUMS, digest, sums
 from twin.metrics import METRICS, REGRESSION_METRICS
 from twin.randomness import random_stream
 from twin.rates.channels import MeasuredSpan
@@ -101,7 +101,7 @@ def read(
 ) -> Dataset:
     """Reads a dataset: a folder, or one Parquet file of schema twin.trace.TRAINING_ROWS.
 
-    A folder's encoding is taken from the file that `encoded_file.write` left there, if there is one of today's code.
+    A folder's encoding is taken from the file that `encoding.write` left there, if there is one of today's code.
     progress: called with rows done and rows in all. reprofiled: other constants under which models see the deployments.
     Raises BadInput if rows are missing, unreadable or incomplete.
     """
@@ -109,7 +109,7 @@ def read(
     _require_sound(path, columns)
     hashes, labels_GxA = np.array(columns["config_hash"]), _labels(columns)
     measured = [MeasuredSpan(*each) for each in zip(columns["warmup_s"], columns["horizon_s"], strict=True)]
-    encoded = encoded_file.read(path, hashes, reprofiled) if path.is_dir() else None
+    encoded = encoding.read(path, hashes, reprofiled) if path.is_dir() else None
     if encoded is None:
         texts = [
             Text(str(run), str(text), span)

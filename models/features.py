@@ -1,19 +1,147 @@
-"""Features of the joint operator-resource graph (Costream, Table I, and values derived from it).
-
-Each node type has its features; `table()` lists them for readers, FEATURE_VERSION names them in checkpoints.
-"""
+"""Features of the joint operator-resource graph, and the encodings that turn raw numbers into inputs of a network."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from models.feature import Feature, Linear, Log, OneHot, width
+import numpy as np
+
 from twin.errors import BadInput
 from twin.query import AggregateFunction, DataType, FilterFunction
 from twin.spec import literal_values
+
+# encodings -----------------------------------------------------------------------------------------------------------
+# Features: encodings with fixed ranges that turn raw numbers into inputs of a network.
+#
+# No statistic is fitted to the data, so nothing of a test set can leak into an encoding, and a value outside the usual
+# range is extrapolated, not clipped: the model is meant for hardware and rates that it has not seen.
+
+
+Group = Literal["operator", "data", "plan", "hardware", "rate", "cost", "demand", "physics"]
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Logarithmic encoding, `low` at -1 and `high` at 1. Values below `floor` (default low / 1000) count as `floor`."""
+
+    low: float
+    high: float
+    floor: float | None = None
+
+    def encode(self, raw_N: np.ndarray) -> np.ndarray:
+        """[N] -> [N, 1]."""
+        floor = self.low / 1000 if self.floor is None else self.floor
+        position_N = np.log(np.maximum(raw_N, floor) / self.low) / np.log(self.high / self.low)
+        return (2 * position_N - 1)[:, None]
+
+    def __str__(self) -> str:
+        return f"log, {self.low:g} to {self.high:g} as -1 to 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Linear encoding, with `low` at -1 and `high` at 1."""
+
+    low: float
+    high: float
+
+    def encode(self, raw_N: np.ndarray) -> np.ndarray:
+        """[N] -> [N, 1]."""
+        return (2 * (raw_N - self.low) / (self.high - self.low) - 1)[:, None]
+
+    def __str__(self) -> str:
+        return f"linear, {self.low:g} to {self.high:g} as -1 to 1"
+
+
+@dataclass(frozen=True, slots=True)
+class OneHot:
+    """One-hot encoding: an input for each word of a fixed vocabulary; the raw value is the word's index."""
+
+    vocabulary: tuple[str, ...]
+
+    def encode(self, raw_N: np.ndarray) -> np.ndarray:
+        """Inputs [N, words] of indices [N]."""
+        return np.eye(len(self.vocabulary))[raw_N.astype(int)]
+
+    def __str__(self) -> str:
+        return f"one-hot: {' '.join(self.vocabulary)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """Feature: meaning, unit and encoding of a column of `models.job_columns`.
+
+    group: operator, data and hardware are Costream's Table I; plan adds the subtasks; rate is derived from arrival
+    rates and selectivities, cost from the engine profile as well; demand is the variation of arrivals and keys; physics
+    are predictions of the rate model.
+    """
+
+    name: str
+    unit: str
+    group: Group
+    encoding: Log | Linear | OneHot
+    meaning: str
+
+    @property
+    def width(self) -> int:
+        """Number of inputs for one value."""
+        return len(self.encoding.vocabulary) if isinstance(self.encoding, OneHot) else 1
+
+    @property
+    def identity(self) -> str:
+        """Text with everything that determines the inputs of this feature."""
+        return f"{self.name}|{self.unit}|{self.group}|{self.encoding!r}"
+
+    def raw(self, values_N: np.ndarray) -> np.ndarray:
+        """Raw numbers of values: words become their index. Raises ValueError for a word outside the vocabulary."""
+        if not isinstance(self.encoding, OneHot):
+            return values_N
+        return np.array([self.encoding.vocabulary.index(word) for word in values_N])
+
+
+def raw_rows(features: Sequence[Feature], columns: Mapping[str, np.ndarray], rows: Sequence[int]) -> np.ndarray:
+    """[N, features] raw values of some rows of columns. Missing predictions of the rate model are 0."""
+    nothing = np.zeros(len(rows))
+    asked = [feature.group != "physics" or feature.name in columns for feature in features]
+    values = [
+        feature.raw(columns[feature.name][list(rows)]) if known else nothing
+        for feature, known in zip(features, asked, strict=True)
+    ]
+    return np.stack([np.asarray(value, float) for value in values], axis=1)
+
+
+def encode(features: Sequence[Feature], raw_NxC: np.ndarray) -> np.ndarray:
+    """Inputs [N, sum of widths], float32, of raw values [N, features]."""
+    parts = [feature.encoding.encode(raw_NxC[:, index]) for index, feature in enumerate(features)]
+    return np.concatenate(parts, axis=1).astype(np.float32)
+
+
+def width(features: Sequence[Feature]) -> int:
+    """Number of inputs for one node."""
+    return sum(feature.width for feature in features)
+
+
+def with_inputs(features: Sequence[Feature], inputs_NxF: np.ndarray) -> Iterator[tuple[Feature, np.ndarray]]:
+    """Yields each feature with its inputs [N, width]."""
+    start = 0
+    for feature in features:
+        yield feature, inputs_NxF[:, start : start + feature.width]
+        start += feature.width
+
+
+def selected(features: Sequence[Feature], groups: frozenset[str]) -> np.ndarray:
+    """Indices of the inputs that belong to `groups`."""
+    return np.flatnonzero(np.repeat([f.group in groups for f in features], [f.width for f in features]))
+
+
+# features of the graph -----------------------------------------------------------------------------------------------
+# Features of the joint operator-resource graph (Costream, Table I, and values derived from it).
+#
+# Each node type has its features; `table()` lists them for readers, FEATURE_VERSION names them in checkpoints.
+
 
 FeatureSet = Literal["operators", "placement", "table1", "rates", "costs", "physics"]
 FEATURE_SETS: Mapping[str, frozenset[str]] = {
@@ -35,16 +163,16 @@ _UTILISATION = Log(1e-2, 1e2, 1e-4)
 _FLAG = Linear(0, 1)
 
 _EVERY_OPERATOR = (
-    Feature("tuple_width_in", "values", "data", Linear(0, 20), "incoming tuple, mean of inputs"),
-    Feature("tuple_width_out", "values", "data", Linear(0, 20), "outgoing tuple"),
+    Feature("tuple_width_in", "values", "data", Linear(0, 20), "incoming record, mean of inputs"),
+    Feature("tuple_width_out", "values", "data", Linear(0, 20), "outgoing record"),
     Feature("replicas", "1", "plan", Log(1, 64), "parallel instances of the operator"),
     Feature("rate_in", "tuples/s", "rate", _RATE, "nominal input rate"),
     Feature("rate_out", "tuples/s", "rate", _RATE, "nominal output rate"),
     Feature("bytes_out", "bytes/s", "rate", Log(1e2, 1e8, 1e-1), "nominal output"),
-    Feature("service", "s", "cost", Log(1e-6, 1e-2, 1e-9), "CPU of a tuple on a reference core"),
-    Feature("cpu_demand", "cores", "cost", Log(1e-3, 10), "nominal, all replicas together"),
-    Feature("service_scv", "1", "cost", Log(1e-2, 2, 1e-3), "variability of the CPU of a tuple"),
-    Feature("credits", "tuples", "cost", Log(64, 8192), "on the way to, or queued at, a replica"),
+    Feature("service", "s", "cost", Log(1e-6, 1e-2, 1e-9), "CPU of a record on a reference core"),
+    Feature("cpu_demand", "cores", "cost", Log(1e-3, 10), "nominal, all subtasks together"),
+    Feature("service_scv", "1", "cost", Log(1e-2, 2, 1e-3), "variability of the CPU of a record"),
+    Feature("credits", "tuples", "cost", Log(64, 8192), "on the way to, or queued at, a subtask"),
     Feature("batch", "tuples", "cost", Log(1, 512), "that leave together"),
     Feature("flush", "s", "cost", Log(1e-3, 0.2, 1e-4), "after which incomplete batches leave"),
     Feature("context_switch", "share", "cost", Log(1e-3, 0.2, 1e-4), "extra work of a task beyond one a core"),
@@ -56,7 +184,7 @@ _EVERY_OPERATOR = (
     Feature("out_per_s", "tuples/s", "physics", _RATE, "output rate, likewise"),
     Feature("offered_pressure", "share", "physics", _UTILISATION, "highest utilisation it depends on, nominal"),
     Feature("pressure", "share", "physics", _UTILISATION, "the same under backpressure"),
-    Feature("service_s", "s", "physics", Log(1e-6, 1e-1, 1e-8), "of a tuple, at the speed that its socket gives it"),
+    Feature("service_s", "s", "physics", Log(1e-6, 1e-1, 1e-8), "of a record, at the speed that its socket gives it"),
     Feature("blocked", "0 or 1", "physics", _FLAG, "its input channels are full"),
     Feature("channel_s", "s", "physics", _SECONDS, "mean time of results on the way here"),
     Feature("queue_s", "s", "physics", _SECONDS, "service and the wait for it"),
@@ -83,7 +211,7 @@ _HOST = (
     Feature("ram", "MB", "hardware", Log(1000, 32000), "memory"),
     Feature("network_latency", "ms", "hardware", Log(1, 160, 0.05), "outgoing"),
     Feature("network_bandwidth", "Mbit/s", "hardware", Log(25, 10000), "outgoing"),
-    Feature("tasks", "1", "plan", Log(1, 64), "replicas on the host, of all operators"),
+    Feature("tasks", "1", "plan", Log(1, 64), "subtasks on the host, of all operators"),
     Feature("cpu_load", "share", "cost", Log(1e-2, 1e2), "nominal demand over capacity"),
     Feature("network_load", "share", "cost", Log(1e-4, 1e2), "nominal traffic over bandwidth"),
     Feature("memory_load", "share", "cost", Log(1e-2, 10), "engine and windows over RAM"),
@@ -108,7 +236,7 @@ CONTEXT: tuple[Feature, ...] = (
     Feature("peak_pressure", "share", "physics", _UTILISATION, "highest utilisation while inputs are at their peaks"),
     Feature("peak_left_s", "s", "physics", _SECONDS, "of work that a peak leaves"),
     Feature("peaks", "1", "physics", Log(1e-1, 1e3, 1e-3), "of the longest kind in the run"),
-    Feature("busiest", "1", "physics", Log(1, 10), "input of the busiest replica over the mean"),
+    Feature("busiest", "1", "physics", Log(1, 10), "input of the busiest subtask over the mean"),
     Feature("channel_s", "s", "physics", _SECONDS, "on the way, summed over the operators"),
     Feature("queue_s", "s", "physics", _SECONDS, "in service and waiting for it, likewise"),
     Feature("window_s", "s", "physics", _SECONDS, "in windows, likewise"),
@@ -118,7 +246,7 @@ CONTEXT: tuple[Feature, ...] = (
 FEATURES: Mapping[str, tuple[Feature, ...]] = {
     "source": (
         Feature("event_rate", "tuples/s", "data", Log(20, 25600), "arriving at the broker"),
-        *(Feature(f"{name}s", "values", "data", Linear(0, 10), "in a tuple") for name in _TYPES),
+        *(Feature(f"{name}s", "values", "data", Linear(0, 10), "in a record") for name in _TYPES),
         Feature("peak_share", "share", "demand", Linear(0, 1), "of the time for which arrivals are above their mean"),
         *_EVERY_OPERATOR,
     ),
@@ -129,7 +257,7 @@ FEATURES: Mapping[str, tuple[Feature, ...]] = {
         *_EVERY_OPERATOR,
     ),
     "map": (
-        Feature("selectivity", "1", "data", Log(1e-2, 1e2), "output per input tuple"),
+        Feature("selectivity", "1", "data", Log(1e-2, 1e2), "output per input record"),
         *_EVERY_OPERATOR,
     ),
     "aggregate": (
@@ -153,7 +281,7 @@ FEATURES: Mapping[str, tuple[Feature, ...]] = {
         Feature("call_s", "s", "cost", _SECONDS, "mean time to an answer"),
         Feature("call_scv", "1", "cost", Log(1e-2, 2, 1e-3), "variability of that"),
         Feature("call_load", "share", "cost", _UTILISATION, "of its places for calls, nominal"),
-        Feature("ordered", "0 or 1", "operator", _FLAG, "answers leave in the order of their tuples"),
+        Feature("ordered", "0 or 1", "operator", _FLAG, "answers leave in the order of their records"),
         *_EVERY_OPERATOR,
     ),
     "sink": _EVERY_OPERATOR,

@@ -8,8 +8,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.feature import Feature, encode, raw_rows, width
-from models.features import CONTEXT, FEATURES, HOST, NODE_TYPES, SINK, WIDTHS, require_learned
+from models.features import (
+    CONTEXT,
+    FEATURES,
+    HOST,
+    NODE_TYPES,
+    SINK,
+    WIDTHS,
+    Feature,
+    encode,
+    raw_rows,
+    require_learned,
+    width,
+)
 from models.job_columns import JobColumns, base_costs, host_physics, job_columns, operator_physics, plan_physics
 from models.labels import kinds_of_plans
 from twin.deployment import Deployment
@@ -48,11 +59,11 @@ PEAK, PEAK_PRESSURE = EncodedInput.of(FEATURES["source"], "peak"), EncodedInput.
 
 
 class JointGraph(NamedTuple):
-    """Graph of one deployment. Operators in data-flow order; only hosts that carry a replica are nodes.
+    """Graph of one deployment. Operators in data-flow order; only hosts that carry a subtask are nodes.
 
     kinds: [O] index into NODE_TYPES.  levels: [O] longest path from a source.
     operators: [O] raw feature values, as long as the columns of the kind.  hosts: [H] likewise.
-    streams: (producer, consumer) operators.  placements: (operator, host), one per pair however many replicas.
+    streams: (producer, consumer) operators.  placements: (operator, host), one per pair however many subtasks.
     context: raw values of models.features.CONTEXT.  rates: the rate model's answer, in the order of METRICS.
     """
 

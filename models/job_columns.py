@@ -1,28 +1,159 @@
-"""Reads a job for all models: facts known before it runs, as columns of its operators, its hosts and its plan.
-
-Columns have the names of the features that are made of them (`models.features`); some are for vectors alone
-(`models.vectors`). Axes: O operators in data-flow order, H hosts of the cluster, N of these under some plan, P plans.
-"""
+"""Reads a job for all models: facts known before it runs, as columns of its operators, its hosts and its plan."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from models.demand import Variation, variations
+from twin.arrivals.laws import SLICES, ArrivalLaw, Bursty, Diurnal, Phase, Spikes
 from twin.deployment import Deployment
 from twin.job import Component, Job, compile
+from twin.key_skew import KeySkew, zipf_shares
 from twin.kinds.async_io import Calling
 from twin.kinds.flow import OperatorRates
 from twin.kinds.windowed import Windowed
 from twin.metrics import METRICS
 from twin.plan import ExecutionPlan
 from twin.query import AnyOperator
+from twin.randomness import random_stream
 from twin.rates.answer import RateAnswer
-from twin.rates.placements import Placements
+from twin.rates.seats import Placements
+
+# demand --------------------------------------------------------------------------------------------------------------
+# Demand beyond steady rates, as a few numbers of each operator: variation of its input and skew of its keys.
+#
+# Any arrival law is taken as one of two states, above its mean rate and below (like a Markov-modulated Poisson
+# process; Fischer and Meier-Hellstern, Performance Evaluation 18, 1993). Peaks of several sources are taken as
+# independent.
+
+
+PHASES = 4096
+"""Most phases of a law that are read; only recordings and long staircases have more."""
+ABOVE = 1.0 + 1e-9
+"""Multiple of the mean rate that counts as above it: sums are not exact."""
+UNUSED = random_stream(0, "peaks")
+"""Random stream for laws that ask for one even where their phases are not random."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """Peaks of an arrival law: phases with a rate above its mean. A steady law has 1, 1 and 0.
+
+    height: mean rate of peaks, over the mean. share: of the time, in peaks. mean_s: mean seconds of a peak.
+    """
+
+    height: float = 1.0
+    share: float = 1.0
+    mean_s: float = 0.0
+
+
+def peaks_of(law: ArrivalLaw) -> Peaks:
+    """Peaks of a law in its first PHASES phases; an endless phase counts as long as the others on average."""
+    given = _phases(law)
+    ending_s = [length_s for length_s, _ in given if math.isfinite(length_s)]
+    usual_s = sum(ending_s) / len(ending_s) if ending_s else 1.0
+    phases = [(length_s if math.isfinite(length_s) else usual_s, rate_per_s) for length_s, rate_per_s in given]
+    time_s = sum(length_s for length_s, _ in phases)
+    mean_per_s = sum(length_s * rate_per_s for length_s, rate_per_s in phases) / time_s
+    above = [rate_per_s > ABOVE * mean_per_s for _, rate_per_s in phases]
+    if not any(above):
+        return Peaks()
+    high = [phase for phase, is_above in zip(phases, above, strict=True) if is_above]
+    high_s = sum(length_s for length_s, _ in high)
+    peaks = sum(now and not before for before, now in zip([False, *above], above, strict=False))
+    tuples = sum(length_s * rate_per_s for length_s, rate_per_s in high)
+    return Peaks(tuples / high_s / mean_per_s, high_s / time_s, high_s / peaks)
+
+
+def _phases(law: ArrivalLaw) -> list[Phase]:
+    """Phases of one cycle, if a law has cycles, or the first PHASES; random lengths count as their means."""
+    match law:
+        case Bursty():
+            return [(state.mean_s, state.rate_per_s) for state in law.states]
+        case Spikes():
+            return list(islice(law.model_copy(update={"random": False}).phases(UNUSED), 2))
+        case Diurnal():
+            return list(islice(law.model_copy(update={"phase": 0.0}).phases(UNUSED), SLICES))
+    return list(islice(law.phases(UNUSED), PHASES))
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """Variation of the input of one operator; fields have the names of the features that are made of them.
+
+    peak, peak_share, peak_s: height, share and mean seconds of its `Peaks`. hottest: share of the input in the most
+    frequent key group; 0 without key groups. drifts_per_s: how often a second other keys become frequent.
+    """
+
+    peak: float
+    peak_share: float
+    peak_s: float
+    hottest: float
+    drifts_per_s: float
+
+
+def variations(job: Job) -> dict[str, Variation]:
+    """Variation of the input of each operator of a job, by the operator's name."""
+    workload = job.deployment.workload
+    parts: dict[str, dict[str, float]] = {}  # of each operator's input, the share that each source is the origin of
+    found = {}
+    for component in job.components:
+        name = component.operator.name
+        if name in workload.arrivals:
+            parts[name] = {name: 1.0}
+        else:
+            sent = [(job.rates[u].out_per_s, parts[u]) for u in job.query.feeds(name)]
+            parts[name] = _mixed(sent)
+        peaks = {source: peaks_of(workload.arrivals[source]) for source in parts[name]}
+        found[name] = Variation(*_together(parts[name], peaks), *_keys(workload.keys.get(name), component.key_groups))
+    return found
+
+
+def _mixed(sent: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
+    """Shares of the sources in the output of several operators, by the rates of these."""
+    total = sum(per_s for per_s, _ in sent)
+    mixed: dict[str, float] = {}
+    for per_s, part in sent:
+        for source, share in part.items():
+            mixed[source] = mixed.get(source, 0.0) + share * (per_s / total if total else 1.0 / len(sent))
+    return mixed
+
+
+def _together(part: Mapping[str, float], peaks: Mapping[str, Peaks]) -> tuple[float, float, float]:
+    """Height, share of the time and mean seconds of the peaks of a mix of sources.
+
+    Excesses of independent peaks over the mean add up by squares, as deviations do; shares and seconds are means,
+    weighted by each source's excess.
+    """
+    excess = {source: share * (peaks[source].height - 1.0) for source, share in part.items()}
+    total = sum(excess.values())
+    if total <= 0.0:
+        return 1.0, 1.0, 0.0
+    share = sum(excess[source] * peaks[source].share for source in part) / total
+    mean_s = sum(excess[source] * peaks[source].mean_s for source in part) / total
+    return 1.0 + math.sqrt(sum(each**2 for each in excess.values())), share, mean_s
+
+
+def _keys(skew: KeySkew | None, key_groups: int | None) -> tuple[float, float]:
+    """Fields `hottest` and `drifts_per_s` of a Variation."""
+    if key_groups is None:
+        return 0.0, 0.0
+    if skew is None:
+        return 1.0 / key_groups, 0.0
+    shares = skew.by_group(key_groups) if skew.placed else zipf_shares(key_groups, skew.zipf)
+    return float(shares.max()), 1.0 / skew.drift_every_s if skew.drift_every_s else 0.0
+
+
+# columns -------------------------------------------------------------------------------------------------------------
+# Columns have the names of the features that are made of them (`models.features`); some are for vectors alone
+# (`models.vectors`). Axes: O operators in data-flow order, H hosts of the cluster, N of these under some plan, P
+# plans.
+
 
 Columns = Mapping[str, np.ndarray]
 """Columns by name, with one value for each row."""
@@ -39,7 +170,7 @@ HARDWARE = {
 }
 """Columns of hosts that do not depend on the plan, and the fields of a host that they come from."""
 LOADS = ("cpu_load", "network_load", "memory_load", "tasks")
-"""Columns of a host that depend on the plan: shares of CPU, outgoing bandwidth and RAM in use, and its replicas."""
+"""Columns of a host that depend on the plan: shares of CPU, outgoing bandwidth and RAM in use, and its subtasks."""
 
 OPERATOR_PHYSICS = (
     *("in_per_s", "out_per_s", "offered_pressure", "pressure", "service_s", "blocked"),
@@ -65,14 +196,14 @@ class JobColumns:
 
     @property
     def used(self) -> np.ndarray:
-        """Indices of the hosts that carry a replica."""
+        """Indices of the hosts that carry a subtask."""
         return np.flatnonzero(self.replicas_OxH.any(axis=0))
 
     def hosts(self, host_N: np.ndarray | None = None, replicas_NxO: np.ndarray | None = None) -> Columns:
-        """Columns of hosts, by number, that carry these replicas of each operator.
+        """Columns of hosts, by number, that carry these subtasks of each operator.
 
         Absent: of the hosts in use under the job's own plan. Work, state and traffic of an operator count as spread
-        evenly over its replicas, and every replica sends to all replicas of its consumers, so the share that leaves a
+        evenly over its subtasks, and every subtask sends to all subtasks of its consumers, so the share that leaves a
         host is one minus the consumer's share on it.
         """
         host_N = self.used if host_N is None else host_N
@@ -125,7 +256,7 @@ def job_columns(deployment: Deployment) -> JobColumns:
 
 
 def _operator(job: Job, component: Component, sent_per_s: Mapping[str, float], varying: Variation) -> dict[str, Any]:
-    """Columns of one operator: spec, tuples, steady flow if all sources keep up, its variation, and costs."""
+    """Columns of one operator: spec, records, steady flow if all sources keep up, its variation, and costs."""
     query, engine, spec, rates = job.query, job.engine, component.operator, job.rates[component.operator.name]
     inputs, outputs = [query.columns_out[name] for name in query.feeds(spec.name)], query.columns_out[spec.name]
     service_s, bytes_in = engine.service_s(query, spec, sent_per_s), engine.input_bytes(query, spec.name, sent_per_s)
@@ -161,8 +292,8 @@ def _operator(job: Job, component: Component, sent_per_s: Mapping[str, float], v
 
 
 def _of_calls(spec: AnyOperator, per_s: float) -> dict[str, float]:
-    """Columns on calls of an operator to systems outside; all 0 for an operator without calls. per_s: tuples into a
-    replica. call_load: share of its places for calls that are in use on average."""
+    """Columns on calls of an operator to systems outside; all 0 for an operator without calls. per_s: records into a
+    subtask. call_load: share of its places for calls that are in use on average."""
     if not isinstance(spec, Calling):
         return {"call_s": 0.0, "call_scv": 0.0, "call_load": 0.0, "ordered": 0.0}
     calls = spec.calls
@@ -172,7 +303,7 @@ def _of_calls(spec: AnyOperator, per_s: float) -> dict[str, float]:
 
 def _of_spec(spec: AnyOperator, rates: OperatorRates) -> dict[str, Any]:
     """Words, selectivities (Costream, Definitions 6 to 8) and the window of an operator, of any kind; 0 for no window.
-    output_per_input: its selectivity, or its output for a tuple where that is not defined."""
+    output_per_input: its selectivity, or its output for a record where that is not defined."""
     by_definition = spec.selectivity_at(rates)
     given = getattr(spec, "selectivity", by_definition)
     window = spec.window if isinstance(spec, Windowed) else None
@@ -203,7 +334,7 @@ def _levels(operators: int, streams: Sequence[tuple[int, int]]) -> np.ndarray:
 
 
 def replica_counts(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> np.ndarray:
-    """Replicas [P, O, H] by operator and host. Raises KeyError for an unplaced operator or an unknown host."""
+    """Subtasks [P, O, H] by operator and host. Raises KeyError for an unplaced operator or an unknown host."""
     host_of = {host.name: index for index, host in enumerate(deployment.cluster.hosts)}
     names = [operator.name for operator in deployment.query.topological]
     if isinstance(plans, Placements):
@@ -243,7 +374,7 @@ def plan_physics(answer: RateAnswer, job: JobColumns, horizon_s: float) -> Colum
     chances of a result. lag_share: cost of the run's empty start, as a share of `horizon_s`, its length. blocked:
     share of the operators whose input is full. Seconds are since ingestion, summed over all operators. peak_pressure:
     highest offered pressure, or use of a host's cores, at peaks (of cores at the mean of the operators' peaks, weighted
-    by their work). peak_left_s: seconds of work that a peak leaves. busiest: the busiest replica's input over the mean.
+    by their work). peak_left_s: seconds of work that a peak leaves. busiest: the busiest subtask's input over the mean.
     peaks: number of the longest kind in the run, 0 if arrivals are steady. results: of the run, expected.
     """
     peak_O = job.operators["peak"]

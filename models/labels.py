@@ -1,7 +1,7 @@
 """Converts the five metrics of a run to targets of the network, and back.
 
 Regressions are learned on one of three scales: `log`, the natural logarithm, where the squared error is the squared
-log of the q-error; `log1p`, log(1 + y), Costream's MSLE, which cannot tell 0.004 from 0.04 tuples/s (results that
+log of the q-error; `log1p`, log(1 + y), Costream's MSLE, which cannot tell 0.004 from 0.04 records/s (results that
 rare are a tenth of a corpus); `ratio`, the logarithm of the ratio to the analytic rate model's answer, so that a
 network which learns nothing repeats that. All are standardised. A label below LABEL_FLOOR counts as LABEL_FLOOR.
 Binary metrics stay 0 or 1.

@@ -10,13 +10,11 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from models.calibration import Judged, gated, intervals
-from models.checkpoint import Ensemble
-from models.coverage import coverage_of, demands_of, ranges_of, together
+from models.checkpoint import Ensemble, coverage_of, demands_of, ranges_of, together
 from models.dataset import Dataset, RowSplit, join
 from models.features import FEATURE_VERSION
 from models.labels import LabelScale, Scaling, binary, scaled, scaling_of, targets, yes_of
-from models.prediction import forward
+from models.prediction import Judged, forward, gated, intervals
 from models.settings import TrainingSettings
 from models.training import TrainedNetwork, TrainingData, train_member
 from twin.errors import BadInput, suggest

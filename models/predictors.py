@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from models import checkpoint, pipeline, trees
-from models.coverage import Coverage, coverage_of, found_in, kinds_of, refuse_unseen
+from models.checkpoint import Coverage, coverage_of, found_in, kinds_of, refuse_unseen
 from models.dataset import Dataset, RowSplit
 from models.job_columns import job_columns
 from models.prediction import LearnedCostModel

@@ -1,35 +1,249 @@
-"""Scores many plans of one query by a network at once: the forward pass of models.gnn, each different state once.
-
-`models.sharing` finds the states that differ. The first layer of an update is linear, so it is applied to the
-states of producers and of the operator itself before they are combined, when they are fewer. Rows go through the
-other layers in blocks that fit a core's cache; nothing is compiled, so that the first plans are scored as fast as the
-last. A test checks equality with the flat network. Only the head needs the rate model's answers, which may be computed
-at the same time as the rest.
-
-Axes: N rows, P plans, U different hosts, O operators in data-flow order, F inputs, D hidden features, M metrics.
-"""
+"""Scores many plans of one query by a network at once: the forward pass of models.gnn, each different state once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
 
-from models.blockwise import Layers, Summands, blocks, leaky, mlp, product, summed, terms
-from models.feature import encode, raw_rows
-from models.features import CONTEXT, FEATURES, HOST, NODE_TYPES
+from models.features import CONTEXT, FEATURES, HOST, NODE_TYPES, encode, raw_rows
 from models.gnn import Parameters
 from models.job_columns import Columns, JobColumns, host_physics, operator_physics, plan_physics
 from models.settings import NetworkConfig
-from models.sharing import SharedStates, in_rows, share
+from twin.deployment import Deployment
+from twin.errors import BadInput, suggest
+from twin.plan import ExecutionPlan, Location
 from twin.rates.answer import RateAnswer
+from twin.rates.seats import Placements
+
+# layers --------------------------------------------------------------------------------------------------------------
+# Linear layers over many rows of tables, in blocks that fit a core's cache: the MLPs of models.gnn in numpy.
+#
+# Axes: N rows, F inputs, D outputs.
+
+
+BLOCK = 1024
+"""Number of rows that go through a network's layers at a time."""
+PRODUCTS = 2**18
+"""Multiplications up to which linear algebra starts no threads of its own: here each network is a thread."""
+LEAK = np.float32(0.01)
+"""Slope of `flax.linen.leaky_relu` below 0."""
+
+Layers = tuple[tuple[np.ndarray, np.ndarray], ...]
+"""Kernel and bias of each linear layer of an MLP."""
+Summands = list[tuple[np.ndarray, np.ndarray]]
+"""Sums of table rows: tables [_, D], each with rows [N, R] to add for N results; one past the end is zero."""
+
+
+def blocks(count: int) -> Iterator[slice]:
+    """Slices of BLOCK rows that cover `count` rows; at least one."""
+    return (slice(start, start + BLOCK) for start in range(0, max(1, count), BLOCK))
+
+
+def terms(summands: Summands) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Pairs of a table and, for each of N results, the one row of it [N] to add."""
+    return [
+        (_with_zero(table) if rows_NxR.max(initial=0) == len(table) else table, row_N)
+        for table, rows_NxR in summands
+        for row_N in rows_NxR.T
+    ]
+
+
+def summed(of: list[tuple[np.ndarray, np.ndarray]], rows: slice) -> np.ndarray:
+    """[N, D] sums for these results."""
+    total, *others = (table.take(row_N[rows], axis=0) for table, row_N in of)
+    for each in others:
+        total += each
+    return total
+
+
+def _with_zero(table: np.ndarray) -> np.ndarray:
+    return np.vstack([table, np.zeros_like(table[:1])])
+
+
+def mlp(layers: Layers, x_NxF: np.ndarray, *, linear_end: bool) -> np.ndarray:
+    """Output of an MLP, as models.gnn.MLP computes it."""
+    for index, (kernel, bias) in enumerate(layers):
+        x_NxF = product(x_NxF, kernel)
+        x_NxF += bias
+        if index < len(layers) - 1 or not linear_end:
+            x_NxF = leaky(x_NxF)
+    return x_NxF
+
+
+def leaky(x_NxD: np.ndarray) -> np.ndarray:
+    """Computes a leaky ReLU in place."""
+    return np.maximum(x_NxD, x_NxD * LEAK, out=x_NxD)
+
+
+def product(x_NxF: np.ndarray, kernel_FxD: np.ndarray) -> np.ndarray:
+    """[N, D] matrix product, computed some rows at a time."""
+    size = max(1, PRODUCTS // kernel_FxD.size)
+    whole, product = len(x_NxF) // size * size, np.empty((len(x_NxF), kernel_FxD.shape[1]), np.float32)
+    tiles = np.ascontiguousarray(x_NxF[:whole]).reshape(-1, size, x_NxF.shape[1])
+    np.matmul(tiles, kernel_FxD, out=product[:whole].reshape(-1, size, product.shape[1]))
+    np.matmul(x_NxF[whole:], kernel_FxD, out=product[whole:])
+    return product
+
+
+# states in common ----------------------------------------------------------------------------------------------------
+# States of nodes that many plans of one job have in common, so that they are computed once.
+#
+# A plan changes only where operators sit. The state of a host depends on which subtasks are on it, that of an operator
+# on its host's and on those upstream of it: among 10,000 plans of a query there are a few hundred different hosts, and
+# different operators only where the streams come together. Sharing is a matter of whole numbers, the same for all
+# networks.
+#
+# Axes: P plans, O operators in data-flow order, H hosts, U different hosts, R hosts of one operator, N rows.
+
+
+CHUNK = 16_384
+"""Number of plans scored at a time: the more, the more they have in common, but their states must fit in memory."""
+SPARSE = 8
+"""Possible keys a row up to which equal rows are found by counting instead of sorting."""
+
+
+@dataclass(frozen=True)
+class Flowing:
+    """N different states of one operator after the messages from upstream.
+
+    producers: the operators that it reads. rows_SxN: for each of these, rows of its states. own_N: rows of this
+    operator's `SharedStates.hosts_NxR`. kind_P: index of its state under each plan.
+    """
+
+    producers: tuple[int, ...]
+    rows_SxN: np.ndarray
+    own_N: np.ndarray
+    kind_P: np.ndarray
+
+
+@dataclass(frozen=True)
+class SharedStates:
+    """Different states under many plans. plan_U, host_U, counts_UxO: the different hosts, a plan that has each, and the
+    subtasks on it. hosts_NxR: by operator, the different sets of hosts that it is on, and plan_N a plan of each.
+    used_PxK: the hosts in use under each plan. Rows with fewer hosts than columns are filled up with U."""
+
+    plan_U: np.ndarray
+    host_U: np.ndarray
+    counts_UxO: np.ndarray
+    hosts_NxR: tuple[np.ndarray, ...]
+    plan_N: tuple[np.ndarray, ...]
+    used_PxK: np.ndarray
+    flowing: tuple[Flowing, ...]
+
+    @property
+    def plans(self) -> int:
+        """Number P of plans."""
+        return len(self.used_PxK)
+
+
+def share(counts_PxOxH: np.ndarray, streams: Sequence[tuple[int, int]], inputs_P: np.ndarray) -> SharedStates:
+    """Different states, from the subtasks of each operator on each host. streams: (producer, consumer). inputs_P: equal
+    for plans under which all nodes have the same inputs, apart from those that follow from these subtasks."""
+    plans, operators, hosts = counts_PxOxH.shape
+    on_OxPxH = np.ascontiguousarray((counts_PxOxH > 0).swapaxes(0, 1))
+    plan_N, host_N = np.nonzero(on_OxPxH.any(axis=0))
+    counts_NxO = counts_PxOxH[plan_N, :, host_N].astype(np.int64)
+    first_U, kind_N = distinct([inputs_P[plan_N], host_N, *counts_NxO.T])
+    nothing = len(first_U)
+    kind_PxH = np.full((plans, hosts), nothing)
+    kind_PxH[plan_N, host_N] = kind_N
+    placed, placed_plan, flowing = [], [], list[Flowing]()
+    for operator in range(operators):
+        owner_N, where_N = np.nonzero(on_OxPxH[operator])
+        hosts_PxR = in_rows(owner_N, kind_PxH[owner_N, where_N], plans, nothing)
+        first_N, placed_P = distinct(hosts_PxR.T)
+        placed.append(hosts_PxR[first_N])
+        placed_plan.append(first_N)
+        producers = tuple(producer for producer, consumer in streams if consumer == operator)
+        rows_SxP = np.array([*(flowing[producer].kind_P for producer in producers), placed_P])
+        first_N, kind_P = distinct(rows_SxP)
+        flowing.append(Flowing(producers, rows_SxP[:-1, first_N], placed_P[first_N], kind_P))
+    used_PxK = in_rows(plan_N, kind_N, plans, nothing)
+    kinds = (plan_N[first_U], host_N[first_U], counts_NxO[first_U])
+    return SharedStates(*kinds, tuple(placed), tuple(placed_plan), used_PxK, tuple(flowing))
+
+
+def in_rows(owner_N: np.ndarray, value_N: np.ndarray, owners: int, nothing: int) -> np.ndarray:
+    """[owners, most values of one] each owner's values in a row, filled up with `nothing`. `owner_N` ascends."""
+    count = np.bincount(owner_N, minlength=owners)
+    place_N = np.arange(len(owner_N)) - np.repeat(np.cumsum(count) - count, count)
+    rows = np.full((owners, int(count.max(initial=0))), nothing)
+    rows[owner_N, place_N] = value_N
+    return rows
+
+
+def distinct(columns: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Row of each different kind [U], and each row's kind [N]. columns: at least one, each [N] integers >= 0."""
+    first_N, *others = columns
+    key_N, span = first_N.astype(np.int64), int(first_N.max(initial=0)) + 1
+    for column_N in others:
+        size = int(column_N.max(initial=0)) + 1
+        if span > 2**62 // size:
+            row_U, key_N = _by_sorting(key_N)
+            span = len(row_U)
+        key_N = key_N * size + column_N
+        span *= size
+    return _by_counting(key_N, span) if span <= SPARSE * len(key_N) else _by_sorting(key_N)
+
+
+def _by_counting(key_N: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray]:
+    row_K = np.full(span, -1)
+    row_K[key_N] = np.arange(len(key_N))
+    there_K = row_K >= 0
+    return row_K[there_K], (np.cumsum(there_K) - 1)[key_N]
+
+
+def _by_sorting(key_N: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    order_N = np.argsort(key_N)
+    new_N = np.diff(key_N[order_N], prepend=-1) > 0
+    kind_N = np.empty(len(key_N), np.int64)
+    kind_N[order_N] = np.cumsum(new_N) - 1
+    return order_N[new_N], kind_N
+
+
+def groups(
+    deployment: Deployment, plans: Sequence[ExecutionPlan]
+) -> Iterator[tuple[np.ndarray, Sequence[ExecutionPlan]]]:
+    """Yields rows and plans with the same subtasks, `CHUNK` at most. Raises BadInput for a plan that does not fit."""
+    for rows in [np.arange(len(plans))] if isinstance(plans, Placements) else _same_replicas(deployment, plans):
+        for part in np.split(rows, range(CHUNK, len(rows), CHUNK)):
+            if len(part):
+                yield part, plans.take(part) if isinstance(plans, Placements) else [plans[row] for row in part]
+
+
+def _same_replicas(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> list[np.ndarray]:
+    names = [operator.name for operator in deployment.query.operators]
+    hosts = {host.name for host in deployment.cluster.hosts}
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for row, plan in enumerate(plans):
+        try:
+            places = [plan.placement[name] for name in names]
+        except KeyError as error:
+            raise BadInput(f"plan {row} places nothing for operator {error}; add it") from None
+        for text in {text for place in places for text in place}:
+            host = Location.parse(text).host
+            if host not in hosts:
+                raise BadInput(f"plan {row} uses the unknown host {host!r}; {suggest(host, hosts)}")
+        groups.setdefault(tuple(map(len, places)), []).append(row)
+    return [np.array(rows) for rows in groups.values()]
+
+
+# scores --------------------------------------------------------------------------------------------------------------
+# `models.sharing` finds the states that differ. The first layer of an update is linear, so it is applied to the states
+# of producers and of the operator itself before they are combined, when they are fewer. Rows go through the other
+# layers in blocks that fit a core's cache; nothing is compiled, so that the first plans are scored as fast as the
+# last. A test checks equality with the flat network. Only the head needs the rate model's answers, which may be
+# computed at the same time as the rest.
+#
+# Axes: N rows, P plans, U different hosts, O operators in data-flow order, F inputs, D hidden features, M metrics.
 
 
 @dataclass(frozen=True)
 class PlanSide:
-    """Plans with equal numbers of replicas of each operator, before they are features. job: under one of them. answer:
+    """Plans with equal numbers of subtasks of each operator, before they are features. job: under one of them. answer:
     returns the rate model's answer, for networks that see it, and may take its time; horizon_s: length of the predicted
     run."""
 

@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from models.feature import Group, selected
-from models.features import CONTEXT, FEATURE_SETS, FEATURES, NODE_TYPES, FeatureSet
+from models.features import CONTEXT, FEATURE_SETS, FEATURES, NODE_TYPES, FeatureSet, Group, selected
 from models.labels import LabelScale
 from twin.errors import BadInput, suggest
 from twin.spec import Spec

@@ -1,28 +1,47 @@
-"""Training of one network: the loop around the pure step, early stopping, and the learning curve.
-
-Everything random comes from the member's seed: same data, settings and seed, same parameters.
-"""
+"""Training of networks: the loop around the pure step, and what an interrupted training keeps."""
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from flax import serialization
 
-from models.batch import Batch, Capacity, batch_of, capacity_for, cut, needs
-from models.gnn import Array, CostNetwork, Parameters, initial, silent
+from models.gnn import (
+    Array,
+    Batch,
+    Capacity,
+    CostNetwork,
+    Parameters,
+    batch_of,
+    capacity_for,
+    cut,
+    initial,
+    needs,
+    silent,
+)
 from models.graph import GraphTable
 from models.labels import Targets
 from models.settings import NetworkConfig, TrainingSettings
+from twin.files import signed, verified, write_bytes
 from twin.randomness import random_stream
+
+# training ------------------------------------------------------------------------------------------------------------
+# Training of one network: the loop around the pure step, early stopping, and the learning curve.
+#
+# Everything random comes from the member's seed: same data, settings and seed, same parameters.
+
 
 EVALUATE_EVERY = 20  # steps, at least; else small data would be evaluated more than trained on
 STEPS_PER_ROOT_ROW = 40
@@ -110,12 +129,13 @@ class _Loop:
         by_rows = round(STEPS_PER_ROOT_ROW * math.sqrt(len(data.train)))
         self.steps = by_rows if settings.epochs is None else settings.epochs * self.pass_steps
         self.interval = min(self.steps, max(EVALUATE_EVERY, self.pass_steps))
+        self.rates = learning_rates(settings, self.steps)
         self.valid = list(self._examples(data.valid))
 
     def begin(self, parameters: Parameters) -> TrainState:
         """State before the first step. The parameters are copied: a step donates its state's memory."""
         own = jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), parameters)
-        return TrainState(own, adamw(self.settings.clip, self.settings.weight_decay).init(own))
+        return TrainState(own, adamw(self.settings.clip, self.settings.weight_decay, 0.0).init(own))
 
     def shuffled(self, seed: int) -> Iterator[Example]:
         """Yields a batch for each step, in passes over the training rows, each in a new order."""
@@ -138,7 +158,7 @@ class _Loop:
             state,
             example,
             self.data.binary_M,
-            np.float32(learning_rate(self.settings, step - 1, self.steps)),
+            self.rates[step - 1],
             config=self.config,
             capacity=self.capacity,
             clip=self.settings.clip,
@@ -186,10 +206,19 @@ class Example(NamedTuple):
     graphs: np.ndarray
 
 
-def adamw(clip: float, weight_decay: float) -> optax.GradientTransformation:
-    """AdamW with clipping; biases do not decay. The learning rate, which changes each step, is applied by the step."""
-    decay = optax.add_decayed_weights(weight_decay, mask=partial(jax.tree.map, lambda leaf: leaf.ndim > 1))
-    return optax.chain(optax.clip_by_global_norm(clip), optax.scale_by_adam(), decay)
+def adamw(clip: float, weight_decay: float, rate: jax.Array | float) -> optax.GradientTransformation:
+    """AdamW with clipping; biases do not decay. rate: of one step; a schedule inside would be compiled for each length
+    of training."""
+    matrices = partial(jax.tree.map, lambda leaf: leaf.ndim > 1)
+    return optax.chain(optax.clip_by_global_norm(clip), optax.adamw(rate, weight_decay=weight_decay, mask=matrices))
+
+
+def learning_rates(settings: TrainingSettings, steps: int) -> np.ndarray:
+    """[steps] Learning rates: linear warm-up, then a cosine down to zero."""
+    warm = max(1, round(settings.warmup * steps))
+    rise = optax.linear_schedule(settings.rate / warm, settings.rate, warm - 1)
+    fall = optax.cosine_decay_schedule(settings.rate, max(1, steps - warm))
+    return np.asarray(optax.join_schedules([rise, fall], [warm])(jnp.arange(steps)))
 
 
 def predictions(config: NetworkConfig, capacity: Capacity, parameters: Parameters, example: Example) -> jax.Array:
@@ -239,9 +268,8 @@ def train_step(
         return loss(config, capacity, parameters, example, binary_M, huber) / example.graphs
 
     value, gradient = jax.value_and_grad(mean_loss)(state.parameters)
-    change, memory = adamw(clip, weight_decay).update(gradient, state.updater, state.parameters)
-    parameters = jax.tree.map(lambda leaf, step: leaf - rate * step, state.parameters, change)
-    return TrainState(parameters, memory), value
+    change, memory = adamw(clip, weight_decay, rate).update(gradient, state.updater, state.parameters)
+    return TrainState(optax.apply_updates(state.parameters, change), memory), value
 
 
 @partial(jax.jit, static_argnames=("config", "capacity", "huber"))
@@ -269,9 +297,67 @@ def validation_errors(outputs_GxM: Array, values_GxM: Array, binary_M: Array, hu
     return jnp.where(binary_M, jnp.square(jax.nn.sigmoid(outputs_GxM) - values_GxM), errors_GxM)
 
 
-def learning_rate(settings: TrainingSettings, step: int, steps: int) -> float:
-    """Learning rate of a step: linear warm-up, then a cosine down to zero."""
-    warm = max(1, round(settings.warmup * steps))
-    if step < warm:
-        return settings.rate * (step + 1) / warm
-    return settings.rate * 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, steps - warm)))
+# interrupted trainings -----------------------------------------------------------------------------------------------
+# Keeps each network of a training under way once it is trained, so that an interrupted training can go on.
+
+
+TRAINING, SUFFIX = "training.json", ".msgpack"
+_WHAT = b"streamtwin network"
+
+
+@dataclass(frozen=True)
+class MemberCheckpoints:
+    """Networks kept in a file each; a `models.pipeline.Keep`.
+
+    folder: made when there is a network to keep. training: in plain values, everything that decides the networks;
+    networks of another training are not used, and are deleted with the first network of this one.
+    """
+
+    folder: Path
+    training: Mapping[str, Any]
+
+    def __len__(self) -> int:
+        return len(list(self.folder.glob(f"*{SUFFIX}"))) if self._ours else 0
+
+    def __call__(self, name: str, index: int, train: Callable[[], TrainedNetwork]) -> TrainedNetwork:
+        """Network that is kept and whole, or else the one that `train` makes."""
+        path = self.folder / f"{name}-{index}{SUFFIX}"
+        kept = _read(path) if self._ours and path.exists() else None
+        if kept is not None:
+            return kept
+        member = train()
+        if not self._ours:
+            self.discard()
+            self.folder.mkdir(parents=True)
+            (self.folder / TRAINING).write_text(self._text)
+        _write(path, member)
+        return member
+
+    def discard(self) -> None:
+        """Deletes the networks, once the model is written."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def _text(self) -> str:
+        return json.dumps(self.training, sort_keys=True)
+
+    @property
+    def _ours(self) -> bool:
+        path = self.folder / TRAINING
+        return path.exists() and path.read_bytes() == self._text.encode()
+
+
+def _read(path: Path) -> TrainedNetwork | None:
+    """Reads a network; None if the file is damaged."""
+    try:
+        body = serialization.msgpack_restore(verified(path.read_bytes(), _WHAT))
+        curve = tuple(CurvePoint(int(step), training, validation) for step, training, validation in body["curve"])
+        return TrainedNetwork(body["parameters"], curve, int(body["seed"]))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _write(path: Path, member: TrainedNetwork) -> None:
+    """Writes a network, whole or not at all."""
+    body = {"parameters": member.parameters, "curve": [list(each) for each in member.curve], "seed": str(member.seed)}
+    write_bytes(path, signed(serialization.msgpack_serialize(body), _WHAT))

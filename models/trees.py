@@ -10,11 +10,10 @@ import lightgbm
 import numpy as np
 from pydantic import Field
 
-from models.coverage import Coverage
+from models.checkpoint import Coverage
 from models.labels import LABEL_FLOOR, log_costs, on_scale, require_learnable
-from twin.atomic import write_text
-from twin.checksums import stamped, unstamped
 from twin.errors import BadInput
+from twin.files import stamped, unstamped, write_text
 from twin.metrics import BINARY_METRICS
 from twin.randomness import child_seed
 from twin.spec import Spec

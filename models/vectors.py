@@ -48,7 +48,7 @@ class View:
 
     answer: the rate model's, for that plan alone and a run of `horizon_s`. operators: columns [O], with the rate
     model's predictions. plan: columns of the plan. hosts: columns of those in use. leaving: of each stream, the share
-    of tuples between hosts. bottleneck: the operator of highest pressure; upstream: a mask of it and all that feed it.
+    of records between hosts. bottleneck: the operator of highest pressure; upstream: a mask of it and all that feed it.
     """
 
     def __init__(self, job: JobColumns, answer: RateAnswer, horizon_s: float) -> None:
@@ -122,7 +122,7 @@ def _rates() -> list[VectorEntry]:
         ),
         VectorEntry("sink_in", "1/s", "results", _over("sum", "rate_in", "sink")),
         VectorEntry("smallest_rate", "1/s", "least output of an operator", _over("min", "rate_out")),
-        VectorEntry("kept", "1", "results per arriving tuple", _kept),
+        VectorEntry("kept", "1", "results per arriving record", _kept),
     ]
 
 
@@ -165,8 +165,8 @@ def _of_window(view: View, row: int, name: str) -> float:
 
 def _data() -> list[VectorEntry]:
     return [
-        VectorEntry("width_max", "values", "widest tuple", _over("max", "tuple_width_out")),
-        VectorEntry("bytes_max", "bytes", "largest tuple", _over("max", "tuple_bytes")),
+        VectorEntry("width_max", "values", "widest record", _over("max", "tuple_width_out")),
+        VectorEntry("bytes_max", "bytes", "largest record", _over("max", "tuple_bytes")),
         VectorEntry("traffic", "bytes/s", "all streams", lambda view: float(view.sent.sum())),
         VectorEntry("remote_traffic", "bytes/s", "between hosts", lambda view: float(view.sent @ view.leaving)),
     ]
@@ -192,8 +192,8 @@ def _costs() -> list[VectorEntry]:
         *(VectorEntry(f"{kind}_pressure", "1", "highest", _over("max", "offered_pressure", kind)) for kind in LEARNED),
         VectorEntry("pressure_max", "1", "highest utilisation", _over("max", "offered_pressure")),
         VectorEntry("pressure_second", "1", "second highest", lambda view: float(np.sort(view.pressure)[-2])),
-        VectorEntry("service_max", "s", "CPU of a tuple", _over("max", "service")),
-        VectorEntry("service_sum", "s", "CPU of a tuple", _total("service")),
+        VectorEntry("service_max", "s", "CPU of a record", _over("max", "service")),
+        VectorEntry("service_sum", "s", "CPU of a record", _total("service")),
         VectorEntry("cores_max", "cores", "of an operator", _over("max", "cpu_demand")),
         VectorEntry("cores_sum", "cores", "of all", _total("cpu_demand")),
         VectorEntry("state_sum", "MB", "of all windows", _total("state")),
@@ -257,7 +257,7 @@ def _demand() -> list[VectorEntry]:
                 ("peak_pressure", "share", "highest utilisation at peaks"),
                 ("peak_left_s", "s", "of work that a peak leaves"),
                 ("peaks", "1", "of the longest kind in a run"),
-                ("busiest", "1", "input of the busiest replica over the mean"),
+                ("busiest", "1", "input of the busiest subtask over the mean"),
             )
         ),
     ]
@@ -288,8 +288,8 @@ ABOUT: tuple[str, ...] = (
 )
 """Entries of the vector that groups runs. operators: all of them. filter_chain: the most filters in a row. hosts: those
 that carry an operator; the mean, smallest and largest of their features. utilisation: the highest nominal one, by the
-rate model. peak, hottest, drifts_per_s: the highest of an operator (models.demand). calls: operators that call; links:
-of the cluster."""
+rate model. peak, hottest, drifts_per_s: the highest of an operator (models.job_columns). calls: operators that call;
+links: of the cluster."""
 
 
 def _version(lines: Iterable[str], between: str) -> str:
@@ -311,7 +311,7 @@ def derived_vector(job: JobColumns, answer: RateAnswer, horizon_s: float) -> lis
 
 
 def flat_vector(job: JobColumns) -> list[float]:
-    """Flat vector of a job under its own plan, in the order of FLAT. Replicas on several hosts count on each.
+    """Flat vector of a job under its own plan, in the order of FLAT. Subtasks on several hosts count on each.
 
     Raises BadInput if models know no operators of one of the kinds.
     """

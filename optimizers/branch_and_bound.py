@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Generic, Literal, Protocol, TypeVar
 
-from optimizers.deadline import ENDLESS, Deadline
+from optimizers.interface import ENDLESS, Deadline
 
 Order = Literal["depth", "best"]
 """Order in which nodes are looked at: depth first finds complete nodes soon; best first proves with the fewest

@@ -11,19 +11,17 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from optimizers.counted import as_plans
-from optimizers.deadline import Deadline
-from optimizers.interface import Candidate, Problem, Solution, Status
+from optimizers.interface import Candidate, Deadline, Problem, Solution, Status
 from optimizers.program import ProgramLimits
-from optimizers.selection import RANKS, Estimated, estimate, estimate_with, goodness, insane
-from optimizers.space_plans import NOTHING
+from optimizers.selection import RANKS, Estimated, best_first, estimate, estimate_with, ranks, shortfall
+from optimizers.space import NOTHING, as_plans
 from twin.errors import BadInput
 from twin.metrics import Slow
 from twin.plan import ExecutionPlan
 
 AT_ONCE = 500
 """Number of plans that a cost model estimates together, unless each takes it long."""
-NONE_SANE = "no plan looked at is predicted to keep up; this one lets the most through"
+NONE_FEASIBLE = "no plan looked at is predicted to keep up; this one lets the most through"
 P = TypeVar("P")
 Prefers = Callable[[np.ndarray, Estimated], np.ndarray]
 """Computes numbers [K, N] of plans [N, O, L] and their estimates that rank before the objective; less is better."""
@@ -32,16 +30,16 @@ Judge = Callable[[Problem, Sequence[ExecutionPlan]], tuple[Estimated, np.ndarray
 
 
 def by_risk(problem: Problem, plans: Sequence[ExecutionPlan]) -> tuple[Estimated, np.ndarray]:
-    """Estimates plans and ranks them: sane plans first; of others the one least likely to fail; then by the objective
-    (Costream's choice)."""
+    """Estimates plans and ranks them: feasible plans first; of others the one least likely to fail; then by the
+    objective (Costream's choice)."""
     found = estimate(problem, plans)
-    return found, goodness(problem, found)
+    return found, ranks(problem, found)
 
 
 def by_throughput(problem: Problem, plans: Sequence[ExecutionPlan]) -> tuple[Estimated, np.ndarray]:
-    """Estimates plans and ranks them: sane plans first, then those that keep up, others by their throughput."""
+    """Estimates plans and ranks them: feasible plans first, then those that keep up, others by their throughput."""
     found, (throughput,) = estimate_with(problem, plans, ("throughput_per_s",))
-    keys = goodness(problem, found)
+    keys = ranks(problem, found)
     keys[1] = np.where(found.runs, keys[1], 1.0 / (1.0 + throughput))
     return found, keys
 
@@ -83,7 +81,7 @@ class KnownPlans(ABC, Generic[P]):
 
     @abstractmethod
     def counts_of(self, item: P) -> np.ndarray:
-        """Replicas of a plan by operator and socket [O, L]."""
+        """Subtasks of a plan by operator and socket [O, L]."""
 
     @abstractmethod
     def plans(self, items: Sequence[P]) -> Sequence[ExecutionPlan]:
@@ -150,7 +148,7 @@ class KnownPlans(ABC, Generic[P]):
     @property
     def ranking(self) -> np.ndarray:
         """Rows from the best down; of equally good ones the one looked at first."""
-        return np.lexsort(self._keys[::-1])
+        return best_first(self._keys)
 
     @property
     def best(self) -> int:
@@ -159,7 +157,7 @@ class KnownPlans(ABC, Generic[P]):
 
     def best_of(self, rows: list[int]) -> int:
         """Best of some rows; of equally good ones the first."""
-        return rows[int(np.lexsort(self._keys[::-1, rows])[0])]
+        return rows[int(best_first(self._keys[:, rows])[0])]
 
     def __getitem__(self, row: int) -> P:
         return self._items[row]
@@ -185,14 +183,14 @@ class KnownPlans(ABC, Generic[P]):
 
 
 class Candidates(KnownPlans[np.ndarray]):
-    """Known plans in the form of replicas by operator and socket [O, L]."""
+    """Known plans in the form of subtasks by operator and socket [O, L]."""
 
     def key(self, item: np.ndarray) -> bytes:
         """Key of a plan: equal for equal counts, whatever the type of the numbers."""
         return np.ascontiguousarray(item, np.int64).tobytes()
 
     def counts_of(self, item: np.ndarray) -> np.ndarray:
-        """Replicas of a plan [O, L]: the item itself."""
+        """Subtasks of a plan [O, L]: the item itself."""
         return item
 
     def row(self, item: np.ndarray) -> int | None:
@@ -223,5 +221,5 @@ class Candidates(KnownPlans[np.ndarray]):
         ranking = [int(row) for row in self.ranking if rows is None or int(row) in rows]
         best, *others = (self.candidate(row) for row in ranking[: 1 + problem.alternatives])
         found = Solution.of(best, Status.FEASIBLE, evaluations=self.evaluations, started_s=started_s, others=others)
-        message = insane(problem, best) if best.runs else NONE_SANE
+        message = shortfall(problem, best) if best.runs else NONE_FEASIBLE
         return replace(found, message=message, weighed=weighed, among=words)

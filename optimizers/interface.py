@@ -2,21 +2,88 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
-from optimizers.deadline import Deadline, Stopped, never
-from optimizers.objectives import OBJECTIVES
-from optimizers.requirements import NOTHING_MORE, Requirements
+from optimizers.objectives import NOTHING_MORE, OBJECTIVES, Requirements
 from optimizers.space import ALL_PLANS, Space
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.metrics import CostModel
 from twin.plan import ExecutionPlan
 from twin.scenario import Scenario
+
+# how a search ended --------------------------------------------------------------------------------------------------
+# Claim that comes with the answer of a search.
+
+
+class Status(StrEnum):
+    """Claim that comes with a solution. OPTIMAL: proved to be the best of all plans of the space, by the cost model.
+
+    FEASIBLE: the best of those looked at, keeping up or not. INFEASIBLE: proved that every plan of the space is
+    predicted not to keep up, or not to fulfil the requirements.
+    """
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+
+
+# deadlines -----------------------------------------------------------------------------------------------------------
+# Deadline of a search, which then returns its best plan so far: after a time limit, or when somebody asks it to stop.
+
+
+Stopped = Callable[[], bool]
+"""Whether the caller asks for the best plan so far."""
+
+
+def never() -> bool:
+    """Never stops a search."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """Time limit, and a way to stop earlier. until_s: end of the time, on the clock of time.perf_counter(). stopped:
+    whether somebody has asked to stop."""
+
+    until_s: float = math.inf
+    stopped: Stopped = never
+
+    @classmethod
+    def of(cls, seconds: float | None, stopped: Stopped = never) -> Deadline:
+        """Deadline so many seconds from now. seconds: None: no limit."""
+        return cls(math.inf if seconds is None else time.perf_counter() + seconds, stopped)
+
+    @property
+    def left_s(self) -> float:
+        """Seconds left; 0 once the time is up or somebody has stopped the search."""
+        return 0.0 if self.stopped() else max(0.0, self.until_s - time.perf_counter())
+
+    def part(self, share: float) -> Deadline:
+        """Deadline after a share of the time left."""
+        return self if self.until_s == math.inf else replace(self, until_s=time.perf_counter() + share * self.left_s)
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is up: the best plan so far is to be returned."""
+        return self.left_s <= 0.0
+
+    @property
+    def endless(self) -> bool:
+        """Whether there is neither a time limit nor a way to stop."""
+        return self.until_s == math.inf and self.stopped is never
+
+
+ENDLESS = Deadline()
+"""Deadline without a limit."""
+
+
+# problems and solutions ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +100,7 @@ class PlanningProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Planning problem: place the operators of a scenario, whose own plan gives the numbers of replicas if those are
+    """Planning problem: place the operators of a scenario, whose own plan gives the numbers of subtasks if those are
     fixed.
 
     objective: one of OBJECTIVES. seed: same problem, same plan. budget: plans that may be estimated, >= 1. seconds:
@@ -90,22 +157,11 @@ class Problem:
         return self.scenario
 
     def settled(self, *, free_replicas: bool, costream_rules: bool = False) -> Problem:
-        """Problem for an optimizer that changes numbers of replicas, or not, unless the space says which; with
-        Costream's rules if the optimizer brings them. Raises BadInput if the rules do not go with the space."""
+        """Problem for an optimizer that may change numbers of subtasks or not (free_replicas), where the space leaves
+        that open; with Costream's rules if the optimizer brings them. Raises BadInput if the rules do not go with the
+        space."""
         space = self.space.settled(free_replicas=free_replicas)
         return replace(self, space=replace(space, costream_rules=True) if costream_rules else space)
-
-
-class Status(StrEnum):
-    """Claim that comes with a solution. OPTIMAL: proved to be the best of all plans of the space, by the cost model.
-
-    FEASIBLE: the best of those looked at. INFEASIBLE: proved that every plan of the space is predicted not to keep up,
-    or not to fulfil the requirements.
-    """
-
-    OPTIMAL = "optimal"
-    FEASIBLE = "feasible"
-    INFEASIBLE = "infeasible"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,21 +182,23 @@ class Candidate:
         return self.backpressured < 0.5 <= self.success
 
     @property
-    def sane(self) -> bool:
+    def feasible(self) -> bool:
         """Whether it runs, and fulfils the rest."""
         return self.runs and self.fulfils
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """Answer of an optimizer: the chosen plan, which obeys the rules even if it is not sane (then the message says so).
+    """Answer of an optimizer: the chosen plan, which obeys the rules even if it is not feasible (then the message says
+    so).
 
-    objective: its estimated target metric. bound: no valid sane plan is better than this by the cost model; None if
-    nothing is proved. evaluations: plans estimated. seconds: wall time of planning. alternatives: the next best.
+    objective: its estimated target metric. bound: no feasible plan of the space is better than this by the cost model;
+    None if nothing is proved. evaluations: plans estimated. seconds: wall time of planning. alternatives: the next
+    best.
     weighed: plans, and parts of plans, that an optimizer's own model weighed. simulated: number of the plans
     estimated that a truer cost model judged (`optimizers.planner.proving`). given: the given plan, if it was judged.
     among: the plans that the status is about, in words. runs, fulfils: as in `Candidate`. starts: plans by rates for
-    each load, by name, as the same cost model judges them (`optimizers.planner.starts`).
+    each load, by name, as the same cost model judges them (`optimizers.planner.proving`).
     """
 
     status: Status
@@ -176,7 +234,7 @@ class Solution:
         return replace(found, alternatives=tuple(others), runs=best.runs, fulfils=best.fulfils)
 
     @property
-    def sane(self) -> bool:
+    def feasible(self) -> bool:
         """Whether it runs, and fulfils the rest."""
         return self.runs and self.fulfils
 
@@ -238,6 +296,6 @@ def traits_of(optimizer: Optimizer) -> Traits:
 
 
 def plan_on(deployment: Deployment, hosts: Mapping[str, str]) -> ExecutionPlan:
-    """Plan of a placement: as many replicas as in the deployment's plan, all of an operator on one host, socket 0."""
+    """Plan of a placement: as many subtasks as in the deployment's plan, all of an operator on one host, socket 0."""
     plan = deployment.plan
     return plan.with_placement({name: (host,) * plan.replicas(name) for name, host in hosts.items()})

@@ -1,29 +1,140 @@
-"""Objectives of plans: metrics that a cost model predicts, and prices and traffic, which follow from the plan alone.
-
-Traffic is counted at the offered rates: bytes a second over each link that a stream crosses; without links in the
-cluster, bytes a second from one host to another. Replicas emit in proportion to their input, and chained operators have
-no stream between them.
-"""
+"""Objectives of plans, and the requirements that a plan must fulfil beside its objective."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeVar
 
 import numpy as np
 
-from optimizers.requirements import Requirements, price_of
-from twin.chaining import fused
+from twin.arrivals.laws import ArrivalLaw
+from twin.chaining import fused, links_of
 from twin.cluster import Cluster
 from twin.deployment import Deployment
-from twin.metrics import REGRESSION_METRICS, TABLE
+from twin.errors import BadInput, suggest
+from twin.metrics import QUANTILES, REGRESSION_METRICS, TABLE
 from twin.partitionings.traits import Ends
-from twin.partitions import counts
+from twin.partitions import read_shares
 from twin.plan import ExecutionPlan
 from twin.rates.coefficients import PlacementCoefficients
+
+# requirements --------------------------------------------------------------------------------------------------------
+# Requirements on a plan beside keeping up: head room and latencies; and the prices of hosts.
+
+
+MEDIAN = "p50"
+LATENCIES = tuple(name for name in REGRESSION_METRICS if TABLE[name].better == "min")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirements:
+    """Requirements on a plan beside keeping up; none by default.
+
+    head_room: share of the offered rates that a plan must bear beyond them, >= 0: no resource is used to more than
+    1 / (1 + head_room), as far as loads grow with rates. at_most: highest seconds of mean latencies by name, or of
+    their quantiles (`e2e_latency_s.p99`), which only runs can judge. prices: by host; 1 for hosts that are not named.
+
+    Raises BadInput for an unknown latency, a limit or a price that is not above 0, or a negative head room.
+    """
+
+    head_room: float | None = None
+    at_most: Mapping[str, float] = field(default_factory=dict)
+    prices: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.head_room is not None and not 0.0 <= self.head_room < 1e6:
+            raise BadInput(f"head room must be >= 0, such as 0.2 for 20 %, got {self.head_room}")
+        for name, most_s in self.at_most.items():
+            if name not in (*LATENCIES, *QUANTILES):
+                raise BadInput(f"a limit of {name!r}, which is no latency; {suggest(name, (*LATENCIES, *QUANTILES))}")
+            if not 0.0 < most_s < math.inf:
+                raise BadInput(f"{name} at most {most_s} s: give a number of seconds above 0")
+        for name, price in self.prices.items():
+            if not 0.0 < price < math.inf:
+                raise BadInput(f"price of host {name!r} must be > 0, got {price}")
+
+    @property
+    def factor(self) -> float:
+        """Factor on the offered rates at which a plan must not be backpressured."""
+        return 1.0 + (self.head_room or 0.0)
+
+    @property
+    def quantiles(self) -> tuple[str, ...]:
+        """Names of the limits that only runs can judge."""
+        return tuple(name for name in self.at_most if name in QUANTILES)
+
+    @property
+    def of_means(self) -> Requirements:
+        """Requirements for a cost model without quantiles: the limit of a high quantile becomes one of the mean."""
+        limits = {name: most_s for name, most_s in self.at_most.items() if name not in QUANTILES}
+        for name in self.quantiles:
+            mean, _, quantile = name.partition(".")
+            if quantile != MEDIAN:
+                limits[mean] = min(self.at_most[name], limits.get(mean, math.inf))
+        return replace(self, at_most=limits)
+
+    @property
+    def words(self) -> str:
+        """The requirements in a few words; empty if nothing is required."""
+        room = f"bears {self.factor:g} times the offered rates" if self.head_room else ""
+        limits = [f"keeps {name} to at most {most_s:g} s" for name, most_s in self.at_most.items()]
+        return ", ".join(filter(None, [room, *limits]))
+
+
+NOTHING_MORE = Requirements()
+
+
+USUAL = 1.0
+"""Price of a host without a given price, so that hosts are counted."""
+
+
+def priced(deployment: Deployment, prices: Mapping[str, float]) -> bool:
+    """Whether any host has a price. prices: by name, instead of"""
+    return bool(prices) or any(host.price_per_hour is not None for host in deployment.cluster.hosts)
+
+
+def prices_h(deployment: Deployment, prices: Mapping[str, float]) -> np.ndarray:
+    """Prices of all hosts [H]. Raises BadInput for the price of an unknown host."""
+    hosts = deployment.cluster.hosts
+    names = [host.name for host in hosts]
+    for name in prices:
+        if name not in names:
+            raise BadInput(f"unknown host {name!r} has a price; {suggest(name, names)}")
+    own = [USUAL if host.price_per_hour is None else host.price_per_hour for host in hosts]
+    return np.array([prices.get(name, price) for name, price in zip(names, own, strict=True)], float)
+
+
+def price_of(deployment: Deployment, plan: ExecutionPlan, prices: Mapping[str, float]) -> float:
+    """Price of the hosts that a plan uses. Raises BadInput for the price of an unknown host."""
+    used = {*plan.hosts(*plan.placement)}
+    priced_hosts = zip(deployment.cluster.hosts, prices_h(deployment, prices), strict=True)
+    return float(sum(price for host, price in priced_hosts if host.name in used))
+
+
+Job = TypeVar("Job", bound=Deployment)
+
+
+def at_rate(deployment: Job, factor: float) -> Job:
+    """The deployment with every source offered `factor` times as much, > 0."""
+    return at_rates(deployment, lambda _: factor)
+
+
+def at_rates(deployment: Job, factor: Callable[[ArrivalLaw], float]) -> Job:
+    """The deployment with every source offered as many times as much, > 0, as the function says of its law."""
+    arrivals = {name: law.scaled(factor(law)) for name, law in deployment.workload.arrivals.items()}
+    workload = deployment.workload.model_copy(update={"arrivals": arrivals})
+    return deployment.model_copy(update={"workload": workload})
+
+
+# objectives ----------------------------------------------------------------------------------------------------------
+# Objectives of plans: metrics that a cost model predicts, and prices and traffic, which follow from the plan alone.
+#
+# Traffic is counted at the offered rates: bytes a second over each link that a stream crosses; without links in the
+# cluster, bytes a second from one host to another. Subtasks emit in proportion to their input, and chained operators
+# have no stream between them.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +167,7 @@ def traffic(deployment: Deployment, plans: Sequence[ExecutionPlan], required: Re
             name: np.array([[number[place.host] for place in plan.locations(name)] for _, plan in some])
             for name in some[0][1].placement
         }
-        within = [
-            {ends for group in fused(query, plan, deployment.engine) for ends in pairwise(group)} for _, plan in some
-        ]
+        within = [links_of(query, fused(query, plan, deployment.engine)) for _, plan in some]
         for stream, s in row.items():
             apart_n = np.array([(stream.producer, stream.consumer) not in inner for inner in within])
             crossed_nrr = crossed_hh[hosts[stream.producer][:, :, None], hosts[stream.consumer][:, None, :]]
@@ -67,17 +176,17 @@ def traffic(deployment: Deployment, plans: Sequence[ExecutionPlan], required: Re
 
 
 def _sent_between(job: PlacementCoefficients, plan: ExecutionPlan) -> list[np.ndarray]:
-    """[K, R] for each stream: share of its tuples that each replica sends to each, with the replicas of this plan."""
+    """[K, R] for each stream: share of its records that each subtask sends to each, with the subtasks of this plan."""
     query, parts = job.deployment.query, dict[str, np.ndarray]()
     row = {stream: s for s, stream in enumerate(query.streams_by_name)}
     sent = [np.zeros(0)] * len(row)
     for operator in query.topological:
         replicas = plan.replicas(operator.name)
-        taken_r = np.array(counts(operator.parts or replicas, replicas), float) * operator.is_source
+        taken_r = read_shares(operator, replicas) * operator.is_source
         for stream in query.inputs(operator.name):
             shares, values = query.partitioning(stream).shares, operator.values(replicas)
             start_r = parts[stream.producer]
-            share_rr = np.array([shares(Ends(k, replicas, values)) for k in range(len(start_r))])
+            share_rr = np.array([shares(Ends(k, replicas, values, (), len(start_r))) for k in range(len(start_r))])
             sent[row[stream]] = start_r[:, None] * share_rr
             taken_r += job.streams.rate_per_s[row[stream]] * sent[row[stream]].sum(axis=0)
         parts[operator.name] = taken_r / max(taken_r.sum(), 1e-300)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
 
-from optimizers.deadline import ENDLESS, Deadline
+from optimizers.interface import ENDLESS, Deadline
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix  # most commands start without

@@ -14,10 +14,10 @@ from typing import ClassVar
 import numpy as np
 
 from optimizers.candidates import Candidates, by_risk
-from optimizers.enumeration import MAX_LISTED
 from optimizers.interface import Problem, Solution, Traits
+from optimizers.rules import MAX_LISTED
 from optimizers.selection import choose
-from optimizers.space_plans import SpacePlans
+from optimizers.space import SpacePlans
 from twin.errors import BadInput
 from twin.randomness import random_stream
 
@@ -31,7 +31,7 @@ class Costream:
     name: str = "costream"
 
     def solve(self, problem: Problem) -> Solution:
-        """Best candidate. Raises BadInput if the space has no plan that obeys the rules, or says that replicas part."""
+        """Best candidate. Raises BadInput if the space has no plan that obeys the rules, or says that subtasks part."""
         problem = problem.settled(free_replicas=False, costream_rules=True)
         plans = SpacePlans(problem.deployment, problem.space)
         return _best(problem, plans, plans.sample(random_stream(problem.seed, "candidates"), problem.budget))
@@ -45,7 +45,7 @@ class RandomPlan:
     name: str = "random"
 
     def solve(self, problem: Problem) -> Solution:
-        """One random plan. Raises BadInput if no plan of the space is found, or its numbers of replicas are free."""
+        """One random plan. Raises BadInput if no plan of the space is found, or its numbers of subtasks are free."""
         problem = problem.settled(free_replicas=False)
         plans = SpacePlans(problem.deployment, problem.space)
         return _best(problem, plans, plans.sample(random_stream(problem.seed, "random-plan"), 1))
@@ -61,7 +61,7 @@ class Exhaustive:
     name: str = "exhaustive"
 
     def solve(self, problem: Problem) -> Solution:
-        """Best plan of the space. Raises BadInput above `max_plans` plans, for no plan, or for free replica counts."""
+        """Best plan of the space. Raises BadInput above `max_plans` plans, for no plan, or for free subtask counts."""
         problem = problem.settled(free_replicas=False)
         plans = SpacePlans(problem.deployment, problem.space)
         if plans.count > self.max_plans or not plans.exact:

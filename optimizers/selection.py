@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from optimizers.interface import Candidate, Problem, Solution, Status
-from optimizers.objectives import OBJECTIVES
-from optimizers.requirements import LATENCIES, at_rate
+from optimizers.objectives import LATENCIES, OBJECTIVES, at_rate
 from twin.errors import BadInput
 from twin.job import compile
 from twin.metrics import BINARY_METRICS, METRICS, QUANTILES, CostModel, Estimates, Narrowable, Ranged, Slow, Unsure
@@ -35,7 +34,7 @@ SURE = 0.2
 PREMIUM = 0.01
 """Relative cost that a plan may have more to surely keep up."""
 RANKS = 4
-"""Number of the values by which plans are compared, as in `goodness`."""
+"""Number of the values by which plans are compared, as in `ranks`."""
 USUAL = "processing_latency_s"
 """Metric that decides among plans of equal price or traffic."""
 ERRORS = 2.0
@@ -44,7 +43,7 @@ NO_QUANTILES = (
     "cost model {model!r} predicts means, so it cannot judge {name}; simulate the best plans (--prove 5), or all "
     "plans (--cost-model sim)"
 )
-NOTHING_SANE = "no plan looked at is predicted to keep up; this one is about the likeliest to"
+NOTHING_FEASIBLE = "no plan looked at is predicted to keep up; this one is about the likeliest to"
 NOTHING_FULFILS = "no plan that keeps up was found that {words}"
 
 
@@ -68,8 +67,8 @@ class Estimated:
     reached: np.ndarray | None = None
 
     @property
-    def sane(self) -> np.ndarray:
-        """[N] whether each plan is sane, as in `Candidate`."""
+    def feasible(self) -> np.ndarray:
+        """[N] whether each plan is feasible, as in `Candidate`."""
         return self.runs if self.missed is None else self.runs & (self.missed <= 0.0)
 
     @property
@@ -183,7 +182,7 @@ def _missed(problem: Problem, plans: Sequence[ExecutionPlan], reached: np.ndarra
         ahead = lasting(replace(problem, scenario=at_rate(problem.scenario, required.factor)))
         backpressured, success, per_s = predicted(ahead, plans, (*BINARY_METRICS, "throughput_per_s"))
         rates = compile(ahead.scenario).rates
-        all_per_s = sum(rates[sink.name].in_per_s for sink in ahead.scenario.query.sinks)
+        all_per_s = sum(rates[sink.name].in_per_s for sink in ahead.scenario.query.result_sinks)
         # not the probability of failure, which is 1 for all that are far from keeping up
         lacking = np.maximum(1.0 - per_s / max(all_per_s, 1e-300), RISK_STEP)
         missed += np.where((backpressured < 0.5) & (success >= 0.5), 0.0, lacking)
@@ -197,22 +196,27 @@ def lasting(problem: Problem) -> Problem:
     return replace(problem, cost_model=model.lasting()) if isinstance(model, RateModel) else problem
 
 
-def goodness(problem: Problem, found: Estimated) -> np.ndarray:
-    """[RANKS, N] rank of plans, less is better, compared in this order: whether a plan is not sane, its risk in steps,
-    its objective, and its second number. In place of its risk, a plan that keeps up and misses requirements has a
-    negative number, which rises with the amount missed."""
-    sane = found.sane
+def ranks(problem: Problem, found: Estimated) -> np.ndarray:
+    """[RANKS, N] rank of each plan, less is better. Plans are compared by the first number in which they differ:
+    whether a plan is not feasible, its risk in steps, its objective, and its second number. In place of its risk, a
+    plan that keeps up and misses requirements has a negative number, which rises with the amount missed."""
+    feasible = found.feasible
     risk = np.round((1.0 - (1.0 - found.backpressured) * found.success) / RISK_STEP)
     missed = 0.0 if found.missed is None else found.missed
-    risk = np.where(sane, 0.0, np.where(found.runs, -1.0 / (1.0 + missed), risk))
-    second = np.zeros(len(sane)) if found.second is None else found.second
-    return np.stack([~sane, risk, problem.sign * found.objective, second]).astype(float)
+    risk = np.where(feasible, 0.0, np.where(found.runs, -1.0 / (1.0 + missed), risk))
+    second = np.zeros(len(feasible)) if found.second is None else found.second
+    return np.stack([~feasible, risk, problem.sign * found.objective, second]).astype(float)
+
+
+def best_first(rank_kn: np.ndarray) -> np.ndarray:
+    """[N] rows of plans from the best down, by their ranks [K, N]; of equal ones the first comes first."""
+    return np.lexsort(rank_kn[::-1])
 
 
 def ranked(problem: Problem, found: Estimated, count: int) -> list[Candidate]:
     """Best `count` candidates, from the best down."""
-    columns = goodness(problem, found)
-    order = np.lexsort(columns[::-1])
+    columns = ranks(problem, found)
+    order = best_first(columns)
     last = columns[:, order[min(count, len(order)) - 1]]
     tied = (columns[:, order] == last[:, None]).all(axis=0)
     rows = order[: max(count, int(np.flatnonzero(tied)[-1]) + 1)]  # ties with the last go by their text
@@ -226,18 +230,18 @@ def _text(plan: ExecutionPlan) -> tuple[str, str, str]:
     return str(sorted(plan.placement.items())), str(sorted(plan.key_groups.items())), str(plan.fused)
 
 
-def insane(problem: Problem, best: Candidate) -> str:
-    """Reason why the best plan is not sane; empty if it is."""
-    if best.sane:
+def shortfall(problem: Problem, best: Candidate) -> str:
+    """Words for what the best plan does not fulfil; empty if it is feasible."""
+    if best.feasible:
         return ""
-    return NOTHING_FULFILS.format(words=problem.requirements.words) if best.runs else NOTHING_SANE
+    return NOTHING_FULFILS.format(words=problem.requirements.words) if best.runs else NOTHING_FEASIBLE
 
 
 def dealt_anew(problem: Problem, plan: ExecutionPlan) -> str:
     """Parts of the scenario's own plan that another plan cannot keep, in words; empty if there are none."""
     lost, parted = problem.scenario.plan.lost_by(plan), problem.scenario.plan.parted_by(plan)
     return said(
-        f"key groups of {', '.join(lost)} are dealt anew, for other numbers of replicas" if lost else "",
+        f"key groups of {', '.join(lost)} are dealt anew, for other numbers of subtasks" if lost else "",
         f"{', '.join(parted)} run apart" if parted else "",
     )
 
@@ -247,21 +251,27 @@ def said(*remarks: str) -> str:
     return "; ".join(filter(None, remarks))
 
 
-def instead(chosen: Solution, candidate: Candidate) -> Solution:
-    """Solution with one of its candidates as the answer."""
-    if candidate.plan == chosen.plan:
-        return chosen
-    first = replace(candidate, plan=chosen.plan, objective=chosen.objective)
-    others = (first, *(each for each in chosen.alternatives if each.plan != candidate.plan))
-    return replace(chosen, plan=candidate.plan, objective=candidate.objective, alternatives=others)
+def answering(problem: Problem, found: Solution, answer: Candidate, before: Candidate) -> Solution:
+    """Solution with another answer; its answer before becomes the first alternative."""
+    if answer.plan == found.plan:
+        return found
+    others = (before, *(each for each in found.alternatives if each.plan != answer.plan))
+    return replace(
+        found,
+        plan=answer.plan,
+        objective=answer.objective,
+        runs=answer.runs,
+        fulfils=answer.fulfils,
+        alternatives=others[: problem.alternatives],
+    )
 
 
-def surer(problem: Problem, best: Candidate, others: Sequence[Candidate]) -> Candidate:
+def safer(problem: Problem, best: Candidate, others: Sequence[Candidate]) -> Candidate:
     """The best if it surely keeps up; else the first of the others that does and hardly costs more, if any."""
-    if problem.sign < 0.0 or not best.sane or best.backpressured < SURE:
+    if problem.sign < 0.0 or not best.feasible or best.backpressured < SURE:
         return best
     most = best.objective * (1.0 + PREMIUM)
-    return next((o for o in others if o.sane and o.backpressured < SURE and o.objective <= most), best)
+    return next((o for o in others if o.feasible and o.backpressured < SURE and o.objective <= most), best)
 
 
 def as_close(one: float, other: float) -> bool:
@@ -279,7 +289,7 @@ def choose(problem: Problem, found: Estimated, *, evaluations: int, started_s: f
         raise ValueError("nothing to choose from")
     best, *others = ranked(problem, found, 1 + problem.alternatives)
     complete = complete and not isinstance(problem.cost_model, Unsure)
-    proved = Status.OPTIMAL if best.sane else Status.INFEASIBLE
+    proved = Status.OPTIMAL if best.feasible else Status.INFEASIBLE
     return replace(
         Solution.of(
             best,
@@ -288,7 +298,7 @@ def choose(problem: Problem, found: Estimated, *, evaluations: int, started_s: f
             started_s=started_s,
             others=others,
         ),
-        bound=best.objective if complete and best.sane and math.isfinite(best.objective) else None,
-        message=said(insane(problem, best), dealt_anew(problem, best.plan)),
+        bound=best.objective if complete and best.feasible and math.isfinite(best.objective) else None,
+        message=said(shortfall(problem, best), dealt_anew(problem, best.plan)),
         among=problem.space.words(problem.deployment) if complete else "",
     )

@@ -1,32 +1,39 @@
-"""Space of plans that may be chosen: a frozen description, independent of optimizers and programs.
-
-Where numbers of replicas may change, that of an operator is free if any replica may take its tuples, or if it parts
-them by keys. An aggregate without keys counts all tuples together, and an operator that gets all tuples in one replica
-gains nothing from others: these keep their numbers. So does an operator of which events name single replicas, as other
-plans may not have these. Operators that are joined by forward streams have equally many.
-"""
+"""Space of plans that an optimizer may choose from, and its plans in the forms that optimizers and cost models need."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from functools import cached_property, partial
+from itertools import combinations
 
 import numpy as np
 
-from optimizers.rules import bin_ranges, valid_rows
+from optimizers.rules import MAX_LISTED, PlacementSpace, bin_ranges, different, valid_rows
 from optimizers.slots import by_slots, deployed, fits, groups_of
+from twin.chaining import links_of
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.event_checks import naming_subtasks
 from twin.kinds.windowed import Windowed
 from twin.plan import ExecutionPlan, Location
 from twin.query import AnyOperator
+from twin.rates.coefficients import PlacementCoefficients
+from twin.rates.seats import CountedPlans, Placements
 from twin.scenario import Scenario
+
+# the space -----------------------------------------------------------------------------------------------------------
+# Space of plans that may be chosen: a frozen description, independent of optimizers and programs.
+#
+# Where numbers of subtasks may change, that of an operator is free if any subtask may take its records, or if it parts
+# them by keys. An aggregate without keys counts all records together, and an operator that gets all records in one
+# subtask gains nothing from others: these keep their numbers. So does an operator of which events name single
+# subtasks, as other plans may not have these. Operators that are joined by forward streams have equally many.
 
 
 def tied(deployment: Deployment, part_chains: bool = False) -> list[list[int]]:
-    """Groups of operators that must have equally many replicas, as in chains, unless these may be parted; single
+    """Groups of operators that must have equally many subtasks, as in chains, unless these may be parted; single
     operators are groups too. Indices are in data-flow order."""
     import networkx as nx  # most commands start without
 
@@ -36,12 +43,12 @@ def tied(deployment: Deployment, part_chains: bool = False) -> list[list[int]]:
     forward = [each for each in query.streams if query.partitioning(each).paired]
     graph.add_edges_from((row[each.producer], row[each.consumer]) for each in forward)
     chains = () if part_chains else deployment.plan.fused
-    graph.add_edges_from((row[a], row[b]) for group in chains for a, b in pairwise(group))
+    graph.add_edges_from((row[a], row[b]) for a, b in links_of(query, chains))
     return [sorted(group) for group in nx.connected_components(graph)]
 
 
 def _named(deployment: Deployment) -> set[str]:
-    """Operators whose number of replicas stays as events name single replicas."""
+    """Operators whose number of subtasks stays as events name single subtasks."""
     return naming_subtasks(deployment.events) if isinstance(deployment, Scenario) else set()
 
 
@@ -55,8 +62,8 @@ def _divisible(deployment: Deployment, operator: AnyOperator) -> bool:
 class Space:
     """Space of plans of a job; by default all plans.
 
-    pinned: operators whose replicas stay where the deployment's plan has them, beside those that the job itself calls
-    pinned. allowed: the hosts that an operator may be on, where not all are. spread: whether replicas of an operator
+    pinned: operators whose subtasks stay where the deployment's plan has them, beside those that the job itself calls
+    pinned. allowed: the hosts that an operator may be on, where not all are. spread: whether subtasks of an operator
     may be on several sockets; None: if it has several. costream_rules: data never flow to a weaker bin of hosts and
     never return to one (`optimizers.rules`); operators are then on one socket each. most_moves: operators that may be
     elsewhere than in the deployment's plan; None: all. free_replicas: whether their numbers may change; None: if the
@@ -82,7 +89,7 @@ class Space:
         if self.most_moves is not None and self.most_moves < 0:
             raise BadInput(f"number of operators that may move must be >= 0, got {self.most_moves}")
         if self.most_replicas < 1:
-            raise BadInput(f"number of replicas of an operator must be >= 1, got {self.most_replicas}")
+            raise BadInput(f"number of subtasks of an operator must be >= 1, got {self.most_replicas}")
         if self.spread and self.costream_rules:
             raise BadInput("Costream's rules are for operators on one host each; give spread or costream_rules")
         for name, hosts in self.allowed.items():
@@ -90,7 +97,7 @@ class Space:
                 raise BadInput(f"operator {name!r} is allowed on no host; name at least one")
 
     def settled(self, *, free_replicas: bool) -> Space:
-        """Space for an optimizer that changes numbers of replicas, or not, unless the space says which."""
+        """Space for an optimizer that changes numbers of subtasks, or not, unless the space says which."""
         return self if self.free_replicas is not None else replace(self, free_replicas=free_replicas)
 
     def spreads(self, deployment: Deployment) -> bool:
@@ -151,11 +158,11 @@ class Space:
         return np.array([operator.pinned or operator.name in self.pinned for operator in topological])
 
     def tied(self, deployment: Deployment) -> list[list[int]]:
-        """Groups of operators that must have equally many replicas, as indices in data-flow order."""
+        """Groups of operators that must have equally many subtasks, as indices in data-flow order."""
         return tied(deployment, self.part_chains)
 
     def free_o(self, deployment: Deployment) -> np.ndarray:
-        """[O] whether the number of an operator's replicas may change, where numbers may."""
+        """[O] whether the number of an operator's subtasks may change, where numbers may."""
         named = _named(deployment)
         free = ~self.pinned_o(deployment) & [
             _divisible(deployment, each) and each.name not in named for each in deployment.query.topological
@@ -167,7 +174,7 @@ class Space:
     def holds(self, deployment: Deployment, counts_nol: np.ndarray) -> np.ndarray:
         """[N] whether each of these plans is in the space, and valid for the job.
 
-        Numbers of replicas may be any unless the space fixes them.
+        Numbers of subtasks may be any unless the space fixes them.
         """
         if self.free_replicas is None:
             return replace(self, free_replicas=True, slots=bool(self.slots)).holds(deployment, counts_nol)
@@ -202,7 +209,7 @@ class Space:
         ]
         named = sorted(_named(deployment) - {*pinned}) if self.free_replicas else []
         said = [
-            "any number of replicas" if self.free_replicas else "these numbers of replicas",
+            "any number of subtasks" if self.free_replicas else "these numbers of subtasks",
             f"those of {', '.join(named)} as given, since events name them" if named else "",
             "" if self.spreads(deployment) else "an operator on one socket",
             f"{', '.join(pinned)} pinned" if pinned else "",
@@ -217,7 +224,7 @@ class Space:
         return ", ".join(filter(None, said))
 
     def _numbers_fit(self, deployment: Deployment, replicas_no: np.ndarray) -> np.ndarray:
-        """[N] whether operators have numbers of replicas that they may have."""
+        """[N] whether operators have numbers of subtasks that they may have."""
         kept_o = np.ones(replicas_no.shape[1], bool)
         if self.free_replicas:
             kept_o = ~self.free_o(deployment)
@@ -243,7 +250,7 @@ def host_of_sockets(deployment: Deployment) -> np.ndarray:
 
 
 def replicas_of(deployment: Deployment) -> np.ndarray:
-    """[O] numbers of replicas in the deployment's plan, in data-flow order."""
+    """[O] numbers of subtasks in the deployment's plan, in data-flow order."""
     return np.array([deployment.plan.replicas(operator.name) for operator in deployment.query.topological])
 
 
@@ -254,7 +261,7 @@ def listed(job: Deployment) -> list[int]:
 
 
 def counts_of(deployment: Deployment, plan: ExecutionPlan) -> np.ndarray:
-    """[O in data-flow order, L] replicas of a plan by operator and socket."""
+    """[O in data-flow order, L] subtasks of a plan by operator and socket."""
     column = {place: index for index, place in enumerate(locations(deployment))}
     counts_ol = np.zeros((len(deployment.query.operators), len(column)), np.int64)
     for o, operator in enumerate(deployment.query.topological):
@@ -264,7 +271,7 @@ def counts_of(deployment: Deployment, plan: ExecutionPlan) -> np.ndarray:
 
 
 def _shared_together(deployment: Deployment, on_noh: np.ndarray) -> np.ndarray:
-    """[N] whether replicas that take from one queue are on one host."""
+    """[N] whether subtasks that take from one queue are on one host."""
     query = deployment.query
     shared_o = [any(query.partitioning(each).one_queue for each in query.inputs(o.name)) for o in query.topological]
     return np.asarray((on_noh[:, shared_o].sum(axis=2) <= 1).all(axis=1))
@@ -294,3 +301,201 @@ def _each_in_one(deployment: Deployment, in_nop: np.ndarray) -> np.ndarray:
 def _ruled(deployment: Deployment, on_noh: np.ndarray) -> np.ndarray:
     hosts_no = on_noh.argmax(axis=2)[:, listed(deployment)]
     return valid_rows(deployment.query, bin_ranges(deployment.cluster), hosts_no)
+
+
+# plans as counts -----------------------------------------------------------------------------------------------------
+# Plans as counts of subtasks by operator and socket, in the form that cost models read fastest.
+
+
+def as_plans(job: Deployment, counts_nol: np.ndarray) -> Sequence[ExecutionPlan]:
+    """Plans of counts [N, O, L], operators in data-flow order, sockets of all hosts in a row.
+
+    Key groups stay with their subtasks, by number; counts of the deployment's own plan give that plan itself.
+    """
+    plans = CountedPlans(job, counts_nol)
+    if job.plan.key_groups:
+        given_ol = counts_of(job, job.plan)
+        return [
+            job.plan if (each == given_ol).all() else job.plan.with_placement(plans[n].placement)
+            for n, each in enumerate(counts_nol)
+        ]
+    if any(host.socket_count > 1 for host in job.cluster.hosts) or ((counts_nol > 0).sum(axis=2) != 1).any():
+        return plans
+    placements = Placements(job, counts_nol.argmax(axis=2)[:, listed(job)])
+    same = counts_nol.sum(axis=2)[:, listed(job)] == np.array(placements.replicas)
+    return placements if same.all() else plans
+
+
+def counts_on(job: Deployment, hosts_no: np.ndarray) -> np.ndarray:
+    """Counts [N, O, L] of placements that put each operator, as the query lists them, on socket 0 of one host."""
+    return np.asarray(Placements(job, hosts_no).socket_counts(job), np.int64)
+
+
+def enough_memory(job: PlacementCoefficients) -> np.ndarray:
+    """[O, L] whether the host of a socket has memory for the engine and one subtask of an operator."""
+    law, host_l = job.deployment.engine.memory, job.places.host_l
+    need_o = job.operators.held_mb / job.operators.replicas + law.base_mb
+    return np.asarray(need_o[:, None] < law.crash * job.places.ram_mb_h[host_l])
+
+
+# plans of the space --------------------------------------------------------------------------------------------------
+# Plans of a space, as subtasks by operator and socket: counted, listed, and drawn.
+#
+# An operator's options are the places that its subtasks may have, whatever the others do; plans are all combinations
+# that the space holds (streams have a route, rules are kept). Under Costream's rules few combinations are left, so
+# placements come from `optimizers.rules`, which counts and draws them exactly.
+
+
+NOTHING = "no plan of the space was found ({words}); allow more hosts, pin fewer operators, or leave out the rules"
+
+
+class SpacePlans:
+    """Plans of one job. Raises BadInput if the space names unknown parts, or leaves numbers of subtasks free."""
+
+    def __init__(self, deployment: Deployment, space: Space) -> None:
+        if space.free_replicas:
+            raise BadInput(
+                "plans with any number of subtasks are not listed or drawn; use rlas or milp-hosts, or fix them"
+            )
+        self._job, self._space = deployment, space
+        self._allowed_ol = space.allows_ol(deployment)
+        self._host_l = host_of_sockets(deployment)
+        self._home_ol, self._pinned_o = counts_of(deployment, deployment.plan), space.pinned_o(deployment)
+        self._spread = space.spreads(deployment)
+        one_socket = len(self._host_l) == len(deployment.cluster.hosts)
+        self._ruled = (
+            PlacementSpace(deployment.query, deployment.cluster) if space.costream_rules and one_socket else None
+        )
+
+    @property
+    def exact(self) -> bool:
+        """Whether `count` is exact; otherwise it is an upper bound."""
+        return self._listable or (self._ruled_whole and self._ruled is not None and self._ruled.exact)
+
+    @cached_property
+    def count(self) -> int:
+        """Number of plans, or an upper bound."""
+        if self._ruled is not None and self._ruled_whole:
+            return self._ruled.count
+        return len(self._listed) if self._listable else self._combinations
+
+    def all(self) -> np.ndarray:
+        """Every plan [N, O, L], in a fixed order. Raises BadInput above MAX_LISTED combinations."""
+        if not self._listable:
+            raise BadInput(
+                f"{self.count} plans are too many to list (at most {MAX_LISTED}); "
+                "use an optimizer that samples (costream, local-search)"
+            )
+        return self._listed
+
+    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """At most `size` different plans [N, O, L], >= 1, at random; all, shuffled, if there are few.
+
+        Uniform without replacement where the options of operators are independent, or under the rules alone. Raises
+        BadInput if none is found.
+        """
+        if size < 1:
+            raise BadInput(f"number of candidate placements must be >= 1, got {size}")
+        if self._ruled is not None and self._ruled_whole:
+            return self._counts(self._ruled.sample(rng, size))
+        if self._listable and self.count <= 2 * size:
+            return self._some(self._listed[rng.permutation(len(self._listed))[:size]])
+        found = different(partial(self.draws, rng, size), size)
+        if len(found) < size and self._listable:
+            found = self._listed[rng.permutation(len(self._listed))]
+        return self._some(found[:size])
+
+    def draws(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draws plans [N, O, L], with replacement: those of so many combinations that the space holds, maybe none."""
+        if self._ruled is not None:
+            found = self._counts(self._ruled.draws(rng, size))
+            found[:, self._pinned_o] = self._home_ol[self._pinned_o]
+        else:
+            found = np.stack([self._drawn(o, rng, size) for o in range(len(self._home_ol))], axis=1)
+        if self._space.most_moves is not None:
+            order_no = rng.random(found.shape[:2]).argsort(axis=1)
+            found = np.where((order_no < self._space.most_moves)[:, :, None], found, self._home_ol)
+        return found[self._space.holds(self._job, found)]
+
+    def _some(self, found: np.ndarray) -> np.ndarray:
+        if not len(found):
+            raise BadInput(NOTHING.format(words=self._space.words(self._job)))
+        return found
+
+    def _counts(self, hosts_no: np.ndarray) -> np.ndarray:
+        return counts_on(self._job, hosts_no)
+
+    @property
+    def _ruled_whole(self) -> bool:
+        """Whether Costream's rules are the only limit of the space, on hosts that all reach each other."""
+        whole = self._allowed_ol.all() and not self._pinned_o.any() and self._space.most_moves is None
+        return self._ruled is not None and bool(whole) and not self._job.cluster.links
+
+    @cached_property
+    def _combinations(self) -> int:
+        return math.prod(self._ways(o) for o in range(len(self._home_ol)))
+
+    @property
+    def _listable(self) -> bool:
+        if self._combinations <= MAX_LISTED:
+            return True
+        return self._ruled is not None and self._ruled.listable
+
+    @cached_property
+    def _listed(self) -> np.ndarray:
+        if self._ruled is not None and self._ruled.listable:
+            found = self._counts(self._ruled.all())
+        else:
+            options = [self._options(o) for o in range(len(self._home_ol))]
+            index = np.indices([len(each) for each in options]).reshape(len(options), -1)
+            found = np.stack([each[row] for each, row in zip(options, index, strict=True)], axis=1)
+        return found[self._space.holds(self._job, found)]
+
+    def _ways(self, o: int) -> int:
+        """Number of options of an operator."""
+        if self._pinned_o[o]:
+            return 1
+        sockets, replicas = int(self._allowed_ol[o].sum()), int(self._home_ol[o].sum())
+        return math.comb(replicas + sockets - 1, replicas) if self._spread else sockets
+
+    def _options(self, o: int) -> np.ndarray:
+        """[K, L] options of an operator."""
+        if self._pinned_o[o]:
+            return self._home_ol[o : o + 1]
+        sockets, replicas = np.flatnonzero(self._allowed_ol[o]), int(self._home_ol[o].sum())
+        parts = _parted(replicas, len(sockets)) if self._spread else replicas * np.eye(len(sockets), dtype=np.int64)
+        found = np.zeros((len(parts), len(self._host_l)), np.int64)
+        found[:, sockets] = parts
+        return found
+
+    def _drawn(self, o: int, rng: np.random.Generator, size: int) -> np.ndarray:
+        """[size, L] options of an operator, drawn uniformly."""
+        found = np.zeros((size, len(self._host_l)), np.int64)
+        if self._pinned_o[o]:
+            found[:] = self._home_ol[o]
+            return found
+        sockets, replicas = np.flatnonzero(self._allowed_ol[o]), int(self._home_ol[o].sum())
+        if not self._spread or replicas == 1:
+            found[np.arange(size), sockets[rng.integers(len(sockets), size=size)]] = replicas
+        else:
+            found[:, sockets] = _randomly_parted(replicas, len(sockets), rng, size)
+        return found
+
+
+def _parted(replicas: int, sockets: int) -> np.ndarray:
+    """All ways to part subtasks [K, sockets]: bars among stars."""
+    bars = list(combinations(range(replicas + sockets - 1), sockets - 1))
+    return _between(np.array(bars, np.int64).reshape(len(bars), sockets - 1), replicas + sockets - 1)
+
+
+def _randomly_parted(replicas: int, sockets: int, rng: np.random.Generator, size: int) -> np.ndarray:
+    """[size, sockets] random divisions of subtasks over sockets, each equally likely."""
+    total = replicas + sockets - 1
+    bars = np.sort(rng.random((size, total)).argsort(axis=1)[:, : sockets - 1], axis=1)
+    return _between(bars, total)
+
+
+def _between(bars: np.ndarray, total: int) -> np.ndarray:
+    """[K, sockets] numbers of stars between bars."""
+    edges = np.pad(bars, ((0, 0), (1, 1)), constant_values=((0, 0), (-1, total)))
+    return np.diff(edges, axis=1) - 1

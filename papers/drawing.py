@@ -35,7 +35,7 @@ def lines(
     on. factor: times y."""
 
     def draw(tables: Mapping[str, Rows]) -> Figure:
-        from figures.lines import lines as drawn
+        from figures.charts import lines as drawn
 
         points: dict[str, list[Any]] = {"series": [], "x": [], "y": []}
         for row, key, words in _chosen(tables, None, only, y):
@@ -60,14 +60,14 @@ def bars(
     """Drawer of bars in groups, from zero; or of `factors` >= 1 on a logarithmic axis that starts at 1."""
 
     def draw(tables: Mapping[str, Rows]) -> Figure:
-        from figures import bars as figures
+        from figures import charts
 
         drawn: dict[str, list[Any]] = {"group": [], "series": [], "value": []}
         for row, key, words in _chosen(tables, None, only, value):
             drawn["group"].append(_text(group, row, words) if isinstance(group, str) else group(row))
             drawn["series"].append(_text(series, row, words))
             drawn["value"].append(row[key])
-        return (figures.grouped_bars if factors else figures.bars)(drawn, label)
+        return (charts.grouped_bars if factors else charts.bars)(drawn, label)
 
     return draw
 

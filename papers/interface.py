@@ -1,7 +1,4 @@
-"""Description of an experiment: cases, what is measured of each, what the paper printed for it; and its result.
-
-`papers.running` makes tables, figures and notes of them.
-"""
+"""Description of an experiment: cases, what is measured of each, what the paper prints, and how both agree."""
 
 from __future__ import annotations
 
@@ -12,12 +9,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from papers.sizes import Sizes
-from scenarios.learning.corpora import CorpusRecipe
+from scenarios.learning import CorpusRecipe
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from papers.workspace import Workspace
+
+
+# experiments ---------------------------------------------------------------------------------------------------------
+# Description of an experiment: cases, what is measured of each, what the paper printed for it; and its result.
+#
+# `papers.running` makes tables, figures and notes of them.
+
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
@@ -60,7 +64,7 @@ class CaseTable:
     `measure`, in the order of the rows. measure: (workspace, **case) -> what is found of a case, as one row or several;
     the case's own values stand in them as well. published: what the paper printed, by the values of the columns `by`; a
     value that is no mapping is that of the column `paper`. shapes: function of all rows that compares them with what
-    the paper says in words (`papers.shapes`).
+    the paper says in words (`papers.interface`).
     """
 
     title: str | Callable[[Workspace], str]
@@ -119,3 +123,41 @@ class ExperimentResult:
     figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     about: str = ""
+
+
+# a paper's words beside ours -----------------------------------------------------------------------------------------
+# Comparisons of a paper's words with our results: agrees, differs, or not comparable, and why.
+
+
+COLUMNS: Mapping[str, str] = {
+    "what": "what",
+    "paper": "paper",
+    "ours": "ours",
+    "verdict": "verdict",
+    "why": "because",
+}
+
+
+def shape(what: str, paper: str, ours: str, same: bool, why: str = "") -> Row:
+    """Row of a statement that can be compared. why: what explains a difference, or weakens an agreement."""
+    return {"what": what, "paper": paper, "ours": ours, "verdict": "agrees" if same else "differs", "why": why}
+
+
+def apart(what: str, paper: str, ours: str, why: str) -> Row:
+    """Row of a statement that cannot be compared."""
+    return {"what": what, "paper": paper, "ours": ours, "verdict": "not comparable", "why": why}
+
+
+def against(rows: Rows, *, simulated: bool) -> Table:
+    """Table of the comparisons on a page. simulated: whether figures are of simulated runs."""
+    return Table("Against the paper" + (", by simulated runs" if simulated else ""), COLUMNS, tuple(rows))
+
+
+def within(values: Sequence[float], low: float, high: float) -> bool:
+    """Whether there are values and all are between the ends, which are included."""
+    return bool(values) and all(low <= value <= high for value in values)
+
+
+def span(values: Sequence[float], form: str = ".2g") -> str:
+    """Text of the least and the largest value."""
+    return " to ".join(dict.fromkeys(f"{end:{form}}" for end in (min(values), max(values)))) if values else "none"

@@ -1,9 +1,22 @@
-"""Sizes of experiments: the paper's, or smaller ones that take hours or minutes."""
+"""Sizes of experiments, and the corpora and rows that they learn from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from scenarios.learning import CorpusRecipe
+from scenarios.spaces.generator import FEATURES
+
+if TYPE_CHECKING:
+    from models.dataset import Dataset
+
+
+# sizes ---------------------------------------------------------------------------------------------------------------
+# Sizes of experiments: the paper's, or smaller ones that take hours or minutes.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,3 +92,71 @@ PAPER = Sizes(
 """Sizes of the paper's corpus. n is five times the paper's, because of a hundred runs only a handful fail."""
 
 SCALES: Mapping[str, Sizes] = {"small": SMALL, "medium": MEDIUM, "paper": PAPER}
+
+
+# recipes of corpora --------------------------------------------------------------------------------------------------
+# Recipes of the corpora that experiments learn from and are measured on, each with a hash of what decides it.
+
+
+EVALUATION_SEED = 1000
+"""Offset of the seed for corpora that models are measured on, so that none repeats a query of the training corpus."""
+
+_DEFAULT_HORIZON_S = 240.0
+
+
+def label(recipe: CorpusRecipe) -> str:
+    """Name of a recipe's folders: its name and six digits of the hash."""
+    return f"{recipe.name}-{recipe.plan()[1].manifest()['config_hash'][:6]}"
+
+
+def main_corpus(sizes: Sizes, seed: int) -> CorpusRecipe:
+    """Training corpus over Costream's Table II, its first runs repeated under other seeds."""
+    return CorpusRecipe(sizes.runs, seed, sizes.replicates, horizon_s=horizon(sizes))
+
+
+def evaluation_corpus(sizes: Sizes, seed: int, space: str) -> CorpusRecipe:
+    """Corpus of `sizes.n` fresh runs of a space."""
+    return CorpusRecipe(sizes.n, seed + EVALUATION_SEED, space=space, horizon_s=horizon(sizes))
+
+
+def horizon(sizes: Sizes) -> float | None:
+    """Simulated seconds a run; None for the default, so that a recipe is the same as one that does not name it."""
+    return None if sizes.horizon_s == _DEFAULT_HORIZON_S else sizes.horizon_s
+
+
+# rows to learn from --------------------------------------------------------------------------------------------------
+# Filters for rows of a corpus that a model may learn from: the restricted ranges of generalisation experiments.
+
+
+class RowFilter(Protocol):
+    """Named selection of rows; the name decides where a model that learned from them is kept."""
+
+    @property
+    def name(self) -> str:
+        """Name of the rows, for people and for folder names."""
+
+    def mask(self, dataset: Dataset) -> np.ndarray:
+        """Whether each row belongs. [G]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Filter for rows whose `feature` lies in [low, high]; a hardware feature, on every host in use.
+
+    feature: a key of `Dataset.about`, or one of scenarios.spaces.generator.FEATURES.
+    """
+
+    feature: str
+    low: float
+    high: float
+
+    @property
+    def name(self) -> str:
+        """Name such as `ram_mb-1000-to-16000`."""
+        return f"{self.feature}-{self.low:g}-to-{self.high:g}"
+
+    def mask(self, dataset: Dataset) -> np.ndarray:
+        """Whether each row lies within. [G]"""
+        ends = ("_min", "_max") if self.feature in FEATURES else ("", "")
+        least, most = (dataset.about[self.feature + end] for end in ends)
+        return np.asarray((least >= self.low) & (most <= self.high))

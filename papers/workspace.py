@@ -1,34 +1,238 @@
-"""Workspace of experiments, which keeps what takes long: corpora, training rows, trained models, judged queries.
-
-Everything is made when it is first asked for, kept under a name with a hash of all that decided it, and found again by
-the next experiment or by the same command after an interruption.
-"""
+"""Workspace of experiments, which keeps what takes long: corpora, training rows, trained models."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from papers.recipes import label
-from papers.rows import RowFilter
-from papers.simulating import CorpusJob, FanOut, fan_out
-from papers.sizes import Sizes
-from papers.training import fitted, folder_of
-from scenarios.executing.progress import Audience
-from scenarios.learning.corpora import CorpusRecipe
-from twin.atomic import write_text
-from twin.checksums import stamped, unstamped
-from twin.corpus.manifest import content_hash
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from papers.sizes import RowFilter, Sizes, label
+from scenarios.executing import Audience, Progress
+from scenarios.learning import CorpusRecipe
+from scenarios.spaces.families import Make
+from twin.corpus.chunks import ChunkTask, Simulate, cut, keep_whole, simulate_chunk
+from twin.corpus.manifest import (
+    CHUNKS,
+    MANIFEST,
+    CorpusSpec,
+    content_hash,
+    open_corpus,
+    read_manifest,
+    sole_writer,
+    write_json,
+)
 from twin.errors import BadInput
+from twin.files import new_folder, parse_json, seal, stamped, unstamped, write_text
 from twin.metrics import METRICS
-from twin.nesting import parse_json
+from twin.run import metrics_of
+from twin.simulation import simulate
+from twin.trace import TRAINING_ROWS, read_table
 from twin.version import VERSION
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from models.dataset import Dataset, RowSplit
     from models.perturbed_costs import PerturbedCosts
     from models.predictors import Fitted, Predictor
+
+
+# corpora and rows ----------------------------------------------------------------------------------------------------
+# Makes corpora and training rows for experiments: by Spark, or in this process where there are too few runs for one.
+#
+# Both write the same files, so that either can finish what the other began.
+
+
+FEW_RUNS = 64
+"""Largest number of runs for which starting Spark takes longer than it saves."""
+
+_CHUNK_RUNS = 4
+_RUN_LIMIT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusJob:
+    """Corpus to be simulated into a folder, and aggregated into another that does not exist yet."""
+
+    corpus: Path
+    dataset: Path
+    make: Make
+    spec: CorpusSpec
+
+
+FanOut = Callable[[Sequence[CorpusJob], Audience], None]
+"""Function that does all jobs; what it finished before an interruption stays."""
+
+
+def fan_out(master: str = "local[*]") -> FanOut:
+    """Function that does jobs in this process if there are few runs, else by Spark."""
+
+    def do(jobs: Sequence[CorpusJob], audience: Audience) -> None:
+        few = sum(job.spec.runs for job in jobs) <= FEW_RUNS
+        (in_process if few else by_spark(master))(jobs, audience)
+
+    return do
+
+
+def by_spark(master: str) -> FanOut:
+    """Function that does all jobs in one Spark session."""
+
+    def do(jobs: Sequence[CorpusJob], audience: Audience) -> None:
+        from spark.corpus import write_corpus
+        from spark.pipeline import write_dataset
+        from spark.session import session
+
+        audience.stage("starting Spark")
+        with session(master) as spark:
+            for job in jobs:
+                audience.stage(f"simulating {job.spec.runs} runs into {job.corpus}; Ctrl-C keeps what is finished")
+                with audience.progress("runs") as report:
+                    write_corpus(spark, job.corpus, job.spec, job.make, simulate, progress=report, note=audience.stage)
+                audience.stage(f"aggregating {job.corpus}")
+                write_dataset(spark, job.corpus, job.dataset)
+
+    return do
+
+
+def in_process(jobs: Sequence[CorpusJob], audience: Audience, simulate: Simulate = simulate) -> None:
+    """Simulates and aggregates one run after the other, without Spark."""
+    for job in jobs:
+        audience.stage(f"simulating {job.spec.runs} runs into {job.corpus}")
+        with audience.progress("runs") as report:
+            _simulate(job, simulate, report, audience.stage)
+        _aggregate(job)
+
+
+def _simulate(job: CorpusJob, simulate: Simulate, report: Progress, note: Callable[[str], None]) -> None:
+    with sole_writer(job.corpus):
+        chunks = cut(job.spec.runs, open_corpus(job.corpus, job.spec, _CHUNK_RUNS))
+        task = ChunkTask(str(job.corpus), job.spec.seed, job.make, simulate, _RUN_LIMIT_S)
+        whole = keep_whole(job.corpus, chunks, note)
+        for chunk in chunks:
+            if chunk not in whole:
+                result = simulate_chunk(task, chunk, attempt=0)
+                if result.problem:
+                    raise BadInput(result.problem)
+            report(chunk.stop, job.spec.runs)
+
+
+def _aggregate(job: CorpusJob) -> None:
+    chunks = sorted((job.corpus / CHUNKS).glob("chunk-*"))
+    rows = [row for chunk in chunks for row in _training_rows(chunk)]
+    if not rows:
+        raise BadInput(f"no run of {job.corpus} succeeded; its runs.parquet files say why")
+    corpus = read_manifest(job.corpus)
+    counts = {"runs": job.spec.runs, "rows": len(rows), "failed": job.spec.runs - len(rows)}
+    with new_folder(job.dataset) as aside:
+        pq.write_table(pa.Table.from_pylist(rows, schema=TRAINING_ROWS), aside / "rows.parquet")
+        about = {"version": VERSION, "corpus": corpus, "corpus_hash": content_hash(corpus), **counts}
+        write_json(aside / MANIFEST, about)
+        seal(aside, ["rows.parquet"])
+
+
+def _training_rows(chunk: Path) -> list[dict[str, Any]]:
+    """Training rows of the chunk's runs that ended well, as `spark.pipeline` computes them."""
+    periods: dict[str, list[dict[str, Any]]] = {}
+    for period in read_table(chunk, "operators").to_pylist():
+        periods.setdefault(period["run"], []).append(period)
+    runs = [run for run in read_table(chunk, "runs").to_pylist() if run["status"] == "ok"]
+    return [_training_row(run, periods[run["run"]]) for run in runs]
+
+
+def _training_row(run: dict[str, Any], periods: list[dict[str, Any]]) -> dict[str, Any]:
+    found = metrics_of(periods, run["warmup_s"], run["crashed"])
+    kept = ("run", "index", "seed", "config_hash", "horizon_s", "warmup_s", "deployment")
+    row = {name: run[name] for name in kept}
+    row |= {name: getattr(found, name) for name in ("throughput_per_s", "backpressure_per_s", "backpressured")}
+    row |= {"success": found.success, "tuples_out": found.tuples_out}
+    for name in ("processing_latency", "e2e_latency"):
+        latency = getattr(found, f"{name}_s")
+        if latency is not None:
+            row |= {f"{name}_s": latency.mean, f"{name}_p50_s": latency.p50, f"{name}_p95_s": latency.p95}
+    return row
+
+
+# models --------------------------------------------------------------------------------------------------------------
+# Trains models that are missing and loads the others: a folder a contestant and training set, in it one a model.
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Several models of one contestant, for different metrics, as one model."""
+
+    name: str
+    parts: tuple[Fitted, ...]
+
+    def predict(self, dataset: Dataset) -> Mapping[str, np.ndarray]:
+        """Predictions of each part for its own metrics."""
+        return {metric: values for part in self.parts for metric, values in part.predict(dataset).items()}
+
+    def save(self, folder: Path) -> None:
+        """Saves each part in a folder of its own."""
+        for number, part in enumerate(self.parts):
+            part.save(folder / str(number))
+
+
+def folder_of(root: Path, contestant: Predictor, training_set: str, seed: int) -> Path:
+    """Folder named after contestant and training set, and a hash over everything that decides the models."""
+    from models.encoding import code_version
+
+    key: dict[str, Any] = {"version": VERSION, "encoding": code_version(), "contestant": repr(contestant)}
+    key |= {"rows": training_set, "seed": seed}
+    words = re.sub(r"[^a-z0-9]+", "-", contestant.name.lower()).strip("-")
+    return root / f"{words}-on-{training_set}-{content_hash(key)[:6]}"
+
+
+def fitted(
+    folder: Path,
+    contestant: Predictor,
+    data: Callable[[], tuple[Dataset, RowSplit]],
+    seed: int,
+    metrics: Sequence[str],
+    audience: Audience,
+) -> Fitted:
+    """Contestant's models; each that `folder` lacks is trained, and kept before the next. data: called if needed."""
+    groups = [(metric,) for metric in metrics] if _apart(contestant) else [tuple(metrics)]
+    return Joined(contestant.name, tuple(_one(folder, contestant, data, seed, group, audience) for group in groups))
+
+
+def _apart(contestant: Predictor) -> bool:
+    """Whether each metric has a network of its own, so that each can be kept as soon as it is trained."""
+    from models.predictors import Networks
+
+    return isinstance(contestant, Networks) and contestant.settings.heads == "one"
+
+
+def _one(
+    folder: Path,
+    contestant: Predictor,
+    data: Callable[[], tuple[Dataset, RowSplit]],
+    seed: int,
+    metrics: tuple[str, ...],
+    audience: Audience,
+) -> Fitted:
+    place = folder / "+".join(metrics)
+    if place.exists():
+        return contestant.load(place)
+    dataset, parts = data()
+    audience.stage(f"training {contestant.name} for {', '.join(metrics)} on {len(parts.train)} rows")
+    with audience.progress("steps at most; training stops early") as report:
+        found = contestant.fit(dataset, parts, seed, metrics, report)
+    with new_folder(place) as aside:
+        found.save(aside)
+    return found
+
+
+# the workspace -------------------------------------------------------------------------------------------------------
+# Workspace of experiments, which keeps what takes long: corpora, training rows, trained models, judged queries.
+#
+# Everything is made when it is first asked for, kept under a name with a hash of all that decided it, and found again
+# by the next experiment or by the same command after an interruption.
 
 
 class Workspace:
@@ -65,11 +269,11 @@ class Workspace:
         self.used[name] = recipe
         if (name, misjudged) not in self._datasets:
             self.prepare([recipe])
-            from scenarios.learning import learner
+            from scenarios import learning
 
             self.audience.stage(f"reading {self._rows(name)}")
             with self.audience.progress("rows encoded") as report:
-                self._datasets[name, misjudged] = learner.rows_of(self._rows(name), report, misjudged)
+                self._datasets[name, misjudged] = learning.rows_of(self._rows(name), report, misjudged)
         return self._datasets[name, misjudged]
 
     def split(self, recipe: CorpusRecipe, rows: RowFilter | None = None) -> RowSplit:

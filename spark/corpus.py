@@ -11,8 +11,20 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from spark.executor import fan_out
-from twin.corpus.chunk import Chunk, ChunkResult, ChunkTask, Make, Simulate, simulate_chunk
-from twin.corpus.chunks import CorpusSummary, Note, cut, failed_in, finished, keep_whole
+from twin.corpus.chunks import (
+    Chunk,
+    ChunkResult,
+    ChunkTask,
+    CorpusSummary,
+    Make,
+    Note,
+    Simulate,
+    cut,
+    failed_in,
+    finished,
+    keep_whole,
+    simulate_chunk,
+)
 from twin.corpus.manifest import CorpusSpec, open_corpus, sole_writer
 from twin.errors import BadInput
 

@@ -12,9 +12,7 @@ from pyspark import AccumulatorParam
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark.jobs import last_line, run_job
-from spark.master import check_master
-from spark.session import session
+from spark.session import check_master, last_line, run_job, session
 from twin.errors import BadInput, Unfinished
 
 TASKS_A_SLOT = 16

@@ -19,18 +19,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from optimizers.interface import Optimizer, Problem, Solution, Status
+    from optimizers.objectives import Requirements
     from optimizers.policies.registry import POLICIES
     from optimizers.registry import OPTIMIZERS
-    from optimizers.requirements import Requirements
     from optimizers.space import Space
     from scenarios.files.scenario_file import dump, load
+    from scenarios.planning.bench import SimulatedCostModel, replicate
     from scenarios.planning.cost_models import cost_model
     from scenarios.planning.planner import optimize
-    from scenarios.planning.simulated_cost import SimulatedCostModel, replicate
     from scenarios.planning.validation import validate
-    from streamtwin.notebook.questions import capacity, compare, compare_policies, dry_run, sensitivity, whatif
-    from streamtwin.notebook.result import Result, read_run, run
-    from streamtwin.notebook.shown import Answer, Html, frame, picture
+    from streamtwin.notebook import (
+        Answer,
+        Html,
+        Result,
+        capacity,
+        compare,
+        compare_policies,
+        dry_run,
+        frame,
+        picture,
+        read_run,
+        run,
+        sensitivity,
+        whatif,
+    )
     from twin.cluster import Cluster, Host, Link, Numa, Socket
     from twin.control import PeriodStatistics, Policy, PolicySpec, Reconfiguration
     from twin.deployment import Deployment
@@ -154,8 +166,10 @@ def __getattr__(name: str) -> Any:
     """Imports a public name when it is first used. Raises AttributeError for an unknown name, ImportError (a line) if a
     foreign module has the place of one of ours."""
     if name not in __all__:
-        raise AttributeError(f"module 'streamtwin' has no attribute {name!r}")
-    from streamtwin.house import foreign
+        if name.startswith("_") or (question := _question(name)) is None:
+            raise AttributeError(f"module 'streamtwin' has no attribute {name!r}")
+        return question
+    from streamtwin.package import foreign
 
     module = _home_of()[name]
     if told := foreign(_NEEDS[module.partition(".")[0]]):
@@ -165,6 +179,24 @@ def __getattr__(name: str) -> Any:
     found = getattr(import_module(module), name)
     globals()[name] = found
     return found
+
+
+def _question(name: str) -> Any:
+    """Function of a question that is not among the names above; None if there is none."""
+    from importlib.util import find_spec
+
+    from streamtwin.package import foreign
+
+    is_module = find_spec(f"streamtwin.{name}") is not None  # which Python imports if there is no such attribute
+    if is_module or foreign(_NEEDS["streamtwin"]):
+        return None
+    from streamtwin.questions.registry import QUESTIONS
+
+    if name.replace("_", "-") not in QUESTIONS:
+        return None
+    from streamtwin.notebook import function_of
+
+    return function_of(name)
 
 
 def __dir__() -> list[str]:

@@ -14,9 +14,9 @@ def _begun_in_vain(*_signal: object) -> None:
 
 
 try:
-    from streamtwin import house
+    from streamtwin import package
 
-    house.claim()  # here, so that spawned processes, which import this file, do it too
+    package.claim()  # here, so that spawned processes, which import this file, do it too
 except KeyboardInterrupt:
     _begun_in_vain()
 
@@ -36,11 +36,11 @@ def main() -> None:
         _begun_in_vain()
     except ImportError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing not in house.PACKAGES or os.environ.get("TWIN_TRACEBACK", "") not in ("", "0"):
+        if missing not in package.PACKAGES or os.environ.get("TWIN_TRACEBACK", "") not in ("", "0"):
             raise
-        told = house.foreign([missing]) or (
-            f"{error}: what is installed as {missing!r} in {house.ROOT} is not streamtwin's, or not all of it; install "
-            "streamtwin into an environment of its own"
+        told = package.foreign([missing]) or (
+            f"{error}: what is installed as {missing!r} in {package.ROOT} is not streamtwin's, or not all of it; "
+            "install streamtwin into an environment of its own"
         )
         print(f"twin: {told}", file=sys.stderr)
         sys.exit(2)

@@ -11,7 +11,7 @@ import pytest
 from scenarios.files.documents import document, read
 from streamtwin.cli import app as cli
 from streamtwin.cli.terminal import Terminal
-from streamtwin.schemas.registry import DOCUMENTS
+from streamtwin.schemas import DOCUMENTS
 
 
 def check(kind: Any, result: Any) -> None:

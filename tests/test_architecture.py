@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -29,30 +28,20 @@ OUTSIDE = {
 """Foreign imports that are allowed in packages where they are limited as well."""
 ONE_ROOM = {"twin.event_time": "twin.query"}
 """Files that count as part of a room: a query checks itself by what this file says of it as it is made."""
-SMALL = 40
-"""Lines below which a file is small."""
-ALIKE = {"figures", "optimizers", "optimizers.policies", "streamtwin.answers", "twin.arrivals", "twin.kinds"}
-"""Rooms with one file for each figure, answer, kind, ..., and the entry points."""
 GLOBAL_STATE = {"matplotlib.pyplot", "random"}
 
 
 @cache
-def names(path: Path) -> tuple[list[str], list[str]]:
-    """Full dotted names of everything that a file imports, and the names of its classes."""
-    imported, classes = list[str](), list[str]()
+def imports(path: Path) -> list[str]:
+    """Full dotted names of everything that a file imports."""
+    found = list[str]()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            imported += [alias.name for alias in node.names]
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import; write the full name"
-            imported += [f"{node.module}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.ClassDef):
-            classes.append(node.name)
-    return imported, classes
-
-
-def imports(path: Path) -> list[str]:
-    return names(path)[0]
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    return found
 
 
 def files(package: str) -> list[Path]:
@@ -94,7 +83,7 @@ def room(name: str) -> str | None:
     package, *rest = name.split(".")
     if not rest:
         return None
-    inner = 2 if (package, rest[0]) in (("streamtwin", "connect"), ("twin", "engine")) else 1
+    inner = 2 if (package, rest[0]) == ("streamtwin", "connect") else 1
     place = ROOT.joinpath(package, rest[0])
     if not (place.is_dir() or place.with_suffix(".py").exists()):
         return None
@@ -118,43 +107,6 @@ def test_no_room_stands_on_itself() -> None:
     assert len(graph) > 100
     circles = [graph.subgraph(members) for members in nx.strongly_connected_components(graph) if len(members) > 1]
     assert not [[graph.edges[edge]["why"] for edge in nx.find_cycle(circle)] for circle in circles]
-
-
-REPLACED = ("twin/change", "twin/engine", "twin/kernel", "twin/wiring")
-"""Rooms with parts of a run that passes between engine and kernel."""
-IN_MEMORY = ("twin/world", "twin/change/barriers.py", "twin/change/in_memory.py", "twin/change/kept.py")
-"""What a run in one memory has in their place."""
-
-
-def test_no_class_bears_the_name_of_another() -> None:
-    bearers = defaultdict(list)
-    for path in (path for package in ALLOWED for path in files(package)):
-        for name in names(path)[1]:
-            bearers[name].append(str(path.relative_to(ROOT)))
-    assert len(bearers) > 500
-    twice = {name: paths for name, paths in bearers.items() if len(paths) > 1}
-    assert not {name: paths for name, paths in twice.items() if not _has_taken_a_place(paths)}
-
-
-def _has_taken_a_place(paths: list[str]) -> bool:
-    """Whether one of two classes of a name is the other's counterpart in a run in one memory."""
-    mine = [path for path in paths if path.startswith(IN_MEMORY)]
-    return len(paths) == 2 and len(mine) == 1 and all(path.startswith((*REPLACED, *IN_MEMORY)) for path in paths)
-
-
-def test_a_small_file_has_more_than_one_user_or_is_one_of_many_alike() -> None:
-    """A small file with one user joins it: a file for every sentence is no easier to read than one file for all."""
-    users = defaultdict(set)
-    known = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts): path for package in ALLOWED for path in files(package)
-    }
-    for module, path in known.items():
-        for name in imports(path):
-            used = name if name in known else name.rpartition(".")[0]
-            users[used].add(module)
-    small = {module for module, path in known.items() if len(path.read_text(encoding="utf-8").splitlines()) < SMALL}
-    alone = {module for module in small if len(users[module]) == 1 and module.rpartition(".")[0] not in ALIKE}
-    assert not {module for module in alone if not module.endswith((".registry", ".__init__"))}
 
 
 @pytest.mark.parametrize("package", OUTSIDE)

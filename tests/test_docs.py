@@ -154,8 +154,8 @@ def test_every_name_of_the_guide_is_where_it_says():
 @pytest.mark.slow
 def test_a_wrong_name_in_the_guide_would_be_noticed():
     assert wrong_names("a `Joiner` with `_columns_out`") == {"Joiner", "_columns_out"}
-    assert wrong_names("in `MECHANISMS`, `twin/wiring/wiring.py`") == {"MECHANISMS in twin/wiring/wiring.py"}
-    assert not wrong_names("in `MECHANISMS` (`twin/wiring/mechanisms.py`), with `--set`")
+    assert wrong_names("in `LOGICS`, `twin/world/world.py`") == {"LOGICS in twin/world/world.py"}
+    assert not wrong_names("in `LOGICS` (`twin/world/mechanisms.py`), with `--set`")
 
 
 def test_the_guide_lists_what_a_kind_of_operator_says_of_itself():

@@ -17,10 +17,33 @@ from twin.partitionings.traits import Partitioning
 
 ROOT = Path(__file__).resolve().parents[1]
 TOYS = Path(__file__).parent / "twin" / "toys"
+QUESTION = '''
+@dataclass(frozen=True, kw_only=True)
+class FindTypical(OfScenario):
+    """What a metric typically is: its mean over runs."""
+
+    metric: str = option("e2e_latency_s", "The metric.", "NAME")
+    replications: int = option(5, "Runs.", "N", min=2)
+
+    command = "typical"
+    shown_by = "typical_told.told"
+    form = Form("What is typical?", 5, {"metric": FormField("metric", "e2e_latency_s")})
+
+    def ask(self, scenario: Scenario, runs: Runs) -> Any:
+        from scenarios.questions.kept import key
+        from scenarios.questions.measures import full_name
+        from scenarios.questions.typical import typical
+
+        metric = full_name(self.metric, scenario, runs.named("metric", "--metric"))
+        with runs.bench({"command": self.command, "case": key(scenario), "seed": scenario.run.seed}) as bench:
+            return typical(scenario, metric, self.replications, bench)
+
+
+QUESTIONS: '''
 ADDED = {
     "twin/arrivals/sawtooth.py": {
         "twin/workload.py": [
-            ("from twin.arrivals.spikes", "from twin.arrivals.sawtooth import Sawtooth\nfrom twin.arrivals.spikes"),
+            ("from twin.arrivals.laws", "from twin.arrivals.sawtooth import Sawtooth\nfrom twin.arrivals.laws"),
             ("Constant | Poisson |", "Constant | Poisson | Sawtooth |"),
         ]
     },
@@ -42,9 +65,16 @@ ADDED = {
             ("        REBALANCE,\n", "        REBALANCE,\n        A_THIRD,\n"),
         ]
     },
+    "scenarios/questions/typical.py": {},
+    "streamtwin/answers/typical_told.py": {
+        "streamtwin/questions/runs.py": [
+            ("QUESTIONS: ", QUESTION),
+            ("    DryRun,\n)", "    DryRun,\n    FindTypical,\n)"),
+        ]
+    },
     "streamtwin/cli/importing_rate.py": {
         "streamtwin/cli/app.py": [
-            ("    importing_hardware,", "    importing_hardware,\n    importing_rate,"),
+            ("calibrating, importing, ", "calibrating, importing, importing_rate, "),
             ('    "metrics": ', '    "rate": importing_rate.rate,\n    "metrics": '),
         ]
     },
@@ -53,20 +83,25 @@ ADDED = {
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     house = tmp_path_factory.mktemp("house")
     for package in ("twin", "models", "optimizers", "scenarios", "streamtwin", "spark", "figures"):
         shutil.copytree(ROOT / package, house / package, ignore=shutil.ignore_patterns("*.pyc"))
     for file, lines in ADDED.items():
-        shutil.copy(TOYS / Path(file).name, house / file)
+        shutil.copy(next(ROOT.glob(f"tests/**/toys/{Path(file).name}")), house / file)
         for place, changes in lines.items():
             text = (house / place).read_text(encoding="utf-8")
             for before, after in changes:
                 assert before in text
                 text = text.replace(before, after, 1)
             (house / place).write_text(text, encoding="utf-8")
+    return house
+
+
+def printed(house: Path, *words: str | Path) -> str:
+    """What Python prints in the house."""
     done = subprocess.run(
-        [sys.executable, TOYS / "use_additions.py"],
+        [sys.executable, *words],
         cwd=house,
         env={**os.environ, "PYTHONPATH": str(house)},
         capture_output=True,
@@ -74,7 +109,12 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def found(house: Path) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(printed(house, TOYS / "use_additions.py").splitlines()[-1])
     return answer
 
 
@@ -85,13 +125,14 @@ def test_an_arrival_law_is_a_file_and_a_name(found: dict[str, Any]) -> None:
 
 
 def test_a_partitioning_is_a_function_and_a_name(found: dict[str, Any]) -> None:
-    """One subtask of four bears 125 a second: with a third of the tuples for it the job bears 375, dealt evenly 500."""
+    """One subtask of four bears 125 a second: with a third of the records for it the job bears 375, dealt evenly
+    500."""
     assert found["first of four"] == pytest.approx(1 / 3, abs=0.02)
     assert found["borne_per_s"] == pytest.approx([375.0, 375.0], rel=0.04)
 
 
 def test_what_is_dealt_in_turn_has_even_shares() -> None:
-    with pytest.raises(ValueError, match=r"'thirds' deals in turn, .* for 2 replicas are uneven \(0.333, 0.667\)"):
+    with pytest.raises(ValueError, match=r"'thirds' deals in turn, .* for 2 subtasks are uneven \(0.333, 0.667\)"):
         Partitioning("thirds", third)
 
 
@@ -102,3 +143,26 @@ def test_a_policy_is_a_file_and_a_name(found: dict[str, Any]) -> None:
 
 def test_an_importer_is_a_file_and_a_name(found: dict[str, Any]) -> None:
     assert found["imported"] == 70.0
+
+
+ASKED = """
+import json, streamtwin as st
+from scenarios.files.scenario_file import load
+from streamtwin.serve.page import questions
+job = load("word-count").with_run(horizon_s=5, warmup_s=1)
+answer = st.typical(job, replications=2)
+print(json.dumps([answer.document, answer.sentences, list(questions(job))[-1]]))
+"""
+
+
+def test_a_question_is_three_files(house: Path) -> None:
+    """Two new files and a class make the command, its JSON with a schema, the folder, the page and the function."""
+    words = ("typical", "word-count", "--horizon", "5", "--set", "run.warmup_s=1", "--replications", "2", "--quiet")
+    told = json.loads(printed(house, "-m", "streamtwin", *words, "--json", "--out", "answer"))
+    document, (sentence,), form = json.loads(printed(house, "-c", ASKED))
+    assert document == told and told["metric"] == "e2e_latency_s.mean" and len(told["values"]) == 2
+    assert printed(house, "-m", "streamtwin", *words, "--out", "answer").strip() == sentence
+    assert set(json.loads(printed(house, "-m", "streamtwin", "schema", "typical"))["required"]) == set(told)
+    assert "What is typical?" in form and 'name="metric"' in form
+    printed(house, "-m", "streamtwin", "report", "answer", "--quiet")
+    assert sentence in (house / "answer.html").read_text(encoding="utf-8")

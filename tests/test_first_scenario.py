@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import streamtwin as st
-from scenarios.files.overrides import set_values
-from scenarios.files.scenario_file import parse_scenario
+from scenarios.files.scenario_file import parse_scenario, set_values
 from scenarios.questions.knobs import knob
 from scenarios.questions.variants import VariantsQuestion, variants
 
@@ -27,6 +26,15 @@ def gate() -> st.Scenario:
     return parse_scenario(FILES["gate"], "gate.yaml")
 
 
+def test_a_statement_of_sql_counts_each_page_once_a_minute() -> None:
+    """As many results as pages with clicks, in each of the four minutes; not before the watermark and a checkpoint."""
+    found = st.run(parse_scenario(FILES["clicks-per-page"], "clicks.yaml"))
+    assert found.keeps_up and found.metrics.tuples_out == 4 * 1000
+    assert found.metrics.result_delay_s.mean > 5.0
+    assert found.operators.loc["clicks", "busy"] == pytest.approx(2000 / 4 * 20e-6, rel=0.1)
+    assert not [line for line in found.warnings if "heap" in line]
+
+
 def test_busy_times_are_those_that_were_put_in(orders):
     assert orders.keeps_up
     assert orders.operators.loc["enrich", "busy"] == pytest.approx(0.30, abs=0.015)
@@ -35,7 +43,7 @@ def test_busy_times_are_those_that_were_put_in(orders):
 
 def test_the_values_that_are_varied_are_there(orders, gate):
     free = set_values(orders.job, ["query.streams.orders->enrich.partitioning=rebalance"])
-    assert len(variants(free, VariantsQuestion(vary=["replicas of enrich=6,8"]))) == 3
+    assert len(variants(free, VariantsQuestion(vary=["subtasks of enrich=6,8"]))) == 3
     assert knob("workload.arrivals.orders.rate_per_s", "--find-max").given(orders.job) == 6000
     assert len(variants(gate, VariantsQuestion(vary=["cluster.links.0.bandwidth_mbps=5,10,20"]))) == 3
     assert knob("workload.arrivals.camera-1.rate_per_s", "--find-max").given(gate) == 150

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import streamtwin
-from streamtwin.house import PACKAGES, foreign
+from streamtwin.package import PACKAGES, foreign
 
 ROOT = Path(__file__).resolve().parent.parent
 

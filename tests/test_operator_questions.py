@@ -67,7 +67,7 @@ def test_two_of_twelve_partitions_decide_how_many_clicks_are_read():
 
 def test_twice_the_clicks_need_as_many_subtasks_as_partitions():
     job = st.load("clicks").with_set("workload.arrivals.topic.rate_per_s", 2880)
-    turn = knob("replicas of topic", "--find-min")
+    turn = knob("subtasks of topic", "--find-min")
     most = {count: bears(turn.turned(job, count)) for count in (6, 8, 11, 12)}
     full = 2880 / 12 * service_s(job, "topic", "parse")
     assert most == {6: near(1 / full / 2), 8: near(1 / full / 2), 11: near(1 / full / 2), 12: near(1 / full)}
@@ -104,7 +104,7 @@ def test_no_number_of_subtasks_bears_twice_the_changes():
     hot, arrival, one_s = 0.4, rate(job, "changes"), service_s(job, "upsert")
     assert busiest(result, "upsert") == near((hot + 0.1) * arrival * one_s)
     assert bears(job) == near(1 / ((hot + 0.1) * arrival * one_s))
-    alone = knob("replicas of upsert", "--vary").turned(job, 8)
+    alone = knob("subtasks of upsert", "--vary").turned(job, 8)
     assert bears(alone) == near(1 / (hot * arrival * one_s))
     assert bears(alone) < 2
 
@@ -158,7 +158,7 @@ def test_what_more_subtasks_and_a_faster_store_are_needed_for_more_load():
     hours = hours.with_set("workload.arrivals.sales.rate_per_s", 400)
     paid = paid.with_set("workload.arrivals.payments.rate_per_s", 480)
     for job, operator, work in ((hours, "per-shop", 360 * 4e-3), (paid, "book", 480 * 5e-3)):
-        turn, fewest = knob(f"replicas of {operator}", "--find-min"), math.ceil(work)
+        turn, fewest = knob(f"subtasks of {operator}", "--find-min"), math.ceil(work)
         assert bears(turn.turned(job, fewest)) > 1 > bears(turn.turned(job, fewest - 1))
     copied = copied.with_set("workload.arrivals.events.rate_per_s", 2000)
     assert bears(copied.with_set("query.operators.archive.rate_per_s", 2000)) == near(1)

@@ -1,4 +1,4 @@
-"""Columns of a tuple: numbers of values by data type."""
+"""Columns of a record: numbers of values by data type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Count = Annotated[int, Field(ge=0, le=10**9)]
 
 
 class Columns(Spec):
-    """Number of values of each data type in a tuple. `width` is the number of all (Costream, Table I)."""
+    """Number of values of each data type in a record. `width` is the number of all (Costream, Table I)."""
 
     ints: Count = 0
     strings: Count = 0
@@ -33,7 +33,7 @@ class Columns(Spec):
 
     @property
     def width(self) -> int:
-        """Number of values in a tuple."""
+        """Number of values in a record."""
         return self.ints + self.strings + self.doubles
 
     def __add__(self, other: Columns) -> Columns:

@@ -11,8 +11,7 @@ from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, SerializeAsAn
 
 from twin.deployment import Deployment
 from twin.errors import suggest
-from twin.event_time_events import Combine, Split
-from twin.events import Move, Rescale
+from twin.events import Combine, Move, Rescale, Split
 from twin.spec import Spec, parse
 
 
@@ -21,7 +20,7 @@ class KeyGroupStatistics:
     """Statistics of one key group in a period. `replica`: its owner, an index into the operator's placement.
 
     cpu_percent: share of the CPU of its owner's host that it took. The sum over all groups on a host, and its other
-    replicas, is the host's `cpuUtilisation`.
+    subtasks, is the host's `cpuUtilisation`.
     """
 
     group: int
@@ -37,8 +36,8 @@ class PeriodStatistics:
 
     operators, hosts: the rows of the trace (`twin.trace`), by name; a host appears once it carries an operator.
     subtasks: rows of the trace, by operator, of the subtasks that it had in the period, also of those that left.
-    placement: present places of each operator's replicas. key_groups: for operators that have them. traffic: by the
-    ends of streams between such operators, [G, K] tuples a second from each key group of the producer to each of the
+    placement: present places of each operator's subtasks. key_groups: for operators that have them. traffic: by the
+    ends of streams between such operators, [G, K] records a second from each key group of the producer to each of the
     consumer.
     """
 
@@ -59,11 +58,11 @@ class PeriodStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Reconfiguration:
-    """Changes of a running job. Scalings come first, then operations on components over event time; replica numbers of
+    """Changes of a running job. Scalings come first, then operations on components over event time; subtask numbers of
     moves count as the policy saw them.
 
     reason: for people; alone, it says why nothing changes. figures: numbers on which the policy decided, for the
-    record. retire: whether replicas that these moves leave without key groups are removed, as those that moves have
+    record. retire: whether subtasks that these moves leave without key groups are removed, as those that moves have
     made always are. warnings: changes that the policy would make and cannot, and why; the run warns of each once.
     """
 

@@ -9,11 +9,10 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from twin.chaining import check_fused, check_partition_attributes
-from twin.cluster import Cluster
+from twin.cluster import Cluster, cluster_by_name
 from twin.errors import suggest
 from twin.event_time import check_together
 from twin.keys import check_alignments, check_keys
-from twin.numa import cluster_by_name
 from twin.plan import ExecutionPlan
 from twin.profiles import PROFILES, STORM, EngineProfile, profile_by_name
 from twin.query import Query
@@ -29,7 +28,7 @@ Engine = Annotated[
     EngineProfile,
     BeforeValidator(profile_by_name, json_schema_input_type=str | EngineProfile),
     PlainSerializer(_by_name),
-    Field(description="a profile's name, or all of its numbers"),
+    Field(description="a profile's name; or profile, a name, and what differs from it; or all of its numbers"),
 ]
 
 
@@ -61,7 +60,10 @@ class Deployment(Spec):
                 raise ValueError(f"plan.placement names unknown operator {name!r}; {suggest(name, operators)}")
         for name in operators:
             if name not in self.plan.placement:
-                raise ValueError(f"plan.placement places nothing for operator {name!r}; add '{name}: HOST'")
+                raise ValueError(
+                    f"plan.placement places nothing for operator {name!r}; add '{name}: HOST', or give "
+                    f"it a parallelism in query.operators of a file"
+                )
             for location in self.plan.locations(name):
                 if location.host not in hosts:
                     raise ValueError(
@@ -93,7 +95,7 @@ class Deployment(Spec):
             hosts = self.plan.hosts(stream.consumer)
             if self.query.partitioning(stream).one_queue and len(hosts) > 1:
                 raise ValueError(
-                    f"plan.placement.{stream.consumer}: replicas that take from a shared queue must be on one host, "
+                    f"plan.placement.{stream.consumer}: subtasks that take from a shared queue must be on one host, "
                     f"got {', '.join(sorted(hosts))}; use rebalance between hosts"
                 )
             limited = any(host.numa is not None and host.numa.bandwidth_gbps is not None for host in self.cluster.hosts)
@@ -110,9 +112,10 @@ class Deployment(Spec):
             starts, ends = (
                 [place.host for place in self.plan.locations(end)] for end in (stream.producer, stream.consumer)
             )
-            paired = self.query.partitioning(stream).paired
-            pairs = zip(starts, ends, strict=False) if paired else itertools.product(set(starts), set(ends))
-            self.cluster.require_routes(sorted(set(pairs)), f"stream {stream.producer} -> {stream.consumer}")
+            how = self.query.partitioning(stream)
+            wired = how.pairs(len(starts), len(ends)) if how.pointwise else ()
+            pairs = {(starts[p], ends[c]) for p, c, _ in wired} or {*itertools.product(starts, ends)}
+            self.cluster.require_routes(sorted(pairs), f"stream {stream.producer} -> {stream.consumer}")
 
     def with_plan(self, plan: ExecutionPlan) -> Self:
         """Deployment of the same job under another plan, checked again. Raises BadInput if the plan does not fit."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import permutations
 
-from twin import event_time_events as timed
+from twin import events as timed
 from twin.chaining import Fused, fused
 from twin.deployment import Deployment
 from twin.errors import suggest
@@ -21,11 +21,13 @@ from twin.events import (
     Skew,
     SlowDown,
 )
-from twin.partitions import read_shares
+from twin.keys import group_count
+from twin.partitions import readers
 from twin.plan import Location
 from twin.query import AnyOperator, Windowed
 
 LIVE = "set engine.rescaling=live"
+CHANGES = Migration | Scale
 SUBTASKS = ("replica", "to_replica", "owners")
 
 
@@ -60,6 +62,19 @@ def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
     timed.check_timed_events(events, deployment)
 
 
+def check_pending(events: Iterable[AnyEvent], decides: bool, checkpoints: bool, deployment: Deployment) -> None:
+    """Raises ValueError, with the remedy, if records of a source may be taken back, so that it is not known how many of
+    them are not handled. decides: whether a policy changes the plan."""
+    stops = deployment.engine.rescaling.stops
+    changes = [event.kind for event in events if isinstance(event, Failure) or (stops and isinstance(event, CHANGES))]
+    back = "checkpoints" if checkpoints else f"a {changes[0]}" if changes else "a policy" if decides and stops else ""
+    if back:
+        raise ValueError(
+            f"engine.max_spout_pending is {deployment.engine.max_spout_pending}, and {back} may take records of "
+            "sources back, of which nothing is known then; leave one of both out"
+        )
+
+
 def naming_subtasks(events: Iterable[AnyEvent]) -> set[str]:
     """Operators of which an event names single subtasks, so that another number of subtasks might not fit. Scaled
     operators are left out, since the plan does not say which subtasks they have then."""
@@ -71,17 +86,18 @@ def naming_subtasks(events: Iterable[AnyEvent]) -> set[str]:
 
 
 def check_move(move: Move, deployment: Deployment, where: str, placement: Mapping[str, tuple[str, ...]] | None) -> None:
-    """Raises ValueError if a move does not fit. `placement`: the replicas that there are; None if not yet known."""
-    operator = _operator(where, move.operator, deployment)
+    """Raises ValueError if a move does not fit. `placement`: the subtasks that there are; None if not yet known."""
+    _operator(where, move.operator, deployment)
     replicas = len(placement[move.operator]) if placement is not None else None
-    for name, replica in (("replica", move.replica), ("to_replica", move.to_replica)):
+    for replica in (move.replica, move.to_replica):
         if replica is not None and replicas is not None and replica >= replicas:
-            raise ValueError(f"{where}: {move.operator!r} has no {name} {replica}; it has {replicas}, counted from 0")
+            raise ValueError(f"{where}: {move.operator!r} has no subtask {replica}; it has {replicas}, counted from 0")
     _restartable(where, deployment)
     stops = deployment.engine.rescaling.stops
     if stops and move.strategy is not None:
         raise ValueError(f"{where}: {_restarts(deployment)} without a strategy; leave strategy out, or {LIVE}")
-    timed.check_timed_move(deployment.query, move.operator, None if stops else move.replica, move.strategy, where)
+    if not stops:
+        timed.check_timed_move(deployment.query, move.operator, move.replica, move.strategy, where)
     starts = deployment.plan.locations(move.operator)
     if move.to is not None:
         _location(where, move.to, deployment)
@@ -99,10 +115,10 @@ def check_move(move: Move, deployment: Deployment, where: str, placement: Mappin
             raise ValueError(f"{where}: {obstacle}")
         if any(deployment.query.partitioning(stream).two_choices for stream in deployment.query.inputs(move.operator)):
             raise ValueError(f"{where}: {move.operator!r} is fed by two choices, which spread its key groups; use hash")
-        groups = getattr(operator, "key_groups", None)
+        groups = group_count(deployment.query, move.operator, deployment.plan.replicas(move.operator))
         if groups is None:
             raise ValueError(
-                f"{where}: {move.operator!r} has no key groups; give the operator key_groups, or move a replica"
+                f"{where}: {move.operator!r} has no key groups; give the operator key_groups, or move a subtask"
             )
         if max(move.key_groups) >= groups:
             raise ValueError(
@@ -119,26 +135,27 @@ def check_rescale(rescale: Rescale, deployment: Deployment, where: str) -> None:
     obstacle = scaling_obstacle(operator.name, deployment)
     if obstacle:
         raise ValueError(f"{where}: {obstacle}")
-    timed.check_timed_rescale(deployment.query, operator.name, where)
+    if not deployment.engine.rescaling.stops:
+        timed.check_timed_rescale(deployment.query, operator.name, where)
     if operator.is_source:
-        read_shares(operator, len(rescale.placement), deployment.workload.arrivals[operator.name])
-    groups = getattr(operator, "key_groups", None)
+        readers(operator, len(rescale.placement), deployment.workload.arrivals[operator.name])
+    groups = group_count(deployment.query, operator.name, len(rescale.placement))
     if groups is not None and groups < len(rescale.placement):
         raise ValueError(
-            f"{where}: {operator.name!r} has {groups} key groups for {len(rescale.placement)} replicas, so some would "
-            "be idle; give it more key_groups or fewer replicas"
+            f"{where}: {operator.name!r} has {groups} key groups for {len(rescale.placement)} subtasks, so some would "
+            "be idle; give it more key_groups or fewer subtasks"
         )
     _no_limits(where, deployment)
     _routes(where, [*deployment.plan.locations(operator.name), *rescale.locations], deployment)
 
 
 def pinning(name: str, deployment: Deployment) -> str:
-    """Reason why an operator's replicas stay where the plan has them, with the remedy; empty unless it, or an operator
+    """Reason why an operator's subtasks stay where the plan has them, with the remedy; empty unless it, or an operator
     that is chained to it, is pinned."""
     for each in together(name, deployment):
         if deployment.query.operator(each).pinned:
             what = f"{each!r} is pinned" if each == name else f"{name!r} runs as one with {each!r}, which is pinned"
-            return f"{what}, so its replicas stay where the plan has them; leave out its pinned: true to change that"
+            return f"{what}, so its subtasks stay where the plan has them; leave out its pinned: true to change that"
     return ""
 
 
@@ -150,22 +167,24 @@ def scaling_obstacle(name: str, deployment: Deployment) -> str:
         return pinned
     if operator.is_source and deployment.engine.rescaling.how != "restart":
         return (
-            f"{name!r} is a source, whose replicas read fixed partitions, which only a restart with a savepoint deals "
+            f"{name!r} is a source, whose subtasks read fixed partitions, which only a restart with a savepoint deals "
             "anew; set engine.rescaling=restart, or scale what comes after it"
         )
     for stream in query.inputs(group[0]):
         how = query.partitioning(stream)
         if how.fixes_replicas:
-            return f"{name!r} is fed by a {how} stream, which fixes its replicas; use rebalance or hash"
-    for stream in query.outputs(group[-1]):
+            return f"{name!r} is fed by a {how} stream, which fixes its subtasks; use rebalance or hash"
+    for stream in (each for member in group for each in query.outputs(member) if each.consumer not in group):
         how = query.partitioning(stream)
         if how.paired:
-            return f"{name!r} feeds a {how} stream, which needs equal replicas; use rebalance or hash"
+            return f"{name!r} feeds a {how} stream, which needs equal subtasks; use rebalance or hash"
+        if how.pointwise:
+            return f"{name!r} feeds a {how} stream, which is wired for its number of subtasks; use rebalance or hash"
         if how.near:
             return f"{name!r} feeds a {how} stream, which is wired for the hosts of the plan; use rebalance or hash"
     for each in map(query.operator, group):
         if isinstance(each, Windowed) and not each.keyed:
-            why = f"{each.name!r} aggregates all tuples without a key, in one window a replica"
+            why = f"{each.name!r} aggregates all records without a key, in one window a subtask"
             return f"{why}; give it group_by to scale it"
     return ""
 
@@ -203,7 +222,8 @@ def _check_lost(where: str, event: Failure, lost: Set[str], deployment: Deployme
 
 
 def _check_skew(where: str, event: Skew, deployment: Deployment) -> None:
-    groups = getattr(_operator(where, event.operator, deployment), "key_groups", None)
+    _operator(where, event.operator, deployment)
+    groups = group_count(deployment.query, event.operator, deployment.plan.replicas(event.operator))
     if groups is None:
         raise ValueError(f"{where}: {event.operator!r} has no key groups; give the operator key_groups")
     for group in event.key_groups:
@@ -218,7 +238,7 @@ def _check_skew(where: str, event: Skew, deployment: Deployment) -> None:
 def _no_shared_queue(where: str, operators: Iterable[str], deployment: Deployment) -> None:
     for name in operators:
         if any(deployment.query.partitioning(stream).one_queue for stream in deployment.query.inputs(name)):
-            raise ValueError(f"{where}: the replicas of {name!r} share one queue, which cannot move; use rebalance")
+            raise ValueError(f"{where}: the subtasks of {name!r} share one queue, which cannot move; use rebalance")
 
 
 def _restartable(where: str, deployment: Deployment) -> None:
@@ -246,13 +266,13 @@ def _no_limits(where: str, deployment: Deployment) -> None:
     channels = any(host.numa is not None and host.numa.bandwidth_gbps is not None for host in hosts)
     if sockets or channels or deployment.engine.context_switch > 0.0:
         raise ValueError(
-            f"{where}: replicas cannot come, go or move where bandwidth_gbps of sockets or numa, or context_switch of "
+            f"{where}: subtasks cannot come, go or move where bandwidth_gbps of sockets or numa, or context_switch of "
             "the engine, are given, which hold for the tasks of the plan; leave those out"
         )
 
 
 def _routes(where: str, places: Sequence[Location], deployment: Deployment) -> None:
-    """Raises ValueError unless state finds a way from the first place to the others; tuples then do too."""
+    """Raises ValueError unless state finds a way from the first place to the others; records then do too."""
     deployment.cluster.require_routes(((places[0].host, place.host) for place in places), where)
 
 

@@ -1,7 +1,7 @@
 """Checks of queries with windows over event time: how their operators must fit together (Enorm, Sections 4.2, 4.3).
 
 Enorm's Fig. 5 has four configurations: partial results into consolidates (5.1), complete windows into anything (5.2),
-complete windows into consolidates of longer ones (5.3), and tuples at once (5.4). Everything else is refused here.
+complete windows into consolidates of longer ones (5.3), and records at once (5.4). Everything else is refused here.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ import math
 from typing import TYPE_CHECKING
 
 from twin.errors import BadInput
-from twin.formations import form
-from twin.panes import Panes, completed, instance, panes_of
-from twin.windows import EventWindow
+from twin.kinds.mechanism import Reading
+from twin.windows import EventWindow, Panes, completed, form, instance, panes_of
 
 if TYPE_CHECKING:
     from twin.kinds.registry import AnyOperator
@@ -30,7 +29,7 @@ def check_event_time(query: Query) -> None:
     for stream in query.streams:
         if query.partitioning(stream).one_queue:
             raise ValueError(
-                f"stream {stream.producer} -> {stream.consumer}: where windows are over event time, replicas cannot "
+                f"stream {stream.producer} -> {stream.consumer}: where windows are over event time, subtasks cannot "
                 "share a queue, in which punctuations would be overtaken; use rebalance"
             )
     for operator in query.operators:
@@ -68,7 +67,7 @@ def check_together(query: Query, plan: ExecutionPlan) -> None:
             )
         compute = producers[0].name
         if plan.locations(name) != plan.locations(compute):
-            raise ValueError(f"plan.placement.{name}: it is combined with {compute!r}; give both the same replicas")
+            raise ValueError(f"plan.placement.{name}: it is combined with {compute!r}; give both the same subtasks")
         if plan.key_groups.get(name) != plan.key_groups.get(compute):
             raise ValueError(f"plan.key_groups.{name}: it is combined with {compute!r}; give both the same owners")
 
@@ -82,40 +81,29 @@ def merged_windows(query: Query, name: str) -> tuple[EventWindow, ...]:
     """All windows that are made of an operator's results; for one that emits windows, its own."""
     operator = query.operator(name)
     if operator.hands_over != "partials":
-        return tuple(getattr(operator, "windows", ()))
+        return operator.event_windows
     behind = [query.operator(stream.consumer) for stream in query.outputs(name)]
-    return tuple(dict.fromkeys(window for each in behind for window in getattr(each, "windows", ())))
+    return tuple(dict.fromkeys(window for each in behind for window in each.event_windows))
 
 
 def in_time(query: Query, name: str) -> bool:
-    """Whether the slack of all sources covers the disorder of their tuples."""
-    sources = [query.operator(other) for other in query.ancestors(name) if query.operator(other).is_source]
-    return all(getattr(source, "slack_s", 0.0) >= getattr(source, "disorder_s", 0.0) for source in sources)
+    """Whether the slack of all sources covers the disorder of their records, and none is left behind as idle."""
+    reads = [each for other in query.ancestors(name) if isinstance(each := query.operator(other).mechanism, Reading)]
+    return all(each.slack_s >= each.disorder_s and each.idle_s is None for each in reads)
 
 
 def _check_way(query: Query, operator: AnyOperator) -> None:
-    """Raises ValueError unless event times reach the operator, and all tuples of a key reach one replica."""
-    for name in query.ancestors(operator.name):
-        if query.operator(name).runs_alone and not query.operator(name).needs_event_time:
-            raise ValueError(
-                f"{operator.name!r} needs event times in order, and what leaves {name!r} is not in step with "
-                f"punctuations; put {name!r} behind {operator.name!r}"
-            )
-        if query.operator(name).hands_over == "untimed":
-            raise ValueError(
-                f"{operator.name!r} needs event times, and the results of {name!r} have none, as its window is over "
-                "processing time; make it a compute with windows"
-            )
+    """Raises ValueError unless event times reach the operator, and all records of a key reach one subtask."""
     for stream in query.inputs(operator.name):
         how = query.partitioning(stream)
         if not how.keeps_keys:
-            raise ValueError(f"{how} into {operator.name!r} sends tuples of one key to different replicas; use hash")
+            raise ValueError(f"{how} into {operator.name!r} sends records of one key to different subtasks; use hash")
         if stream.overflow == "drop" and operator.merges:
             raise ValueError(f"stream {stream.producer} -> {stream.consumer}: partial results cannot be dropped; block")
 
 
 def _check_merging(query: Query, operator: AnyOperator) -> None:
-    mine: tuple[EventWindow, ...] = getattr(operator, "windows", ())
+    mine: tuple[EventWindow, ...] = operator.event_windows
     for stream in query.inputs(operator.name):
         producer = query.operator(stream.producer)
         if producer.hands_over != "partials" and not producer.merges:
@@ -131,7 +119,7 @@ def _check_merging(query: Query, operator: AnyOperator) -> None:
                 )
         try:
             if producer.merges:
-                _check_tiled(mine, getattr(producer, "windows", ()), producer.name)
+                _check_tiled(mine, producer.event_windows, producer.name)
             else:
                 partial_panes(query, producer.name)
         except BadInput as error:

@@ -2,7 +2,7 @@
 
 Enorm, Section 5.1.1, compares two forms: split with panes, and combined with a state for each window. But its own job
 of Section 7 is combined with panes. Split or combined, and panes or states, are two questions, so there are four forms.
-Receiving a tuple costs the same in all of them and is left out.
+Receiving a record costs the same in all of them and is left out.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ from typing import Annotated, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from twin.event_time import merged_windows, partial_panes
-from twin.formations import expected_keys, formations
 from twin.job import Job
-from twin.panes import Panes, Span, ending
 from twin.query import AnyOperator
 from twin.spec import Spec
-from twin.windows import US_PER_S, EventWindow
+from twin.windows import US_PER_S, EventWindow, Panes, Span, ending, expected_keys, formations
 
 Positive = Annotated[float, Field(gt=0, le=10**18)]
 Amount = Annotated[float, Field(ge=0, le=10**18)]
@@ -43,8 +41,9 @@ class WindowForm(StrEnum):
 class Period(Spec):
     """Work of a compute and its consolidate in a period, such as the longest window, all instances together.
 
-    tuples: n. overlap: windows that a tuple is in, W. panes: P. pane_keys: keys in a pane, k. window_keys: keys in the
-    state of one window. merged_keys: M, merged to complete windows from panes. result_keys: R, in all complete windows.
+    records: n. overlap: windows that a record is in, W. panes: P. pane_keys: keys in a pane, k. window_keys: keys in
+    the state of one window. merged_keys: M, merged to complete windows from panes. result_keys: R, in all complete
+    windows.
     groups: key groups, g. migrations: of key groups, MK.
     """
 
@@ -66,9 +65,9 @@ class Period(Spec):
 
 
 class UnitCosts(Spec):
-    """Unit costs in CPU seconds. execute_s: of the user's logic for a tuple, E. ship_s: to serialise, send and
-    deserialise a key of a result. merge_s: to merge one. pause_s: L, for which the tuples of a key group wait while its
-    state moves."""
+    """Unit costs in CPU seconds. execute_s: of the user's logic for a record, E. ship_s: to serialise, send and
+    deserialise a key of a result. merge_s: to merge one. pause_s: L, for which the records of a key group wait while
+    its state moves."""
 
     execute_s: Amount
     ship_s: Amount
@@ -77,14 +76,14 @@ class UnitCosts(Spec):
 
 
 class Cost(NamedTuple):
-    """Cost of a form: CPU seconds in a period, and seconds for which migrations make tuples wait."""
+    """Cost of a form: CPU seconds in a period, and seconds for which migrations make records wait."""
 
     cpu_s: float
     paused_s: float
 
 
 def cost(form: WindowForm, period: Period, costs: UnitCosts) -> Cost:
-    """Cost of a form. Combined, the state of a key group moves with it, while its tuples wait. Split, it stays, and
+    """Cost of a form. Combined, the state of a key group moves with it, while its records wait. Split, it stays, and
     there is one more partial result to send and merge."""
     match form:
         case WindowForm.COMBINED_PANES | WindowForm.SPLIT_PANES:
@@ -145,7 +144,7 @@ def period_of_job(job: Job, name: str, tuples_per_s: float, migrations: float = 
 
 
 def executed_s(job: Job, operator: AnyOperator) -> float:
-    """CPU seconds of the user's logic for a tuple, in all states that it belongs to. `auto` begins by panes."""
+    """CPU seconds of the user's logic for a record, in all states that it belongs to. `auto` begins by panes."""
     execute_s: float = getattr(operator, "execute_time_s", 0.0)
     if execute_s and getattr(operator, "sharing", "") == "windows":
         return execute_s * overlap(merged_windows(job.query, operator.name))
@@ -153,7 +152,7 @@ def executed_s(job: Job, operator: AnyOperator) -> float:
 
 
 def overlap(windows: Sequence[EventWindow]) -> float:
-    """Mean number of instances of the windows that a tuple belongs to."""
+    """Mean number of instances of the windows that a record belongs to."""
     return sum(window.length_us / window.every_us for window in windows)
 
 

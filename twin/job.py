@@ -1,7 +1,7 @@
 """Jobs: compile() makes of a deployment a frozen job, which wiring, guards, the rate model and features read.
 
 Names and texts of a spec are looked up and parsed here, once: streams have ends by number, places are places, and each
-component knows the cost and size of its tuples.
+component knows the cost and size of its records.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
-from twin.chaining import Fused, fused
+from twin.chaining import Fused, fused, links_of
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.flow import Channels, flows, nominal_rates, spreads
@@ -30,9 +29,9 @@ from twin.query import AnyOperator, Query, Stream
 class Edge:
     """Stream between two components, by their numbers.
 
-    share: of its producer's output. bytes_each: size of a tuple on it. room: tuples that its channels into one replica
-    hold. service_s: CPU seconds of its tuple at the consumer on a reference core, without the costs of windows and of
-    other hosts. memory_bytes: local memory traffic of its tuple there.
+    share: of its producer's output. bytes_each: size of a record on it. room: records that its channels into one
+    subtask hold. service_s: CPU seconds of its record at the consumer on a reference core, without the costs of windows
+    and of other hosts. memory_bytes: local memory traffic of its record there.
     """
 
     stream: Stream
@@ -51,6 +50,11 @@ class Edge:
         return self.stream.producer, self.stream.consumer
 
     @property
+    def key(self) -> tuple[str, ...]:
+        """Key of the stream."""
+        return self.stream.key
+
+    @property
     def blocks(self) -> bool:
         """Whether a full channel blocks its producer."""
         return self.stream.overflow == "block"
@@ -60,9 +64,9 @@ class Edge:
 class Stage:
     """Operator, as a job runs it.
 
-    service_s: CPU seconds of an input tuple if all inputs have equal rates; windows add scan_s for each tuple that an
+    service_s: CPU seconds of an input record if all inputs have equal rates; windows add scan_s for each record that an
     evaluation looks at, and result_s for each result. service_scv: squared coefficient of variation of a service.
-    memory_bytes, bytes_in: local memory traffic and size of an input tuple, if all inputs have equal rates; bytes_out:
+    memory_bytes, bytes_in: local memory traffic and size of an input record, if all inputs have equal rates; bytes_out:
     size of an emitted one.
     """
 
@@ -80,15 +84,19 @@ class Stage:
 class Component(Stage):
     """Node of the job: chained operators, in data-flow order, or a single one.
 
-    places: of its replicas. inputs, outputs: numbers of edges, by the names of their other ends. The fields of `Stage`
-    are those of the first operator, which takes tuples in, but for `bytes_out`, which is that of the last. key_groups:
-    their number under the plan; None if tuples are not dealt by key group.
+    before: for each operator, the number of the one that it follows; -1 for the first. places: of its subtasks. inputs:
+    numbers of edges, by the names of its inputs. outputs: those by the names of their ends; those of one operator are
+    next to each other. exits: for each operator, the part of `outputs` that is its own. The fields of `Stage` are those
+    of the first operator, which takes records in. key_groups: their number under the plan; None if records are not
+    dealt by key group.
     """
 
     stages: tuple[Stage, ...]
+    before: tuple[int, ...]
     places: tuple[Location, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    exits: tuple[range, ...]
     key_groups: int | None
 
     @cached_property
@@ -98,22 +106,22 @@ class Component(Stage):
 
     @property
     def name(self) -> str:
-        """Name of the operator that takes tuples in."""
+        """Name of the operator that takes records in."""
         return self.operator.name
 
     @property
     def replicas(self) -> int:
-        """Number of replicas, each of which is one task."""
+        """Number of subtasks, each of which is one task."""
         return len(self.places)
 
     @cached_property
     def at(self) -> Counter[Location]:
-        """Replicas by place."""
+        """Subtasks by place."""
         return Counter(self.places)
 
     @cached_property
     def on(self) -> Counter[str]:
-        """Replicas by host."""
+        """Subtasks by host."""
         return Counter(place.host for place in self.places)
 
 
@@ -149,12 +157,12 @@ class Job:
         return self.components[self.number[name]]
 
     @cached_property
-    def _by_ends(self) -> Mapping[tuple[str, str], Edge]:
-        return {edge.ends: edge for edge in self.edges}
+    def _by_key(self) -> Mapping[tuple[str, ...], Edge]:
+        return {edge.key: edge for edge in self.edges}
 
     def edge(self, stream: Stream) -> Edge:
         """Edge of a stream. Raises KeyError if there is none."""
-        return self._by_ends[stream.producer, stream.consumer]
+        return self._by_key[stream.key]
 
     def inputs(self, name: str) -> tuple[Edge, ...]:
         """Edges into a component."""
@@ -164,24 +172,24 @@ class Job:
         """Edges out of a component."""
         return tuple(self.edges[s] for s in self.component(name).outputs)
 
+    def position(self, stream: Stream) -> int:
+        """Number of a stream among those that leave its producer's component. Raises KeyError if it lies within one."""
+        edge = self.edge(stream)
+        return next(number for number, s in enumerate(self.components[edge.producer].outputs) if self.edges[s] is edge)
+
     def one_queue(self, name: str) -> bool:
-        """Whether the replicas of a component take from a common queue."""
+        """Whether the subtasks of a component take from a common queue."""
         return any(stream.how.one_queue for stream in self.inputs(name))
 
     @cached_property
     def least_room(self) -> int:
-        """Smallest room of all edges: tuples that may travel together."""
+        """Smallest room of all edges: records that may travel together."""
         return min((edge.room for edge in self.edges), default=self.engine.channel_tuples or 1)
 
     @cached_property
     def sources(self) -> tuple[Component, ...]:
         """Components of sources."""
         return tuple(component for component in self.components if component.operator.is_source)
-
-    @cached_property
-    def sinks(self) -> tuple[Component, ...]:
-        """Components of sinks."""
-        return tuple(component for component in self.components if component.operators[-1].is_sink)
 
     @cached_property
     def apart(self) -> Job:
@@ -191,7 +199,7 @@ class Job:
         )
 
     def service_s(self, component: Component) -> float:
-        """CPU seconds that an input tuple takes all operators of a component, without the costs of windows."""
+        """CPU seconds that an input record takes all operators of a component, without the costs of windows."""
         if len(component.stages) == 1:
             return component.service_s
         in_per_s = self.rates[component.name].in_per_s
@@ -204,7 +212,7 @@ class Job:
         return nominal_rates(self.query, self.deployment.workload.arrivals)
 
     def require_pairs(self) -> None:
-        """Raises BadInput if a forward stream has unequal numbers of replicas at its ends."""
+        """Raises BadInput if a forward stream has unequal numbers of subtasks at its ends."""
         for edge in self.edges:
             producers, consumers = (self.deployment.plan.replicas(name) for name in edge.ends)
             if edge.how.paired and producers != consumers:
@@ -221,14 +229,15 @@ class Job:
 
     @cached_property
     def offered_flow(self) -> Mapping[str, Flow]:
-        """Flow through each operator, in bursts, if all sources keep up and each operator has one replica, by name."""
+        """Flow through each operator, in bursts, if all sources keep up and each operator has one subtask, by name."""
         laws = self.deployment.workload.arrivals.items()
         return flows(self.query, {name: np.array([law.mean_rate_per_s]) for name, law in laws}, True, self.channels)
 
 
 def unpaired(consumer: str, how: Partitioning, producers: int, consumers: int) -> str:
-    """Words on a forward stream with unequal numbers of replicas at its ends."""
-    return f"stream into {consumer!r}: {how} needs equal replicas, got {producers} -> {consumers}; use rebalance"
+    """Words on a forward stream with unequal numbers of subtasks at its ends."""
+    got = f"{producers} -> {consumers}"
+    return f"stream into {consumer!r}: {how} needs equal subtasks, got {got}; use rebalance or rescale"
 
 
 def compile(what: Deployment | Job) -> Job:
@@ -238,7 +247,7 @@ def compile(what: Deployment | Job) -> Job:
 
 def _compiled(what: Deployment, together: Sequence[Fused]) -> Job:
     query = what.query
-    inner = {pair for group in together for pair in pairwise(group)}
+    inner = links_of(query, together)
     group_of = {group[0]: group for group in together}
     followers = {name for _, name in inner}
     groups = [
@@ -249,11 +258,13 @@ def _compiled(what: Deployment, together: Sequence[Fused]) -> Job:
     number = {name: index for index, group in enumerate(groups) for name in group}
     streams = [stream for stream in query.streams_by_name if (stream.producer, stream.consumer) not in inner]
     inputs, outputs = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
+    for index in sorted(range(len(streams)), key=lambda index: streams[index].side):
+        inputs[number[streams[index].consumer]].append(index)
     for index, stream in enumerate(streams):
-        inputs[number[stream.consumer]].append(index)
         outputs[number[stream.producer]].append(index)
     components = (
-        _component(what, group, tuple(inputs[index]), tuple(outputs[index])) for index, group in enumerate(groups)
+        _component(what, group, tuple(inputs[index]), {each: streams[each] for each in outputs[index]})
+        for index, group in enumerate(groups)
     )
     return Job(what, tuple(components), tuple(_edge(what, stream, number) for stream in streams))
 
@@ -274,7 +285,7 @@ def _edge(deployment: Deployment, each: Stream, number: Mapping[str, int]) -> Ed
 
 
 def _room(deployment: Deployment, each: Stream) -> int:
-    """Tuples that a stream's channels into one replica of its consumer hold, if all are full."""
+    """Records that a stream's channels into one subtask of its consumer hold, if all are full."""
     engine, plan = deployment.engine, deployment.plan
     if engine.network_memory is None:
         assert engine.channel_tuples is not None
@@ -290,19 +301,34 @@ def _room(deployment: Deployment, each: Stream) -> int:
     far_each = sum(count * (producers - starts[host]) for host, count in far.items()) / max(sum(far.values()), 1)
     bytes_each = engine.output_bytes(deployment.query, each.producer)
     size, spans = engine.batch_of(bytes_each), engine.spans_of(bytes_each)
-    channels = 1 if how.paired or how.one_queue else consumers
-    senders, far_each = (1, min(far_each, 1.0)) if how.paired else (producers, far_each)
+    channels: float = 1 if how.one_queue else consumers
+    senders: float = producers
+    if how.pointwise:
+        channels, senders = max(consumers / producers, 1), max(producers / consumers, 1)
+        far_each = min(far_each, senders)
     return int(engine.network_memory.held(senders, channels, remote, size, spans, far_each))
 
 
 def _component(
-    deployment: Deployment, names: Sequence[str], inputs: tuple[int, ...], outputs: tuple[int, ...]
+    deployment: Deployment, names: Sequence[str], inputs: tuple[int, ...], outputs: Mapping[int, Stream]
 ) -> Component:
     query, places = deployment.query, deployment.plan.locations(names[0])
     stages = tuple(_stage(query, deployment.engine, query.operator(name)) for name in names)
-    first = {**vars(stages[0]), "bytes_out": stages[-1].bytes_out}
+    before = (-1, *(names.index(query.inputs(name)[0].producer) for name in names[1:]))
+    leaving = [stream.producer for stream in outputs.values()]
+    starts = [leaving.index(name) if name in leaving else 0 for name in names]
+    exits = tuple(range(start, start + leaving.count(name)) for start, name in zip(starts, names, strict=True))
     groups = group_count(query, names[0], len(places))
-    return Component(**first, stages=stages, places=places, inputs=inputs, outputs=outputs, key_groups=groups)
+    return Component(
+        **vars(stages[0]),
+        stages=stages,
+        before=before,
+        places=places,
+        inputs=inputs,
+        outputs=tuple(outputs),
+        exits=exits,
+        key_groups=groups,
+    )
 
 
 def _stage(query: Query, engine: EngineProfile, operator: AnyOperator) -> Stage:
@@ -310,7 +336,7 @@ def _stage(query: Query, engine: EngineProfile, operator: AnyOperator) -> Stage:
         operator=operator,
         service_s=engine.service_s(query, operator),
         service_scv=engine.service_scv_of(operator),
-        scan_s=engine.scan_s(operator),
+        scan_s=engine.scan_s(query, operator),
         result_s=engine.result_s(operator),
         memory_bytes=engine.memory_bytes(query, operator),
         bytes_in=engine.input_bytes(query, operator.name),

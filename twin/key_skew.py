@@ -1,10 +1,10 @@
-"""Key skew: how unevenly tuples are spread over an operator's key groups, by a law, as counted, or by the given
-keys."""
+"""Keys of streams: how unevenly records are spread over them, their key groups as Flink finds them, and alignments."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import (
@@ -18,8 +18,87 @@ from pydantic import (
     model_validator,
 )
 
-from twin.flink_keys import JavaClass, java_class, key_groups_of_keys
 from twin.spec import Spec
+
+# Flink's hash --------------------------------------------------------------------------------------------------------
+# Key groups of keys as Flink finds them: Java's hash of a key is mixed by MurmurHash3, and the rest of that on
+# division by the number of key groups is the key group (`MathUtils.murmurHash`, `KeyGroupRangeAssignment`). A topic's
+# hash says who reads its first partition.
+#
+# It is for keys that are an `Integer`, a `Long`, a `Double` or a `String`; Flink SQL hashes rows in another way.
+
+
+JavaClass = Literal["int", "long", "double", "string"]
+INTEGERS = range(-(2**31), 2**31)
+LEAST_GROUPS, MOST_GROUPS = 128, 2**15
+
+
+def default_key_groups(replicas: int) -> int:
+    """Maximum parallelism that Flink chooses where none is set: a power of 2, at least 1.5 times the subtasks."""
+    wanted = replicas + replicas // 2
+    return min(max(1 << (wanted - 1).bit_length(), LEAST_GROUPS), MOST_GROUPS)
+
+
+def java_class(keys: Sequence[int | float | str]) -> JavaClass:
+    """Java class of keys that are written like this. Raises ValueError if words are among numbers."""
+    words = [isinstance(key, str) for key in keys]
+    if all(words):
+        return "string"
+    if any(words):
+        raise ValueError("keys are numbers or words, not both; put numbers that are words in quotes")
+    if any(isinstance(key, float) for key in keys):
+        return "double"
+    return "int" if all(key in INTEGERS for key in keys) else "long"
+
+
+def java_hashes(keys: Sequence[int | float | str] | np.ndarray, java: JavaClass) -> np.ndarray:
+    """`hashCode()` of each key, as unsigned numbers of 32 bits. [keys]"""
+    if java == "string":
+        return np.array([_string_hash(str(key)) for key in keys], dtype=np.uint32)
+    if java == "int":
+        return np.asarray(keys, dtype=np.int64).astype(np.uint32)
+    bits = np.asarray(keys, dtype=np.float64 if java == "double" else np.int64).view(np.uint64)
+    return np.asarray((bits ^ (bits >> np.uint64(32))).astype(np.uint32))
+
+
+def _string_hash(text: str) -> int:
+    """`hashCode()` of a string: Horner's rule in base 31 over units of UTF-16."""
+    units = np.frombuffer(text.encode("utf-16-be"), dtype=">u2").tolist()
+    found = 0
+    for unit in units:
+        found = (31 * found + unit) & 0xFFFFFFFF
+    return found
+
+
+def murmur(codes: np.ndarray) -> np.ndarray:
+    """MurmurHash3 of 32 bits, of 4 bytes each, seed 0, without its sign: 0 to 2^31 - 1. [codes]"""
+    mixed = _rotated(codes.astype(np.uint32) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    mixed = _rotated(mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    mixed ^= np.uint32(4)  # number of bytes
+    mixed = (mixed ^ (mixed >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    mixed = (mixed ^ (mixed >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    mixed ^= mixed >> np.uint32(16)
+    signed = np.abs(mixed.view(np.int32).astype(np.int64))
+    return np.where(signed == 2**31, 0, signed)
+
+
+def _rotated(codes: np.ndarray, by: int) -> np.ndarray:
+    return np.asarray((codes << np.uint32(by)) | (codes >> np.uint32(32 - by)))
+
+
+def key_groups_of_keys(keys: Sequence[int | float | str] | np.ndarray, java: JavaClass, groups: int) -> np.ndarray:
+    """Key group of each key. [keys]"""
+    return np.asarray(murmur(java_hashes(keys, java)) % groups)
+
+
+def first_reader(topic: str, replicas: int) -> int:
+    """Number of the subtask that reads partition 0 of a topic of that name, in Flink (`KafkaSourceEnumerator`)."""
+    return (_string_hash(topic) * 31 & 0x7FFFFFFF) % replicas
+
+
+# skew ----------------------------------------------------------------------------------------------------------------
+# Key skew: how unevenly records are spread over an operator's key groups, by a law, as counted, or by the given keys.
+
 
 Key = StrictInt | StrictFloat | StrictStr
 LONGS = range(-(2**63), 2**63)
@@ -32,7 +111,7 @@ def zipf_shares(groups: int, exponent: float) -> np.ndarray:
 
 
 class KeySkew(Spec):
-    """Skew of the tuples into an operator over its key groups, and its drift.
+    """Skew of the records into an operator over its key groups, and its drift.
 
     The k-th most frequent key group gets a share in proportion to k^-zipf; which one it is, the seed decides. Every
     `drift_every_s` seconds a random `drift_share` of the key groups exchange their ranks. Or each key group has the
@@ -47,7 +126,7 @@ class KeySkew(Spec):
         tuple[Annotated[float, Field(ge=0)], ...],
         Field(
             exclude_if=lambda shares: not shares,
-            description="instead: by key group, or by key, in any unit, such as tuples counted",
+            description="instead: by key group, or by key, in any unit, such as records counted",
         ),
     ] = ()
     keys: Annotated[
@@ -146,4 +225,50 @@ class KeySkew(Spec):
 def _group_k(keys: int | tuple[int | float | str, ...], java: JavaClass, groups: int) -> np.ndarray:
     found = key_groups_of_keys(np.arange(keys) if isinstance(keys, int) else keys, java, groups)
     found.flags.writeable = False
+    return found
+
+
+# keys that stay together ---------------------------------------------------------------------------------------------
+# Alignments: keys that stay together from one operator to the next, by a pattern of key groups.
+#
+# Without an alignment the key group of a record in one operator says nothing of its key group in the next (full
+# partitioning). The patterns are those of ALBIC (Madsen, Zhou, Cao 2016, Fig. 1).
+
+
+Pattern = Literal["one-to-one", "partial-merge", "partial-partitioning"]
+
+
+class Alignment(Spec):
+    """Alignment of one stream between operators with key groups.
+
+    one-to-one: key group k sends to key group k. partial-merge: each sends to one, neighbours to the same.
+    partial-partitioning: each sends evenly to `degree` in a row. The rest of the records fall on all key groups.
+    """
+
+    pattern: Pattern
+    share: Annotated[float, Field(gt=0, le=1, description="of the stream's records that keep to the pattern")] = 1.0
+    degree: Annotated[int | None, Field(ge=1, description="receivers of each key group, of partial-partitioning")] = (
+        None
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.degree is None) == (self.pattern == "partial-partitioning"):
+            raise ValueError("degree is for partial-partitioning, which needs it, and for no other pattern")
+        return self
+
+
+def alignment_by_name(value: object) -> object:
+    """Alignment by the name of its pattern, without options; anything else unchanged."""
+    return {"pattern": value} if isinstance(value, str) else value
+
+
+def parts(pattern: Alignment, producers: int, consumers: int) -> np.ndarray:
+    """Share of each consumer key group in the output of each producer key group, by the pattern. [producers,
+    consumers]; rows sum to 1."""
+    degree = pattern.degree or 1
+    found = np.zeros((producers, consumers))
+    first = np.arange(producers) * consumers // producers
+    for step in range(degree):
+        found[np.arange(producers), (first + step) % consumers] = 1.0 / degree
     return found

@@ -1,4 +1,4 @@
-"""Key groups: the units in which a keyed operator's tuples and state are spread over its replicas, and moved."""
+"""Key groups: the units in which a keyed operator's records and state are spread over its subtasks, and moved."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twin.alignment import Alignment
 from twin.errors import suggest
-from twin.flink_keys import default_key_groups
-from twin.key_skew import KeySkew
+from twin.key_skew import Alignment, KeySkew, default_key_groups
 
 if TYPE_CHECKING:
     from twin.kinds.registry import AnyOperator
@@ -23,13 +21,17 @@ GROUPS_A_REPLICA = 16
 
 
 def group_count(query: Query, name: str, replicas: int) -> int | None:
-    """Number of key groups of an operator with that many replicas; None if its input is not dealt by key group.
+    """Number of key groups of an operator with that many subtasks; None if its input is not dealt by key group.
 
-    `key_groups` if given; else, if a two-choice stream leads there, 128, or 16 a replica if that is more.
+    `key_groups` if given; else, if a two-choice stream leads there, 128, or 16 a subtask if that is more; over event
+    time, and where rows are kept by key, Flink's default, or 1 if all records have one key.
     """
-    given = key_groups_of(query.operator(name))
+    operator = query.operator(name)
+    given = key_groups_of(operator)
     if given is not None:
         return given
+    if operator.needs_event_time or operator.keeps_rows:
+        return 1 if operator.counted == 1 else default_key_groups(replicas)
     if any(query.partitioning(stream).two_choices for stream in query.inputs(name)):
         return max(DEFAULT_GROUPS, GROUPS_A_REPLICA * replicas)
     return None
@@ -41,7 +43,7 @@ def key_groups_of(operator: AnyOperator) -> int | None:
 
 
 def contiguous(groups: int, replicas: int) -> tuple[int, ...]:
-    """Replica of each key group, in contiguous ranges as Flink assigns them."""
+    """Subtask of each key group, in contiguous ranges as Flink assigns them."""
     return tuple(group * replicas // groups for group in range(groups))
 
 
@@ -52,7 +54,7 @@ def distinct_values(operator: AnyOperator, skew: KeySkew | None, groups: int) ->
 
 
 def touched(tuples: int | np.ndarray, chances: np.ndarray) -> np.ndarray:
-    """Probability that a key is among that many tuples, each of which has it with probability `chances`. [G]"""
+    """Probability that a key is among that many records, each of which has it with probability `chances`. [G]"""
     return np.asarray(1.0 - np.power(1.0 - chances, tuples))
 
 
@@ -67,10 +69,13 @@ def check_keys(query: Query, plan: ExecutionPlan, workload: Workload) -> None:
             if counts[name] is None:
                 raise ValueError(
                     f"{where} names {name!r}, which has no key groups; give the operator key_groups (Flink's default "
-                    f"for its replicas is {default_key_groups(plan.replicas(name))})"
+                    f"for its subtasks is {default_key_groups(plan.replicas(name))})"
                 )
     for name, skew in workload.keys.items():
         _check_skew(query.operator(name), counts[name] or 0, skew)
+    for stream in query.streams:
+        if query.operator(stream.consumer).merges:
+            _check_merged(stream, workload)
     for name, groups in counts.items():
         if groups is not None:
             _check_owners(name, groups, plan.replicas(name), plan.key_groups.get(name))
@@ -86,6 +91,19 @@ def _check_skew(operator: AnyOperator, groups: int, skew: KeySkew) -> None:
             )
     elif skew.shares:
         _check_shares(operator, groups, skew)
+
+
+def _check_merged(stream: Stream, workload: Workload) -> None:
+    """Raises ValueError if keys are given at one end of a stream of partial results only, so that a key would be in
+    other key groups there."""
+    ends = stream.producer, stream.consumer
+    sent, merged = (workload.keys.get(name, KeySkew()) for name in ends)
+    if (sent.keys, sent.long_keys) != (merged.keys, merged.long_keys):
+        given, other = ends if sent.keys is not None else reversed(ends)
+        raise ValueError(
+            f"workload.keys.{given} gives keys, and {other!r} has the same ones, as {stream.consumer!r} merges what "
+            f"{stream.producer!r} sends; give workload.keys.{other} these keys, too"
+        )
 
 
 def _check_shares(operator: AnyOperator, groups: int, skew: KeySkew) -> None:
@@ -105,8 +123,8 @@ def _check_owners(name: str, groups: int, replicas: int, owners: Sequence[int] |
     if owners is None:
         if groups < replicas:
             raise ValueError(
-                f"{name!r} has {groups} key groups for {replicas} replicas, so some would be idle; "
-                "give it more key_groups or fewer replicas"
+                f"{name!r} has {groups} key groups for {replicas} subtasks, so some would be idle; "
+                "give it more key_groups or fewer subtasks"
             )
         return
     if len(owners) != groups:
@@ -114,7 +132,7 @@ def _check_owners(name: str, groups: int, replicas: int, owners: Sequence[int] |
     for owner in owners:
         if not 0 <= owner < replicas:
             raise ValueError(
-                f"plan.key_groups.{name} names replica {owner}; {name!r} has {replicas} replicas, counted from 0"
+                f"plan.key_groups.{name} names subtask {owner}; {name!r} has {replicas} subtasks, counted from 0"
             )
 
 

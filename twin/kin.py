@@ -26,13 +26,13 @@ class Kin(NamedTuple):
 class _Leaving(NamedTuple):
     """Records that leave an operator. makers: who made them; twice: those of whose records two copies may leave.
 
-    sent_to: by operator that sends a record to several consumers, that of them by which all that leave here have come,
-    unless copies have met.
+    sent_to: by operator that sends a record on several streams, that of them by which all that leave here have come
+    (its consumer, and the input there if it has a name), unless copies have met.
     """
 
     makers: set[str]
     twice: set[str]
-    sent_to: dict[str, str]
+    sent_to: dict[str, tuple[str, ...]]
 
 
 def passes(operator: AnyOperator) -> bool:
@@ -41,7 +41,8 @@ def passes(operator: AnyOperator) -> bool:
 
 
 def kin(query: Query, plan: ExecutionPlan) -> Kin:
-    """Where copies of a record meet at operators with keys, one subtask a key, and who makes these records.
+    """Where copies of a record meet at operators with keys, one subtask a key, and who makes these records. So do
+    partial results of a key with those of other subtasks.
 
     Two copies of a record come to an operator if a stream into it copies records, if they were sent to different
     consumers before, or if they have met already. An exclusive operator sends no copies.
@@ -51,7 +52,7 @@ def kin(query: Query, plan: ExecutionPlan) -> Kin:
     for operator in query.topological:
         name = operator.name
         came, twice = set[str](), set[str]()
-        sent_to: defaultdict[str, set[str]] = defaultdict(set)
+        sent_to: defaultdict[str, set[tuple[str, ...]]] = defaultdict(set)
         for stream in query.inputs(name):
             producer, sent = stream.producer, leaving[stream.producer]
             came |= sent.makers
@@ -59,7 +60,7 @@ def kin(query: Query, plan: ExecutionPlan) -> Kin:
             for fork, consumer in sent.sent_to.items():
                 sent_to[fork].add(consumer)
             if len(query.outputs(producer)) > 1 and not query.operator(producer).exclusive:
-                sent_to[producer].add(name)
+                sent_to[producer].add(stream.key[1:])
         for fork, consumers in sent_to.items():
             if len(consumers) > 1:
                 twice |= leaving[fork].makers
@@ -67,6 +68,8 @@ def kin(query: Query, plan: ExecutionPlan) -> Kin:
         if operator.keyed and together and twice:
             meet.add(name)
             makers |= twice
+        if any(query.operator(stream.producer).sends_keys for stream in query.inputs(name)):
+            meet.add(name)  # results have lots, by which they come to the key that they are of
         one_way = {fork: min(consumers) for fork, consumers in sent_to.items() if len(consumers) == 1}
         leaving[name] = _Leaving(came, twice, one_way) if passes(operator) else _Leaving({name}, set(), {})
     return Kin(frozenset(meet), frozenset(makers))

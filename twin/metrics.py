@@ -1,17 +1,25 @@
-"""Metrics of a run: those of Costream (Definitions 1-5) as a table, with their values and estimates."""
+"""Metrics of a run: those of Costream (Definitions 1-5) as a table, with their units; and latency markers."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from twin.query import Query
+
 if TYPE_CHECKING:
     from twin.plan import ExecutionPlan
     from twin.scenario import Scenario
+
+
+# metrics -------------------------------------------------------------------------------------------------------------
+# Metrics of a run: those of Costream (Definitions 1-5) as a table, with their values and estimates.
+
 
 BACKPRESSURE_SHARE = 0.01
 """Share of the offered rate: RO is set when the brokers' backlog grows by more."""
@@ -30,7 +38,7 @@ class Totals:
     """Totals from which the metrics of a run are made, over the periods after its warm-up.
 
     They are numbers, or columns of a table of runs: anything that can be added, divided and compared. seconds:
-    measured. results: tuples at the sinks; the sums of latencies [s] are over these. arrived, taken: tuples at the
+    measured. results: records at the sinks; the sums of latencies [s] are over these. arrived, taken: records at the
     brokers of the sources, and taken from there. alive: whether the job has not crashed.
     """
 
@@ -115,7 +123,7 @@ QUANTILES = tuple(f"{name}.{q}" for name in METRICS if TABLE[name].kind == "late
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Latency in seconds over all result tuples after the warm-up. Quantiles are within 1 % (the middle of a bucket of
+    """Latency in seconds over all result records after the warm-up. Quantiles are within 1 % (the middle of a bucket of
     a logarithmic histogram), so where results are nearly alike they may be below the mean, which is exact."""
 
     mean: float
@@ -128,12 +136,15 @@ class Latency:
 class Metrics:
     """Metrics T, Lp, Le, R, RO and S of one run. Latencies are None when nothing reached a sink.
 
-    throughput_per_s: result tuples at the sinks a second (T).
-    processing_latency_s: from the ingestion of the oldest involved input tuple to the result's arrival (Lp).
-    e2e_latency_s: the same from that tuple's generation at the broker (Le).
+    throughput_per_s: result records a second at the sinks (T), but those to which only late records come.
+    processing_latency_s: from the ingestion of the oldest involved input record to the result's arrival (Lp).
+    e2e_latency_s: the same from that record's generation at the broker (Le).
     backpressure_per_s: arrival minus ingestion rate, summed over sources (R).
     backpressured: R above 1 % of the offered rate (RO). success: at least one result and no crash (S).
-    queue_growth_per_s: tuples a second by which queues within the job grow to the end; 0 where that may be chance.
+    result_delay_s: processing latency without the wait for windows: from the end of the last window that a result
+    waited for, or the ingestion of the record that completed it, to its arrival. None in traces of older versions.
+    queue_growth_per_s: records a second by which queues within the job grow to the end; 0 where that may be chance.
+    late_per_s: records a second that came behind the watermark, dropped or sent aside; they are no results.
     """
 
     throughput_per_s: float
@@ -145,6 +156,8 @@ class Metrics:
     tuples_in: int
     tuples_out: int
     queue_growth_per_s: float = 0.0
+    result_delay_s: Latency | None = None
+    late_per_s: float = 0.0
 
     @property
     def falls_behind(self) -> bool:
@@ -234,3 +247,73 @@ class Narrowable(Protocol):
 
     def only(self, metrics: Sequence[str]) -> CostModel:
         """Model that estimates only some of METRICS; the others are NaN."""
+
+
+# latency markers -----------------------------------------------------------------------------------------------------
+# Ages of latency markers, as Flink shows them: the time that a marker takes from a source to each operator.
+#
+# A marker waits in channels and queues as records do, takes no service and passes windows by. So its age at an operator
+# is its age at the producer plus the time on the stream from there; where streams meet, there are markers of each.
+
+
+Ends = tuple[str, str]
+"""Names of a stream's producer and consumer."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerAge:
+    """Mean age of a source's markers where an operator takes them; None if no record came that way to tell."""
+
+    operator: str
+    source: str
+    age_s: float | None
+
+
+def marker_ages(query: Query, took_s: Mapping[Ends, float]) -> tuple[MarkerAge, ...]:
+    """Ages by operator in data-flow order, and source. took_s: mean seconds on a stream; nan: unknown; absent: 0."""
+    found: dict[str, list[MarkerAge]] = {operator.name: [] for operator in query.topological}
+    for source in query.sources:
+        count, ages_s = {source.name: 1.0}, {source.name: 0.0}
+        for name in found:
+            ways = [each for each in query.upstream[name] if each in count]
+            if ways:
+                count[name] = sum(count[each] for each in ways)
+                total_s = sum(count[each] * (ages_s[each] + took_s.get((each, name), 0.0)) for each in sorted(ways))
+                ages_s[name] = total_s / count[name]
+                known = math.isfinite(ages_s[name])
+                found[name].append(MarkerAge(name, source.name, ages_s[name] if known else None))
+    return tuple(age for ages in found.values() for age in ages)
+
+
+def by_operator(ages: Iterable[MarkerAge]) -> dict[str, float]:
+    """Mean ages over the sources whose markers have known ages, by operator; operators without any are left out."""
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for each in ages:
+        if each.age_s is not None:
+            found[each.operator].append(each.age_s)
+    return {name: sum(values) / len(values) for name, values in found.items()}
+
+
+def by_source(ages: Iterable[MarkerAge]) -> dict[str, dict[str, float | None]]:
+    """Ages by operator, and then source, for JSON."""
+    found: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
+    for each in ages:
+        found[each.operator][each.source] = each.age_s
+    return dict(found)
+
+
+def from_sources(found: Mapping[str, Mapping[str, float | None]]) -> tuple[MarkerAge, ...]:
+    """Reads the JSON of `by_source`."""
+    return tuple(
+        MarkerAge(operator, source, age_s) for operator, ages in found.items() for source, age_s in ages.items()
+    )
+
+
+def means_s(rows: Sequence[Mapping[str, Any]], warmup_s: float) -> dict[Ends, float]:
+    """Mean seconds on each stream over the periods after the warm-up; nan if no record came. rows: of `StreamMeter`."""
+    tuples: defaultdict[Ends, int] = defaultdict(int)
+    took_s: defaultdict[Ends, float] = defaultdict(float)
+    for row in measured(rows, warmup_s):
+        tuples[row["ends"]] += row["tuples"]
+        took_s[row["ends"]] += row["took_s"]
+    return {ends: took_s[ends] / count if count else math.nan for ends, count in tuples.items()}

@@ -1,6 +1,7 @@
 """Replaces or reads one value of a spec by its path, as `--set` and `Scenario.with_set` do.
 
-Items of lists are addressed by name: `query.operators.parse.selectivity`, `cluster.hosts.edge-1.ram_mb`.
+Items of lists are addressed by name: `query.operators.parse.selectivity`, `cluster.hosts.edge-1.ram_mb`. An operator's
+`parallelism` can be set as if it were a field: the engine's scheduler changes the plan (`twin.scheduling`).
 """
 
 from __future__ import annotations
@@ -8,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from twin.errors import BadInput, suggest
+from twin.deployment import Deployment
+from twin.errors import BadInput
 from twin.retired import told_retired
+from twin.scheduling import scaled
 from twin.spec import Spec, parse
+from twin.words import ours, remedy
 
 S = TypeVar("S", bound=Spec)
 Node = dict[str, Any] | list[Any]
+OPERATORS, PARALLELISM = "query.operators.", ".parallelism"
 
 
 def put(spec: S, path: str, value: Any, flag: str) -> S:
@@ -22,23 +27,24 @@ def put(spec: S, path: str, value: Any, flag: str) -> S:
     flag: the option that this came from, for errors. Raises BadInput if the path leads nowhere (with the nearest key),
     or if the result is not valid.
     """
-    return _all_put(spec, [(path, value)], flag)
+    return _all_put(spec, [(path, value)], [flag])
 
 
-def put_all(spec: S, values: Sequence[tuple[str, Any]], flag: str) -> S:
+def put_all(spec: S, values: Sequence[tuple[str, Any]], flag: str | Sequence[str]) -> S:
     """Returns the spec with all values at their paths, put there one after the other. Raises BadInput as `put` does.
 
-    Only the last result needs to be valid: a cluster with other hosts also needs a plan for them.
+    flag: the option that they came from, or that of each. Only the last result needs to be valid: a cluster with other
+    hosts also needs a plan for them.
     """
-    changed = spec
+    changed, flags = spec, [flag] * len(values) if isinstance(flag, str) else flag
     for index, (path, value) in enumerate(values):
         try:
-            changed = put(changed, path, value, flag)
+            changed = put(changed, path, value, flags[index])
         except BadInput as alone:
             if len(values) < 2:
                 raise
             try:
-                return _all_put(spec, values, flag)
+                return _all_put(spec, values, flags)
             except BadPath as error:  # if this value's path is at fault, the first error names the spec's own keys
                 raise (alone if error.path == values[index][0] else error) from None
     return changed
@@ -46,6 +52,8 @@ def put_all(spec: S, values: Sequence[tuple[str, Any]], flag: str) -> S:
 
 def value_at(spec: Spec, path: str, flag: str) -> Any:
     """Value at `path`, as JSON would hold it; None if not given. Raises BadInput if the path leads nowhere."""
+    if isinstance(spec, Deployment) and (name := _scaled(spec, path)):
+        return spec.plan.replicas(name)
     parent, key = _resolve(_opened(spec, [path]), path, flag)
     return parent[key]  # type: ignore[index]
 
@@ -58,14 +66,29 @@ class BadPath(BadInput):
         self.path = path
 
 
-def _all_put(spec: S, values: Sequence[tuple[str, Any]], flag: str) -> S:
-    """Puts all values in before the result is checked. Retired settings are left out with a warning."""
-    meant = [(path, value) for path, value in values if not _retired(path)]
-    data = _opened(spec, [path for path, _ in meant])
-    for path, value in meant:
+def _all_put(spec: S, values: Sequence[tuple[str, Any]], flags: Sequence[str]) -> S:
+    """Puts all values in before the result is checked, then scales operators. Retired settings are left out with a
+    warning."""
+    given = [(path, value, flag) for (path, value), flag in zip(values, flags, strict=True)]
+    scales = [each for each in given if _scaled(spec, each[0])]
+    meant = [each for each in given if each not in scales and not _retired(each[0])]
+    data = _opened(spec, [path for path, _, _ in meant])
+    for path, value, flag in meant:
         parent, key = _resolve(data, path, flag)
         parent[key] = value  # type: ignore[index]
-    return parse(type(spec), data, where=flag) if meant else spec
+    changed = parse(type(spec), data, where=", ".join(dict.fromkeys(flag for _, _, flag in meant))) if meant else spec
+    for path, count, flag in scales:
+        assert isinstance(changed, Deployment)
+        changed = scaled(changed, _scaled(changed, path), count, f"{flag} {path}")
+    return changed
+
+
+def _scaled(spec: Spec, path: str) -> str:
+    """Operator whose parallelism a path names; empty if it names something else."""
+    if not isinstance(spec, Deployment) or not (path.startswith(OPERATORS) and path.endswith(PARALLELISM)):
+        return ""
+    name = path.removeprefix(OPERATORS).removesuffix(PARALLELISM)
+    return name if name in spec.plan.placement else ""
 
 
 def _retired(path: str) -> bool:
@@ -100,7 +123,7 @@ def _show(spec: Any, data: Any) -> None:
 def _resolve(data: Node, path: str, flag: str) -> tuple[Node, str | int]:
     """Container, and the key in it, to which `path` leads."""
     node: Any = data
-    rest, walked, where = path, "", f"{flag} {path}"
+    rest, walked, place, where = path, "", "", f"{flag} {path}"
     while True:
         if not isinstance(node, dict | list):
             inside = f"{walked} is {node!r}" if node is not None else f"{walked} is not given"
@@ -108,21 +131,14 @@ def _resolve(data: Node, path: str, flag: str) -> tuple[Node, str | int]:
         step = _step(node, rest)
         if step is None:
             word, known = rest.partition(".")[0], list(_keys(node))
-            hint = _placed(word, walked) or suggest(word, known)
+            hint = ours(rest) or remedy(word, known, place)
             raise BadPath(f"{where}: no {word!r} in {walked or 'the scenario'}; {hint}", path)
         key, label, rest = step
         if not rest:
             return node, key
         walked = f"{walked}.{label}" if walked else label
+        place = label if isinstance(node, dict) else place
         node = node[key]
-
-
-def _placed(word: str, walked: str) -> str:
-    """Where the number of subtasks stands that somebody looks for in an operator, as files have it there; else ''."""
-    _, operators, name = walked.partition("query.operators.")
-    return f"it follows from plan.placement.{name}: a list of hosts, or HOST: NUMBER" * (
-        bool(operators) and word in ("parallelism", "replicas", "subtasks")
-    )
 
 
 def _step(node: Node, rest: str) -> tuple[Any, str, str] | None:
@@ -142,9 +158,11 @@ def _keys(node: Node) -> dict[str, Any]:
 
 
 def _label(item: Any, index: int) -> str:
-    """Label of a list's item in paths: its name, producer->consumer for a stream, and its number for anything else."""
+    """Label of a list's item in paths: its name, producer->consumer for a stream (with :input if that has a name), and
+    its number for anything else."""
     if isinstance(item, dict) and "name" in item:
         return str(item["name"])
     if isinstance(item, dict) and "producer" in item:
-        return f"{item['producer']}->{item['consumer']}"
+        name = f":{item['input']}" if item.get("input") else ""
+        return f"{item['producer']}->{item['consumer']}{name}"
     return str(index)

@@ -1,46 +1,71 @@
-"""Partitions of a topic: each is read by one replica, so what a replica gets comes in whole partitions."""
+"""Partitions of a topic: each is read by one subtask, so what a subtask gets comes in whole partitions.
+
+Subtasks are dealt partitions in turn, from the topic's first reader on: number `first + p` modulo R reads partition p.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from twin.arrivals.law import ArrivalLaw
+import numpy as np
+
+from twin.arrivals.laws import ArrivalLaw
 from twin.arrivals.replay import Replay
 from twin.errors import BadInput
 
 if TYPE_CHECKING:
     from twin.query import AnyOperator
 
-
-def counts(partitions: int, replicas: int) -> tuple[int, ...]:
-    """Number of partitions that each replica reads: number k reads k, k + R, k + 2 R, ..."""
-    return tuple(partitions // replicas + (k < partitions % replicas) for k in range(replicas))
+ROUNDING = 1e-9
 
 
-def even(partitions: int, replicas: int) -> bool:
-    """Whether all replicas read equal numbers of partitions."""
-    return partitions % replicas == 0
+class Reader(NamedTuple):
+    """Subtask that reads something. subtask: its number. share: of the source's records; None: as all others."""
+
+    replica: int
+    share: float | None
 
 
-def busiest(partitions: int, replicas: int) -> float:
-    """Records of the replica that reads most, over the mean of all."""
-    return counts(partitions, replicas)[0] * replicas / partitions
+def read_by(source: AnyOperator, replicas: int, partitions: int) -> list[range]:
+    """Numbers of the partitions that each subtask reads, of so many."""
+    first = source.first_reader(replicas)
+    return [range((k - first) % replicas, partitions, replicas) for k in range(replicas)]
 
 
-def read_shares(source: AnyOperator, replicas: int, law: ArrivalLaw) -> Sequence[float | None]:
-    """Share of the records that each replica reads, without replicas that read nothing; None: an equal share.
-
-    Raises BadInput for single recorded tuples, which are dealt in turn, if shares are uneven.
-    """
+def read_shares(source: AnyOperator, replicas: int) -> np.ndarray:
+    """Share of the records that each subtask reads; 0 without a partition, or with silent ones alone. [replicas]"""
     if source.parts is None:
-        return [None] * replicas
-    each = [count for count in counts(source.parts, replicas) if count]
-    if even(source.parts, len(each)):
-        return [None] * len(each)
+        return np.full(replicas, 1.0 / replicas)
+    dealt, shares = read_by(source, replicas, source.parts), source.part_shares
+    if shares is None:
+        return np.array([len(own) for own in dealt]) / source.parts
+    return np.array([shares[own.start : own.stop : own.step].sum() for own in dealt])
+
+
+def even(source: AnyOperator, replicas: int) -> bool:
+    """Whether all subtasks read equal shares."""
+    shares = read_shares(source, replicas)
+    return float(np.ptp(shares)) <= ROUNDING * float(shares.max())
+
+
+def readers(source: AnyOperator, replicas: int, law: ArrivalLaw) -> list[Reader]:
+    """Subtasks that read something, in order.
+
+    Raises BadInput for single recorded records, which are dealt in turn, if shares are uneven.
+    """
+    shares = read_shares(source, replicas)
+    reading = np.flatnonzero(shares)
+    if np.ptp(shares[reading]) <= ROUNDING * shares.max():
+        return [Reader(k, None) for k in reading.tolist()]
     if isinstance(law, Replay) and law.recording.rates_per_s is None:
         raise BadInput(
-            f"source {source.name!r}: single recorded tuples are dealt to replicas in turn, which {source.parts} "
-            f"partitions on {replicas} replicas do not allow; use a number of replicas that divides {source.parts}"
+            f"source {source.name!r}: single recorded records are dealt to subtasks in turn, which {source.parts} "
+            f"partitions on {replicas} subtasks do not allow; {_remedy(source)}"
         )
-    return [count / source.parts for count in each]
+    return [Reader(k, float(shares[k])) for k in reading.tolist()]
+
+
+def _remedy(source: AnyOperator) -> str:
+    if source.part_shares is not None:
+        return "give a recording of rates, or leave partition_shares out"
+    return f"use a number of subtasks that divides {source.parts}"

@@ -1,10 +1,9 @@
-"""Plans: the place of each replica of each operator, and the chained operators."""
+"""Plans: the place of each subtask of each operator, and the chained operators."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, Field, PlainSerializer, field_validator
@@ -13,7 +12,7 @@ from twin.errors import BadInput
 from twin.spec import Spec
 
 MOST_REPLICAS = 400_000
-"""Most replicas of all operators together: more would not fit into the memory that a run may take."""
+"""Most subtasks of all operators together: more would not fit into the memory that a run may take."""
 
 
 class Location(NamedTuple):
@@ -45,7 +44,7 @@ def _too_many(count: int) -> str:
 
 
 def _replicas(value: Any) -> Any:
-    """Reads one location, a list of them (one a replica), or counts by location, as a tuple of locations."""
+    """Reads one location, a list of them (one a subtask), or counts by location, as a record of locations."""
     if isinstance(value, str):
         return (value,)
     if isinstance(value, Mapping):
@@ -61,7 +60,7 @@ def _counted(value: Any) -> int:
 
 def _count(location: Any, count: Any) -> int:
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 100_000:
-        raise ValueError(f"replicas at {location!r} must be a whole number from 1 to 100000, got {count!r}")
+        raise ValueError(f"subtasks at {location!r} must be a whole number from 1 to 100000, got {count!r}")
     return count
 
 
@@ -82,51 +81,52 @@ Replicas = Annotated[
         json_schema_input_type=str | list[str] | dict[str, int],
     ),
     PlainSerializer(_compact),
-    Field(min_length=1, description="'host', 'host/socket', a list of these (one a replica), or {location: replicas}"),
+    Field(min_length=1, description="'host', 'host/socket', a list of these (one a subtask), or {location: replicas}"),
 ]
 
 
 class ExecutionPlan(Spec):
-    """Plan: for each operator, the locations of its replicas, and the replica that owns each of its key groups."""
+    """Plan: for each operator, the locations of its subtasks, and the subtask that owns each of its key groups."""
 
     placement: dict[str, Replicas]
     key_groups: dict[str, tuple[int, ...]] = Field(
         default_factory=dict,
-        description="by operator, the replica (from 0) of each key group; absent: contiguous ranges",
+        description="by operator, the subtask (from 0) of each key group; absent: contiguous ranges",
     )
     fused: Annotated[
         tuple[Group, ...],
         Field(
             exclude_if=lambda fused: not fused,
-            description="lists of operators that run as one task, in data-flow order, without channels in between",
+            description="lists of operators that run as one task, in data-flow order, without channels in between; "
+            "each but the first has its one input within its list",
         ),
     ] = ()
 
     @field_validator("placement", mode="before")
     @classmethod
     def _few_enough(cls, placement: Any) -> Any:
-        """Counts replicas before a list of them is made. Raises ValueError if there are too many."""
+        """Counts subtasks before a list of them is made. Raises ValueError if there are too many."""
         total = sum(map(_counted, placement.values())) if isinstance(placement, Mapping) else 0
         if total > MOST_REPLICAS:
             raise ValueError(_too_many(total))
         return placement
 
     def locations(self, operator: str) -> tuple[Location, ...]:
-        """Location of each replica. Raises KeyError if the operator is not placed."""
+        """Location of each subtask. Raises KeyError if the operator is not placed."""
         return tuple(Location.parse(text) for text in self.placement[operator])
 
     def hosts(self, *operators: str) -> tuple[str, ...]:
-        """Hosts on which replicas of these operators run, each once. Raises KeyError for an unknown operator."""
+        """Hosts on which subtasks of these operators run, each once. Raises KeyError for an unknown operator."""
         return tuple(dict.fromkeys(place.host for name in operators for place in self.locations(name)))
 
     def replicas(self, operator: str) -> int:
-        """Number of replicas of an operator. Raises KeyError if it is not placed."""
+        """Number of subtasks of an operator. Raises KeyError if it is not placed."""
         return len(self.placement[operator])
 
     def with_placement(self, placement: Mapping[str, Replicas]) -> ExecutionPlan:
-        """Plan with other places for its replicas.
+        """Plan with other places for its subtasks.
 
-        An operator that keeps its number of replicas keeps the assignment of its key groups, by the replicas' numbers;
+        An operator that keeps its number of subtasks keeps the assignment of its key groups, by the subtasks' numbers;
         others get contiguous ranges. Operators that no longer sit at the same places are no longer chained (`lost_by`,
         `parted_by`).
         """
@@ -144,5 +144,5 @@ class ExecutionPlan(Spec):
 
     def parted_by(self, other: ExecutionPlan) -> tuple[str, ...]:
         """Operators that are chained in this plan but not in another one."""
-        joined = {ends for group in other.fused for ends in pairwise(group)}
-        return tuple(name for group in self.fused if not joined.issuperset(pairwise(group)) for name in group)
+        whole = [set(group) for group in other.fused]
+        return tuple(name for group in self.fused if not any(map(set(group).issubset, whole)) for name in group)

@@ -18,10 +18,12 @@ import numpy as np
 import simpy
 from simpy.core import StopSimulation
 
-from twin.engine.calendar import Calendar
-from twin.engine.logic import SinkLogic
-from twin.engine.measure.meters import Row, Statistics
-from twin.engine.measure.standard_errors import (
+from twin.job import Job
+from twin.kinds.registry import SINKS
+from twin.metrics import measured
+from twin.run import metrics_of
+from twin.scenario import RunSettings, Scenario
+from twin.standard_errors import (
     FEWEST_BATCHES,
     NO_ERRORS,
     StandardErrors,
@@ -29,13 +31,11 @@ from twin.engine.measure.standard_errors import (
     standard_errors,
     whole_slides_s,
 )
-from twin.job import Job
-from twin.kinds.registry import SINKS
-from twin.metrics import measured
-from twin.run import metrics_of
-from twin.scenario import RunSettings, Scenario
 from twin.steadiness import FILLED, filled_s, memory_s, slides_s
-from twin.wiring.world import World
+from twin.world.clock import Clock
+from twin.world.meters import Row, Statistics
+from twin.world.parts import SinkCounts
+from twin.world.world import World
 
 
 def batches_of(job: Job, settings: RunSettings, world: World, statistics: Statistics) -> Batches | None:
@@ -64,17 +64,21 @@ def too_short(job: Job, settings: RunSettings) -> str:
     )
 
 
-def sinks_of(job: Job, world: World) -> list[SinkLogic]:
-    """Logics that count results, of all replicas of sinks."""
-    tasks = [task for component in job.sinks for task in world.tasks[component.name]]
-    logics = [task.logic.part(task.logic.operators() - 1) for task in tasks]
-    return [sink for logic in logics if (sink := logic.sink()) is not None]
+def sinks_of(job: Job, world: World) -> list[SinkCounts]:
+    """Logics that count results, of all subtasks of sinks."""
+    found = [(job.component(sink.name), sink) for sink in job.query.result_sinks]
+    parts = [
+        task.logic.part(component.operators.index(sink))
+        for component, sink in found
+        for task in world.tasks[component.name]
+    ]
+    return [counts for part in parts if (counts := part.sink()) is not None]
 
 
 class Batches:
     """Reads the sinks whenever a batch ends. `period_ended` has to be called whenever the sinks are emptied."""
 
-    def __init__(self, env: Calendar, sinks: Sequence[SinkLogic], edges_s: Iterable[float]) -> None:
+    def __init__(self, env: Clock, sinks: Sequence[SinkCounts], edges_s: Iterable[float]) -> None:
         """edges_s: the beginning of the first batch, and the ends of all but the last, which `table` ends."""
         self.sinks = sinks
         self._before = np.zeros(3)
@@ -99,7 +103,7 @@ class Batches:
 
     def _run(self, edges_s: Iterable[float]) -> Generator[simpy.Event, object, None]:
         for edge_s in edges_s:
-            yield self._env.look(max(0.0, edge_s - self._env.now), first=True)
+            yield self._env.first(max(0.0, edge_s - self._env.now))
             self._edges.append(self._now())
 
     def _now(self) -> tuple[float, np.ndarray]:
@@ -138,7 +142,7 @@ class PrecisionStop:
             yield start_s + number * length_s
             if _looked(number) and self._known():
                 self.reached = True
-                self._env.look(0.0, first=True).callbacks.append(StopSimulation.callback)
+                self._env.first(0.0).callbacks.append(StopSimulation.callback)
                 return
             number += together(number)
 
@@ -193,7 +197,7 @@ def joined(table: np.ndarray) -> np.ndarray:
 
 def _length_s(job: Job) -> float:
     """Length of the first batches in seconds: a batch has full windows and some dozens of results."""
-    per_s = sum(job.rates[each.operators[-1].name].in_per_s for each in job.sinks)
+    per_s = sum(job.rates[each.name].in_per_s for each in job.query.result_sinks)
     return whole_slides_s(max(memory_s(job), RESULTS / max(per_s, 1e-300)), slides_s(job.deployment))
 
 

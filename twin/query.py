@@ -11,10 +11,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from twin.alignment import Alignment, alignment_by_name
 from twin.columns import Columns, DataType
 from twin.errors import suggest
 from twin.event_time import check_event_time
+from twin.key_skew import Alignment, alignment_by_name
 from twin.kinds.aggregate import Aggregate, AggregateFunction
 from twin.kinds.event_timed import EventTimed
 from twin.kinds.filter import Filter, FilterFunction
@@ -87,7 +87,7 @@ def _grouped(streams: Iterable[Stream], key: Callable[[Stream], str]) -> dict[st
 
 
 class Stream(Spec):
-    """Stream of tuples from every replica of `producer` to the replicas of `consumer`."""
+    """Stream of records from every subtask of `producer` to the subtasks of `consumer`."""
 
     producer: str
     consumer: str
@@ -95,7 +95,7 @@ class Stream(Spec):
         PartitioningName | None, Field(description="absent: hash into joins and keyed operators, else rebalance")
     ] = None
     overflow: Annotated[
-        Overflow, Field(description="what a full channel does to the next tuple: hold its producer up, or lose it")
+        Overflow, Field(description="what a full channel does to the next record: hold its producer up, or lose it")
     ] = "block"
     alignment: Annotated[
         Alignment | None,
@@ -105,6 +105,24 @@ class Stream(Spec):
             description="which key groups of the consumer hear of which of the producer; absent: all of all",
         ),
     ] = None
+    input: Annotated[
+        Name | None,
+        Field(
+            exclude_if=lambda name: name is None,
+            description="name of the consumer's input, where several streams come from one producer; absent: that of "
+            "the producer",
+        ),
+    ] = None
+
+    @property
+    def side(self) -> str:
+        """Name of the consumer's input; its inputs are in the order of these names."""
+        return self.input or self.producer
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What no other stream of a query has: the names of both ends, and of the input if it has one of its own."""
+        return (self.producer, self.consumer) if self.input is None else (self.producer, self.consumer, self.input)
 
 
 class Query(Spec):
@@ -121,13 +139,20 @@ class Query(Spec):
             if times[name] > 1:
                 raise ValueError(f"operator name {name!r} is used {times[name]} times; names must be unique")
         seen: set[tuple[str, str]] = set()
+        ends: set[tuple[str, str]] = set()
         for stream in self.streams:
             for end in (stream.producer, stream.consumer):
                 if end not in times:
                     raise ValueError(f"stream names unknown operator {end!r}; {suggest(end, names)}")
-            if (stream.producer, stream.consumer) in seen:
-                raise ValueError(f"stream {stream.producer!r} -> {stream.consumer!r} is given twice; remove one")
-            seen.add((stream.producer, stream.consumer))
+            told = f"stream {stream.producer!r} -> {stream.consumer!r}"
+            if (stream.side, stream.consumer) in seen:
+                what = "is given twice" if stream.input is None else f"has the input {stream.input!r}, as another has"
+                raise ValueError(f"{told} {what}; remove one, or give one an input of its own")
+            seen.add((stream.side, stream.consumer))
+            again = (stream.producer, stream.consumer) in ends
+            if again and self.operator(stream.producer).share_to(stream.consumer) != 1.0:
+                raise ValueError(f"{told} is given twice, and is for a share of what comes; remove one")
+            ends.add((stream.producer, stream.consumer))
         self._check_shape()
         return self
 
@@ -153,7 +178,13 @@ class Query(Spec):
             if not operator.is_sink and not outputs:
                 raise ValueError(f"{name} leads to no sink; add a stream with producer {operator.name!r}")
             wrong = operator.why_not_to([stream.consumer for stream in self.outputs(operator.name)])
-            wrong = wrong or operator.why_not_from([stream.producer for stream in self.inputs(operator.name)])
+            wrong = wrong or operator.why_not_from([stream.side for stream in self.inputs(operator.name)])
+            wrong = wrong or operator.why_not_before(
+                [self.operator(each.consumer) for each in self.outputs(operator.name)]
+            )
+            wrong = wrong or operator.why_not_behind(
+                [self.operator(each.producer) for each in self.inputs(operator.name)]
+            )
             if wrong:
                 raise ValueError(f"{name} {wrong}")
             self._check_partitioning(operator, name)
@@ -163,15 +194,15 @@ class Query(Spec):
         used = dict.fromkeys(self.partitioning(stream) for stream in self.inputs(operator.name))
         for how in used:
             if how.by_key and not how.keeps_keys and operator.joins:
-                raise ValueError(f"{how} into {name} sends tuples that match to different replicas; use {HASH}")
+                raise ValueError(f"{how} into {name} sends records that match to different subtasks; use {HASH}")
             if how.one_queue and operator.keyed:
-                raise ValueError(f"{how} into {name} sends tuples of one key to different replicas; use {HASH}")
+                raise ValueError(f"{how} into {name} sends records of one key to different subtasks; use {HASH}")
             if how.alone and len(used) > 1:
                 raise ValueError(f"{name} has {how} and other inputs; make all of its inputs {how} or none")
         others = ", ".join(sorted(how.name for how in used if not how.by_key))
-        if getattr(operator, "key_groups", None) is not None and others:
+        if (operator.keeps_rows or getattr(operator, "key_groups", None) is not None) and others:
             by_key = " or ".join(how.name for how in PARTITIONINGS.values() if how.by_key)
-            raise ValueError(f"{name} has key_groups and a {others} input; use {by_key}")
+            raise ValueError(f"{name} has key groups and a {others} input; use {by_key}")
 
     @cached_property
     def upstream(self) -> dict[str, set[str]]:
@@ -193,7 +224,7 @@ class Query(Spec):
 
     @cached_property
     def holding_up(self) -> set[str]:
-        """Operators that can block a source; the others lie behind streams that drop tuples if there is no room."""
+        """Operators that can block a source; the others lie behind streams that drop records if there is no room."""
         found: set[str] = set()
         for operator in self.topological:
             inputs = self.inputs(operator.name)
@@ -226,8 +257,8 @@ class Query(Spec):
 
     @property
     def one_sided(self) -> tuple[str, ...]:
-        """Operators that keep the tuples of some inputs, and pass those of others on."""
-        kept = [stream for stream in self.streams if self.operator(stream.consumer).passed_from(stream.producer) < 1.0]
+        """Operators that keep the records of some inputs, and pass those of others on."""
+        kept = [stream for stream in self.streams if self.operator(stream.consumer).passed_from(stream.side) < 1.0]
         return tuple(dict.fromkeys(each.consumer for each in kept))
 
     @property
@@ -240,21 +271,32 @@ class Query(Spec):
         """All sinks, in data-flow order."""
         return tuple(operator for operator in self.topological if operator.is_sink)
 
+    @cached_property
+    def result_sinks(self) -> tuple[AnyOperator, ...]:
+        """Sinks of the results, in data-flow order: all but those to which nothing but late records comes (`late_to`),
+        which are a stream of their own and may never come."""
+        found: set[str] = set()
+        for each in self.topological:
+            before = [self.operator(producer) for producer in sorted(self.upstream[each.name])]
+            if not before or any(one.name in found and getattr(one, "late_to", None) != each.name for one in before):
+                found.add(each.name)
+        return tuple(sink for sink in self.sinks if sink.name in found)
+
     @property
     def streams_by_name(self) -> tuple[Stream, ...]:
-        """All streams, in the order of their producers' and then their consumers' names."""
-        return tuple(sorted(self.streams, key=lambda stream: (stream.producer, stream.consumer)))
+        """All streams, in the order of their producers', then their consumers', and then their inputs' names."""
+        return tuple(sorted(self.streams, key=lambda stream: stream.key))
 
     @cached_property
     def _into(self) -> dict[str, tuple[Stream, ...]]:
-        return _grouped(sorted(self.streams, key=lambda each: each.producer), lambda each: each.consumer)
+        return _grouped(sorted(self.streams, key=lambda each: each.side), lambda each: each.consumer)
 
     @cached_property
     def _out_of(self) -> dict[str, tuple[Stream, ...]]:
-        return _grouped(sorted(self.streams, key=lambda each: each.consumer), lambda each: each.producer)
+        return _grouped(sorted(self.streams, key=lambda each: each.key[1:]), lambda each: each.producer)
 
     def inputs(self, name: str) -> tuple[Stream, ...]:
-        """Streams into operator `name`, by the names of their producers, whatever a join's first side."""
+        """Streams into operator `name`, by the names of its inputs, whatever a join's first side."""
         return self._into.get(name, ())
 
     def outputs(self, name: str) -> tuple[Stream, ...]:
@@ -262,11 +304,11 @@ class Query(Spec):
         return self._out_of.get(name, ())
 
     def feeds(self, name: str) -> tuple[str, ...]:
-        """Producers whose tuples operator `name` takes, by name; for a source, its own name."""
+        """Producers whose records operator `name` takes, by name; for a source, its own name."""
         return tuple(stream.producer for stream in self.inputs(name)) or (name,)
 
     def partitioning(self, stream: Stream) -> Partitioning:
-        """Partitioning of a stream: how its tuples are dealt to the consumer's replicas."""
+        """Partitioning of a stream: how its records are dealt to the consumer's subtasks."""
         if stream.partitioning is not None:
             return PARTITIONINGS[stream.partitioning]
         consumer = self.operator(stream.consumer)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from twin import markers
-from twin.engine.measure.meters import Row
-from twin.engine.measure.standard_errors import UNKNOWN, StandardErrors
-from twin.engine.sketch import histogram_of, quantile_s
+from twin import metrics
+from twin.breakdown import SpentTime, spent_times
+from twin.histograms import histogram_of, quantile_s
 from twin.kinds.registry import SINKS, SOURCES
-from twin.markers import MarkerAge
-from twin.metrics import TABLE, Latency, Metrics, Totals, measured
+from twin.metrics import TABLE, Latency, MarkerAge, Metrics, Totals, measured
+from twin.standard_errors import UNKNOWN, StandardErrors
+from twin.world.meters import Row
 
 if TYPE_CHECKING:
     from twin.trace import Rows
+
+LATE = ("numLateRecordsDropped", "numLateRecordsAside")
 
 ROUNDING = 1e-12
 """Idle share below which it is the rounding error of the busy and backpressured shares."""
@@ -48,10 +50,24 @@ class SubtaskTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorTotals:
-    """Totals of one operator after the warm-up, all replicas together; busy, backpressured and idle are shares of time.
+class EventTimeTotals:
+    """What is special to an operator over event time, after the warm-up. late_dropped, late_aside: late records that
+    were dropped, or sent to the output for them. watermark_lag_mean_s, watermark_lag_max_s: how far the watermark is
+    behind the clock; None if none came."""
 
-    subtasks: its present and former replicas; empty if the run was read from a trace without them.
+    late_dropped: int
+    late_aside: int
+    watermark_lag_mean_s: float | None
+    watermark_lag_max_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTotals:
+    """Totals of one operator after the warm-up, all subtasks together; busy, backpressured and idle are shares of time.
+
+    subtasks: its present and former subtasks; empty if the run was read from a trace without them. spent: times that
+    records spend there, by way (`twin.spending.WAYS`, with `_s`); of chained operators, all are at the first. visits:
+    share of the results on whose way it was; None if that is not known. event_time: None if it is not over event time.
     """
 
     operator: str
@@ -65,6 +81,9 @@ class OperatorTotals:
     backpressured: float
     idle: float
     subtasks: tuple[SubtaskTotals, ...] = ()
+    spent: dict[str, SpentTime] = field(default_factory=dict)
+    visits: float | None = None
+    event_time: EventTimeTotals | None = None
 
     @property
     def busiest(self) -> SubtaskTotals | None:
@@ -120,6 +139,11 @@ class Run:
     looks: tuple[tuple[float, int], ...] = ()  # seconds, and how many records then waited or were on the way
     duplicates: int = 0  # results that reached a sink twice, because of a replay
 
+    @property
+    def keeps_up(self) -> bool | None:
+        """Whether the job keeps up with its load; None if what is `full` for the whole run may yet hold it up."""
+        return None if self.metrics.keeps_up and self.full else self.metrics.keeps_up
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the run for JSON: metrics and standard errors; operators, hosts and links by name; events in
         order."""
@@ -128,10 +152,12 @@ class Run:
             "standard_errors": dataclasses.asdict(self.standard_errors),
             "cpu_s": self.cpu_s,
             "crashed": self.crashed,
+            "keeps_up": self.keeps_up,
+            "full": list(self.full),
             "operators": {operator.operator: _without(operator, "operator") for operator in self.operators},
             "hosts": {host.host: _without(host, "host") for host in self.hosts},
             "links": {link.link: _without(link, "link") for link in self.links},
-            "markers": markers.by_source(self.markers),
+            "markers": metrics.by_source(self.markers),
             "duplicates": self.duplicates,
             "events": [dict(row) for row in self.event_rows],
             "warnings": list(self.warnings),
@@ -153,7 +179,7 @@ class Run:
         }
         return {
             "runs": [about],
-            "operators": [{"run": run, **row} for row in self.operator_rows],
+            "operators": [{"run": run, **row, **({} if subtasks else {"spent": None})} for row in self.operator_rows],
             "hosts": [{"run": run, **row} for row in self.host_rows],
             "links": [{"run": run, **row} for row in self.link_rows],
             "events": [{"run": run, **row, "detail": json.dumps(row["detail"])} for row in self.event_rows],
@@ -170,7 +196,7 @@ def metrics_of(
 ) -> Metrics:
     """Metrics T, Lp, Le, R, RO and S from the periods that start at or after the warm-up.
 
-    `spark.aggregate` adds up the same totals from a trace. Raises ValueError if no period is left.
+    `spark.pipeline` adds up the same totals from a trace. Raises ValueError if no period is left.
     """
     rows = measured(operator_rows, warmup_s)
     if not rows:
@@ -191,12 +217,16 @@ def metrics_of(
     found: dict[str, Any] = {name: each.of(totals) for name, each in TABLE.items() if each.kind != "latency"}
     for name, key in (("processing_latency_s", "processing"), ("e2e_latency_s", "e2e")):
         found[name] = _latency(sinks, key, TABLE[name].of(totals)) if totals.results else None
+    if totals.results and all(row.get("resultDelaySum_s") is not None for row in sinks):  # older traces lack it
+        delay_s = sum(row["resultDelaySum_s"] for row in sinks) / totals.results
+        found["result_delay_s"] = _latency(sinks, "delay", delay_s)
     return Metrics(
         **found,
         backpressure_per_s=max(0.0, (totals.arrived - totals.taken) / seconds),
         tuples_in=totals.taken,
         tuples_out=totals.results,
         queue_growth_per_s=queue_growth_per_s,
+        late_per_s=sum(row.get(key) or 0 for row in rows for key in LATE) / seconds,
     )
 
 
@@ -206,7 +236,10 @@ def _latency(sinks: Sequence[Row], key: str, mean_s: float) -> Latency:
 
 
 def operator_totals(
-    rows: Sequence[Row], warmup_s: float, subtask_rows: Sequence[Row] = ()
+    rows: Sequence[Row],
+    warmup_s: float,
+    subtask_rows: Sequence[Row] = (),
+    visits: Mapping[str, float | None] | None = None,
 ) -> tuple[OperatorTotals, ...]:
     """Totals of operators over the periods that start at or after the warm-up, in the rows' order of operators."""
     periods = {row["period"] for row in measured(rows, warmup_s)}
@@ -221,8 +254,29 @@ def operator_totals(
             replicas=mine[-1]["replicas"],
             **_flow(mine),
             subtasks=tuple(_subtask(number, each) for number, each in sorted(subtasks.get(name, {}).items())),
+            spent=spent_times(mine),
+            visits=None if visits is None else visits.get(name),
+            event_time=_event_time(mine),
         )
         for name, mine in _after(rows, "operator", warmup_s).items()
+    )
+
+
+def _event_time(rows: Sequence[Row]) -> EventTimeTotals | None:
+    """What is special to an operator over event time; None if it is not, or in traces of older versions."""
+    known = [row for row in rows if row.get("numLateRecordsDropped") is not None]
+    if not known:
+        return None
+    lags = [row for row in known if row["watermarkLagMean_s"] is not None]
+    seconds = sum(row["end_s"] - row["start_s"] for row in lags)
+    mean_s = (
+        sum(row["watermarkLagMean_s"] * (row["end_s"] - row["start_s"]) for row in lags) / seconds if lags else None
+    )
+    return EventTimeTotals(
+        late_dropped=sum(row["numLateRecordsDropped"] for row in known),
+        late_aside=sum(row["numLateRecordsAside"] for row in known),
+        watermark_lag_mean_s=mean_s,
+        watermark_lag_max_s=max((row["watermarkLagMax_s"] for row in lags), default=None),
     )
 
 

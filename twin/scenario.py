@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from twin.checkpoints import Checkpoints, check_checkpoints
 from twin.control import AnyPolicy, Policy, PolicySpec
 from twin.deployment import Deployment
-from twin.event_checks import check_events
+from twin.event_checks import check_events, check_pending
 from twin.events import AnyEvent, Event
 from twin.overrides import put
 from twin.retired import RETIRED, told_retired
@@ -81,6 +81,8 @@ class Scenario(Deployment):
         check_events(self.events, self)
         if self.checkpoints is not None:
             check_checkpoints(self.checkpoints, self)
+        if self.engine.max_spout_pending is not None:
+            check_pending(self.events, self.policy is not None, self.checkpoints is not None, self)
         return self
 
     @property

@@ -16,11 +16,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from twin.chaining import fused
 from twin.deployment import Deployment
+from twin.errors import BadInput
 from twin.plan import Location, check_count
-from twin.scenario import Scenario
+from twin.spec import parse
+
+D = TypeVar("D", bound=Deployment)
 
 
 def emptiest(cores: Mapping[Location, float], used: Counter[Location], more: int) -> Location:
@@ -60,6 +64,19 @@ def resized(
         placement = deployment.plan.placement | found
         deployment = deployment.model_copy(update={"plan": deployment.plan.with_placement(placement)})
     return found
+
+
+def scaled(deployment: D, operator: str, count: Any, where: str) -> D:
+    """Deployment in which an operator, and what forward streams or its given chain tie to it, have `count` subtasks.
+    An engine chains only operators that still have as many. Key groups are in contiguous ranges again.
+
+    Raises BadInput, beginning with `where`, if that cannot be.
+    """
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise BadInput(f"{where}: {count!r}; give a whole number from 1")
+    apart = deployment.model_copy(update={"engine": deployment.engine.model_copy(update={"chaining": False})})
+    plan = deployment.plan.with_placement(deployment.plan.placement | resized(apart, operator, count, where))
+    return parse(type(deployment), {**dict(deployment), "plan": plan}, where=f"{where}={count}")
 
 
 def _side_by_side(deployment: Deployment, names: Iterable[str]) -> dict[tuple[tuple[str, ...], str], list[str]]:
@@ -126,7 +143,7 @@ def _open_to(deployment: Deployment, names: Sequence[str]) -> dict[Location, flo
     own = {*plan.hosts(*names)}
     inputs = [each for name in names for each in query.inputs(name) if each.producer not in names]
     outputs = [each for name in names for each in query.outputs(name) if each.consumer not in names]
-    checkpoints = deployment.checkpoints if isinstance(deployment, Scenario) else None
+    checkpoints = getattr(deployment, "checkpoints", None)  # of a scenario
     hosts = {host.name for host in cluster.hosts}
     if checkpoints is not None and checkpoints.storage not in plan.hosts(*plan.placement):
         hosts -= {checkpoints.storage}

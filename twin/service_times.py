@@ -1,4 +1,4 @@
-"""Measured service times: an operator alone on a core of its own, and the CPU time of each of its tuples.
+"""Measured service times: an operator alone on a core of its own, and the CPU time of each of its records.
 
 This is how BriskStream profiles operators (SIGMOD 2019, Section 3.1): one at a time, on stored input, in local memory.
 """
@@ -13,16 +13,15 @@ import numpy as np
 
 from twin.cluster import Cluster, Host, Socket
 from twin.deployment import Deployment
-from twin.engine.station.task import Task
 from twin.errors import BadInput
+from twin.job import compile
 from twin.plan import ExecutionPlan
 from twin.profiles import EngineProfile, Noise
 from twin.query import AnyOperator, Query, Sink, Source, Stream, Windowed
 from twin.scenario import RunSettings
-from twin.wiring.build import build
-from twin.wiring.wiring import Wiring
-from twin.wiring.world import World
 from twin.workload import Constant, Workload
+from twin.world.parts import Task
+from twin.world.world import World
 
 OFFERED = 1.5
 """Offered load of an operator that is to be always busy."""
@@ -31,19 +30,19 @@ FILLED = 1.0618
 WINDOWS = 5
 """Most lengths of an operator's memory that are measured once it is full."""
 MOST = 20
-"""Most tuples that these lengths may take, over the tuples asked for."""
+"""Most records that these lengths may take, over the records asked for."""
 FAST = 100.0
 """Speed of the core, in reference cores, if input comes at given rates, so that it keeps up with all of it."""
 ROOM = 1024
-"""Capacity of channels in tuples, in place of that of the engine."""
+"""Capacity of channels in records, in place of that of the engine."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTimes:
-    """Measured times of an operator, with full memory: CPU seconds of each tuple on one reference core, with results
+    """Measured times of an operator, with full memory: CPU seconds of each record on one reference core, with results
     and window evaluations (times_s). [tuples]
 
-    inputs: tuples offered by each producer. results_per_input: tuples emitted over tuples whose service has ended.
+    inputs: records offered by each producer. results_per_input: records emitted over records whose service has ended.
     """
 
     times_s: np.ndarray
@@ -54,7 +53,7 @@ class MeasuredTimes:
 def measure(
     deployment: Deployment, operator: str, inputs_per_s: Mapping[str, float], tuples: int, seed: int
 ) -> MeasuredTimes:
-    """Runs one operator of a deployment alone, tuple by tuple, until it has served that many.
+    """Runs one operator of a deployment alone, record by record, until it has served that many.
 
     Its input lies ready on another core of the same memory, so that fetching costs nothing and nothing interferes: no
     pauses, no batches. An operator without a memory is always busy. One with a window, sessions or bounds in time is
@@ -62,7 +61,7 @@ def measure(
     whole lengths of its memory, at least one.
 
     inputs_per_s: by producer, > 0; of a source, by its own name. Raises BadInput if the operator costs nothing, is one
-    of several that form windows together, or remembers more than that many tuples show.
+    of several that form windows together, or remembers more than that many records show.
     """
     spec = deployment.query.operator(operator)
     if spec.merges or spec.hands_over == "partials":
@@ -81,25 +80,30 @@ def measure(
     offered = {name: rate * factor for name, rate in inputs_per_s.items()}
     lengths = _lengths(spec, sum(offered.values()), tuples)
     core = FAST if timed else 1.0
-    world = build(Wiring(_alone(deployment, spec, offered, core), RunSettings(seed=seed)))
+    world = World(compile(_alone(deployment, spec, offered, core)), RunSettings(seed=seed))
     task = world.tasks[operator][0]
     _serve(world, task, 0, FILLED * spec.memory_s)
-    before, emitted = task.tuples_in - task.in_service, task.output.tuples_out
+    before, emitted = task.tuples_in - task.in_service, task.tuples_out
     times_s = core * _serve(world, task, tuples, (FILLED + lengths) * spec.memory_s)
-    served = {name: world.tasks[name][0].tuples_in for name in offered}
+    served = dict.fromkeys(offered, 0)
+    for stream in deployment.query.inputs(operator):
+        if stream.producer in offered:
+            served[stream.producer] += world.tasks[stream.side][0].tuples_in
+    if spec.is_source:
+        served[operator] = task.tuples_in
     completed = task.tuples_in - task.in_service - before
-    return MeasuredTimes(times_s, served, (task.output.tuples_out - emitted) / completed)
+    return MeasuredTimes(times_s, served, (task.tuples_out - emitted) / completed)
 
 
 def _lengths(spec: AnyOperator, in_per_s: float, tuples: int) -> int:
-    """Number of lengths of an operator's memory to measure, by the tuples that come in each."""
+    """Number of lengths of an operator's memory to measure, by the records that come in each."""
     held = in_per_s * spec.memory_s
     if not held:
         return 0
     if held > MOST * tuples:
         raise BadInput(
-            f"operator {spec.name!r} cannot be profiled on {tuples} tuples: {held:.0f} come in the {spec.memory_s:g} s "
-            f"that it remembers; give --samples {math.ceil(held / MOST)} or more"
+            f"operator {spec.name!r} cannot be profiled on {tuples} records: {held:.0f} come in the "
+            f"{spec.memory_s:g} s that it remembers; give --samples {math.ceil(held / MOST)} or more"
         )
     return max(min(WINDOWS, int(MOST * tuples / held)), math.ceil(tuples / held))
 
@@ -109,7 +113,7 @@ def _serve(world: World, task: Task, tuples: int, until_s: float) -> np.ndarray:
     times_s: list[float] = []
     env, before = world.env, task.tuples_in
     while len(times_s) < tuples or env.now < until_s:
-        env.step()
+        world.step()
         if task.tuples_in > before + len(times_s):  # at most one a step, as a service takes time
             times_s.append(task.in_service_work_s)
     return np.array(times_s)
@@ -118,28 +122,31 @@ def _serve(world: World, task: Task, tuples: int, until_s: float) -> np.ndarray:
 def _alone(deployment: Deployment, spec: AnyOperator, offered: Mapping[str, float], core: float) -> Deployment:
     """Deployment of the operator with sources and sinks in place of its producers and consumers, which cost nothing."""
     query, engine, name = deployment.query, deployment.engine, spec.name
-    feeds = [] if spec.is_source else [_source(query, engine, each) for each in offered]
-    ends = [Sink(name=each.consumer, service_time_s=0.0) for each in query.outputs(name)]
+    inputs = {stream.side: stream.producer for stream in query.inputs(name) if stream.producer in offered}
+    feeds = [_source(query, engine, side, producer) for side, producer in inputs.items()]
+    consumers = dict.fromkeys(each.consumer for each in query.outputs(name))
+    ends = [Sink(name=each, service_time_s=0.0) for each in consumers]
     streams = [Stream(producer=each.name, consumer=name) for each in feeds]
     streams += [Stream(producer=name, consumer=each.name) for each in ends]
     places: dict[str, tuple[str, ...]] = {
         each.name: ("alone/1" if each is spec else "alone",) for each in (*feeds, spec, *ends)
     }
+    rates = {side: offered[producer] for side, producer in inputs.items()} or offered
     quiet = {"noise": Noise(), "batch_tuples": 1, "buffer_bytes": None, "flush_s": None, "context_switch": 0.0}
     room = {"channel_tuples": ROOM, "network_memory": None}
     return Deployment(
         query=Query(operators=(*feeds, spec, *ends), streams=tuple(streams)),
         cluster=_two_cores(core),
         plan=ExecutionPlan(placement=places),
-        workload=Workload(arrivals={each: Constant(rate_per_s=rate) for each, rate in offered.items()}),
+        workload=Workload(arrivals={each: Constant(rate_per_s=rate) for each, rate in rates.items()}),
         engine=engine.model_copy(update=quiet | room),
     )
 
 
-def _source(query: Query, engine: EngineProfile, name: str) -> Source:
-    """Source that emits the tuples of a producer, at no cost."""
-    size = engine.output_bytes(query, name)
-    return Source(name=name, columns=query.columns_out[name], tuple_bytes=size, service_time_s=0.0)
+def _source(query: Query, engine: EngineProfile, name: str, producer: str) -> Source:
+    """Source that emits the records of a producer, at no cost."""
+    size = engine.output_bytes(query, producer)
+    return Source(name=name, columns=query.columns_out[producer], tuple_bytes=size, service_time_s=0.0)
 
 
 def _two_cores(core: float) -> Cluster:

@@ -4,44 +4,38 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import simpy
 from simpy.core import StopSimulation
 
+from twin.breakdown import visits
 from twin.change.controller import Controller
-from twin.change.in_memory import keeps_its_plan
-from twin.change.in_memory import play as play_in_memory
 from twin.change.running_job import RunningJob
-from twin.change.timeline import play, reads_again
+from twin.change.timeline import play, reads_again, restarts
 from twin.collector import collector_paused
 from twin.control import Policy
 from twin.deployment import Deployment
-from twin.engine.measure.meters import Statistics
-from twin.engine.measure.standard_errors import UNKNOWN, few_results, standard_errors
 from twin.guards import conservation
 from twin.guards.cautions import cautions
 from twin.guards.watch import MOST_S, RunWatch
 from twin.job import Job, compile
-from twin.kernel.bridge import run as advance
-from twin.markers import marker_ages, means_s
+from twin.kinds.registry import SINKS
+from twin.metrics import marker_ages, means_s, measured
 from twin.precision import PrecisionStop, batches_of, too_short, until_the_end
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.scenario import RunSettings, Scenario, config_hash
+from twin.standard_errors import UNKNOWN, few_results, standard_errors
 from twin.steadiness import filling, full, measured_from_s, queue_growth_per_s, source_of_change
 from twin.version import VERSION
-from twin.wiring.build import build, meters
-from twin.wiring.wiring import Wiring
-from twin.wiring.world import World
-from twin.world.mechanisms import knows
-from twin.world.world import World as InMemory
-from twin.world.world import meters as meters_in_memory
+from twin.world.meters import Statistics
+from twin.world.world import World, meters
 
 MEMORY_TICK_S = 1.0
 MEMORY_TICKS = 2000
@@ -73,21 +67,24 @@ def simulate(
     settings, events = scenario.run, scenario.events
     deciding = policy if policy is not None or scenario.policy is None else scenario.policy.start(scenario)
     watch = RunWatch(job, scenario, most_s, tell)
-    begin = _in_memory if in_memory(job, scenario, deciding is not None) else _in_engine
-    world, statistics, advance_to = begin(job, scenario, deciding, watch)
+    running = build(job, scenario, deciding, watch)
+    world, statistics = running.world, running.statistics
     if progress is not None:
         _report(statistics, settings, progress)
     why = source_of_change(scenario, events, deciding)
     enough = None if why or settings.precision is None else PrecisionStop(job, scenario, world, statistics)
     batches = enough or (None if why else batches_of(job, settings, world, statistics))
-    crash: dict[str, float] = {}
-    world.env.process(_watch_memory(world, max(MEMORY_TICK_S, settings.horizon_s / MEMORY_TICKS), crash))
+    crash: list[str] = []
+    tick_s = max(MEMORY_TICK_S, settings.horizon_s / MEMORY_TICKS)
+    world.env.process(_watch_memory(running, tick_s, crash))
+    if any(calls.fails for each in job.query.operators if (calls := each.calls) is not None):
+        world.env.process(_watch_calls(running, crash))
     looked: list[tuple[float, int]] = []
     if looks:
         world.env.process(_watch_queues(world, statistics, settings.horizon_s / looks, looked))
     watch.begin(world, statistics)
     with collector_paused(), _deep_stack(len(world.tasks)), suppress(StopSimulation):  # a precise run ends itself
-        advance_to(settings.horizon_s)
+        world.advance(settings.horizon_s)
     ended_s = world.env.now
     statistics.listeners.clear()
     chance = None if batches is None or crash else batches.table()
@@ -103,40 +100,21 @@ def simulate(
     )
 
 
-class Begun(NamedTuple):
-    """Run that is about to begin: its world, its meters, and what takes it up to a time."""
-
-    world: Any
-    statistics: Statistics
-    advance: Callable[[float], None]
-
-
-def in_memory(job: Job, scenario: Scenario, deciding: bool) -> bool:
-    """Whether a run lies in one memory from its beginning to its end; others pass between engine and kernel."""
-    return not deciding and knows(job) and keeps_its_plan(scenario.events, scenario.checkpoints)
-
-
-def _in_memory(job: Job, scenario: Scenario, _: Policy | None, watch: RunWatch) -> Begun:
-    settings, replayable = scenario.run, reads_again(scenario.engine.rescaling, scenario.events, deciding=False)
-    world = InMemory(job, settings, scenario.checkpoints, replayable, watch)
-    statistics = Statistics(world.env, *meters_in_memory(world), settings.period_s, settings.warmup_s)
-    if scenario.events or scenario.checkpoints is not None:
-        play_in_memory(world, statistics, scenario.events)
-    return Begun(world, statistics, world.advance)
-
-
-def _in_engine(job: Job, scenario: Scenario, deciding: Policy | None, watch: RunWatch) -> Begun:
-    settings, events = scenario.run, scenario.events
-    replaying = reads_again(scenario.engine.rescaling, events, deciding is not None)
-    wiring = Wiring(job, settings, replaying, scenario.checkpoints)
-    wiring.world.env.watch = watch
-    world = build(wiring)
-    statistics = Statistics(world.env, *meters(wiring), settings.period_s, settings.warmup_s)
-    if events or deciding is not None or scenario.checkpoints is not None:
-        changing = play(RunningJob(wiring, statistics), events, deciding is not None)
+def build(job: Job, scenario: Scenario, deciding: Policy | None, watch: RunWatch) -> RunningJob:
+    """Builds a job that is about to begin: its world, its meters, and all that will happen to it."""
+    settings, events, rescaling = scenario.run, scenario.events, scenario.engine.rescaling
+    decides = deciding is not None
+    replayable, restarting = (each(rescaling, events, decides) for each in (reads_again, restarts))
+    spec = scenario.checkpoints
+    replayable = replayable or (spec is not None and spec.tolerated_failures is not None)
+    world = World(job, settings, scenario.checkpoints, replayable, watch, restarting)
+    statistics = Statistics(world.env, *meters(world), settings.period_s, settings.warmup_s)
+    running = RunningJob(world, statistics)
+    if events or decides or scenario.checkpoints is not None:
+        changing = play(running, events, decides)
         if deciding is not None:
             Controller(changing, deciding, settings.decision_latency_s)
-    return Begun(world, statistics, partial(advance, world))
+    return running
 
 
 def _outcome(
@@ -145,7 +123,7 @@ def _outcome(
     about: dict[str, Any],
     world: World,
     statistics: Statistics,
-    crash: Mapping[str, float],
+    crash: Sequence[str],
     batches: np.ndarray | None,
     told: Sequence[str],
     started_s: float,
@@ -160,10 +138,10 @@ def _outcome(
     return Run(
         metrics=metrics,
         standard_errors=errors,
-        operators=operator_totals(rows, warmup_s, statistics.subtask_rows),
+        operators=operator_totals(rows, warmup_s, statistics.subtask_rows, _visits(scenario, statistics)),
         hosts=host_totals(statistics.host_rows, warmup_s),
         warnings=(
-            *_crash(crash),
+            *crash,
             *cautions(job, scenario, world, rows, bool(crash)),
             *([] if metrics.backpressured or crash else filling(without_spare)),
             *few_results(metrics.throughput_per_s, errors),
@@ -183,6 +161,17 @@ def _outcome(
         full=without_spare,
         duplicates=world.ledger.duplicates,
     )
+
+
+def _visits(scenario: Scenario, statistics: Statistics) -> dict[str, float]:
+    """Share of the results after the warm-up on whose way each operator was."""
+    warmup_s, came, results = scenario.run.warmup_s, Counter[tuple[str, str]](), Counter[str]()
+    for row in measured(statistics.stream_rows, warmup_s):
+        came[row["ends"]] += row["tuples"]
+    for row in measured(statistics.operator_rows, warmup_s):
+        if row["kind"] in SINKS:
+            results[row["operator"]] += row["latencyCount"]
+    return visits(scenario.query, came, results)
 
 
 def _report(statistics: Statistics, settings: RunSettings, progress: Callable[[int, int], None]) -> None:
@@ -214,29 +203,41 @@ def manifest(scenario: Scenario, policy: Policy | None = None) -> dict[str, Any]
     }
 
 
-def _watch_memory(world: World, tick_s: float, crash: dict[str, float]) -> Generator[simpy.Event, object, None]:
+def _watch_memory(job: RunningJob, tick_s: float, crash: list[str]) -> Generator[simpy.Event, object, None]:
     while not crash:
-        yield world.env.look(tick_s, heaps=True)
-        full = [host for host, memory in world.memories.items() if memory.update()]
-        crash |= dict.fromkeys(full, world.env.now)
-    for tasks in world.tasks.values():  # one worker's crash fails the job; the brokers go on filling
+        yield job.world.env.timeout(tick_s)
+        full = [host for host, memory in job.world.memories.items() if memory.update()]
+        if full and not crash:
+            _crash(job)
+            crash += [
+                f"the job crashed: {host} was out of memory at {job.world.env.now:g} s; give it more ram_mb, or keep "
+                "less there (shorter windows, fewer subtasks)"
+                for host in full
+            ]
+
+
+def _watch_calls(job: RunningJob, crash: list[str]) -> Generator[simpy.Event, object, None]:
+    how = yield job.world.failed
+    if not crash:
+        _crash(job)
+        crash.append(
+            f"the job failed: {how} at {job.world.env.now:g} s, which an engine answers by a restart, over and over; "
+            "drop such records (on_timeout, on_failure: drop), or allow more time or attempts"
+        )
+
+
+def _crash(job: RunningJob) -> None:
+    for tasks in job.world.tasks.values():  # one worker's crash fails the job; the brokers go on filling
         for task in tasks:
             task.halted = True
+    job.crash()
 
 
 def _watch_queues(
     world: World, statistics: Statistics, every_s: float, looked: list[tuple[float, int]]
 ) -> Generator[simpy.Event, object, None]:
     for number in count(1):
-        yield world.env.look(max(0.0, number * every_s - world.env.now), heaps=True, first=True)
+        yield world.env.first(max(0.0, number * every_s - world.env.now))
         now_s = world.env.now
         waiting = sum(meter.waiting(now_s) for meter in statistics.operators)
         looked.append((now_s, waiting + sum(nic.tuples_in - nic.tuples_out for nic in world.every_nic())))
-
-
-def _crash(crash: Mapping[str, float]) -> list[str]:
-    return [
-        f"the job crashed: {host} was out of memory at {at_s:g} s; give it more ram_mb, or keep less there (shorter "
-        "windows, fewer replicas)"
-        for host, at_s in crash.items()
-    ]

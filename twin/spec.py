@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
+from copy import deepcopy
+from difflib import SequenceMatcher, get_close_matches
 from functools import cache
 from types import NoneType
 from typing import Any, Literal, Self, TypeVar, get_args, get_origin
@@ -18,9 +19,9 @@ from pydantic import (
     model_validator,
 )
 
-from twin.error_location import Path, error_location
-from twin.errors import BadInput, suggest
+from twin.errors import BadInput, Path, error_location, value_at
 from twin.quantities import number, units_of
+from twin.words import ours, remedy
 
 
 @cache
@@ -98,8 +99,9 @@ def parse(spec: type[S], data: object, where: str = "", line: Callable[[Path], i
     try:
         return spec.model_validate(data)
     except ValidationError as error:
-        schema = _schema(spec)
-        raise _refusal([_told(schema, data, each, line) for each in _mistakes(schema, error)], where) from None
+        schema, problems = _schema(spec), error.errors()
+        mistakes = _mistakes(schema, [*problems, *_untold(spec, schema, data, problems)])
+        raise _refusal([_told(schema, data, each, line) for each in mistakes], where) from None
 
 
 def _refusal(mistakes: list[str], where: str) -> BadInput:
@@ -111,10 +113,35 @@ def _refusal(mistakes: list[str], where: str) -> BadInput:
     return BadInput(f"{head}: {'; '.join(kept)}", [head, *kept])
 
 
-def _mistakes(schema: Schema, error: ValidationError) -> list[Any]:
-    """Mistakes, one a place, without consequences of others: a key that is missing because it is misspelt, a list that
-    is too short because its items are wrong."""
-    problems = error.errors()
+def _untold(spec: type[Spec], schema: Schema, data: object, problems: list[Any]) -> list[Any]:
+    """Further mistakes where the tag of a union (`policy: time`) is missing, so that nothing beside it was looked at:
+    those under the tag whose keys are most like the given ones, but for keys that are missing."""
+    tagless = [each for each in problems if each["type"] == "union_tag_not_found"]
+    if not tagless:
+        return []
+    tagged = deepcopy(data)
+    for problem in tagless:
+        members = _members(schema, problem["loc"])
+        node = value_at(tagged, tuple(_readable(schema, problem["loc"])))
+        if members and isinstance(node, dict):
+            like = {tag: _likeness(node, _properties(schema, {"$ref": to})) for tag, to in members.items()}
+            node[problem["ctx"]["discriminator"].strip("'")] = max(members, key=like.__getitem__)
+    try:
+        spec.model_validate(tagged)
+    except ValidationError as further:
+        places = [each["loc"] for each in tagless]
+        below = [each for each in further.errors() if any(each["loc"][: len(to)] == to for to in places)]
+        return [each for each in below if each["type"] not in ("missing", "value_error")]
+    return []
+
+
+def _likeness(given: Iterable[str], known: Iterable[str]) -> float:
+    return sum(max(SequenceMatcher(None, str(name), each).ratio() for each in known) for name in given)
+
+
+def _mistakes(schema: Schema, problems: list[Any]) -> list[Any]:
+    """Mistakes, one a place, those below a missing tag behind it, without consequences of others: a key that is missing
+    because it is misspelt, a list that is too short because its items are wrong."""
     paths = [tuple(_readable(schema, each["loc"])) for each in problems]
     kept: dict[Path, Any] = {}
     for path, problem in zip(paths, problems, strict=True):
@@ -122,14 +149,20 @@ def _mistakes(schema: Schema, error: ValidationError) -> list[Any]:
         emptied = kind == "too_short" and any(other[: len(path)] == path and other != path for other in paths)
         if not emptied and not (kind == "missing" and _misspelt(path, paths, problems)):
             kept.setdefault(path, problem)
-    return list(kept.values())
+    number = {path: number for number, path in enumerate(kept)}
+    tagless = [path for path, problem in kept.items() if problem["type"] == "union_tag_not_found"]
+    behind = {path: next((number[to] for to in tagless if path[: len(to)] == to), number[path]) for path in kept}
+    return [kept[path] for path in sorted(kept, key=behind.__getitem__)]
 
 
 def _misspelt(path: Path, paths: list[Path], problems: list[Any]) -> bool:
-    """Whether an unknown key beside a missing one resembles it. path: of the missing key."""
+    """Whether an unknown key beside a missing one resembles it, or is another word for it. path: of the missing key."""
+    place = next((part for part in reversed(path[:-1]) if isinstance(part, str)), "")
     unknown = [each for each, problem in zip(paths, problems, strict=True) if problem["type"] == "extra_forbidden"]
     beside = [str(each[-1]) for each in unknown if each[:-1] == path[:-1]]
-    return bool(get_close_matches(str(path[-1]), beside, n=1, cutoff=0.6))
+    return bool(get_close_matches(str(path[-1]), beside, n=1, cutoff=0.6)) or any(
+        re.search(rf"\b{path[-1]}\b", ours(each, place)) for each in beside
+    )
 
 
 def _told(schema: Schema, data: object, problem: Any, line: Callable[[Path], int | None]) -> str:
@@ -156,16 +189,18 @@ def _explain(schema: Schema, problem: Any) -> str:
     kind, value = problem["type"], problem.get("input")
     name = str(problem["loc"][-1]) if problem["loc"] else ""
     if kind == "extra_forbidden":
-        return f"unknown key {name!r}; {suggest(name, _keys_beside(schema, problem['loc']))}"
+        known, place = _properties(schema, _node(schema, problem["loc"][:-1])), _place(schema, problem["loc"][:-1])
+        return f"unknown key {name!r}; {remedy(name, known, place, value)}"
     if kind == "missing":
         return f"{name!r} is missing; add it"
     if kind.startswith("union_tag"):
         context = problem["ctx"]
         key, known = context["discriminator"].strip("'"), context.get("expected_tags", "")
         if kind == "union_tag_not_found":
-            return f"{key!r} is missing; add it"
+            members = ", ".join(_members(schema, problem["loc"]))
+            return f"{key!r} is missing; add it{': one of ' if members else ''}{members}"
         others = [tag.strip(" '") for tag in known.split(",")]
-        return f"unknown {key} {context['tag']!r}; {suggest(context['tag'], others)}"
+        return f"unknown {key} {context['tag']!r}; {remedy(context['tag'], others, key)}"
     message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
     if kind == "value_error":
         return message
@@ -184,16 +219,28 @@ def _explain(schema: Schema, problem: Any) -> str:
     if kind in ("model_type", "dict_type", "model_attributes_type"):
         message = "should be a mapping of keys to values"
     if isinstance(value, str | int | float | bool) or value is None:
-        return f"{message}, got {value!r}"
+        instead = ours(value, name) if kind == "literal_error" and isinstance(value, str) else ""
+        return f"{message}, got {value!r}{'; ' if instead else ''}{instead}"
     return f"{message}, got a {type(value).__name__}"
 
 
-def _keys_beside(schema: Schema, path: Path) -> Iterable[str]:
-    """Keys that are allowed where `path` ends."""
+def _node(schema: Schema, path: Path) -> Schema:
+    """Part of the schema to which `path` leads."""
     node = schema
-    for part in path[:-1]:
+    for part in path:
         node = _descend(schema, node, part)
-    return _properties(schema, node)
+    return node
+
+
+def _members(schema: Schema, path: Path) -> Mapping[str, str]:
+    """Members of the union to which `path` leads, by their tags."""
+    found: Mapping[str, str] = _resolve(schema, _node(schema, path)).get("discriminator", {}).get("mapping", {})
+    return found
+
+
+def _place(schema: Schema, path: Path) -> str:
+    """Last key of a path, without numbers of items."""
+    return next((part for part in reversed([*_readable(schema, path)]) if isinstance(part, str)), "")
 
 
 def _resolve(schema: Schema, node: Schema) -> Schema:

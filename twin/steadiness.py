@@ -12,15 +12,15 @@ import numpy as np
 
 from twin.control import Policy
 from twin.deployment import Deployment
-from twin.engine.measure.meters import Row
-from twin.engine.measure.standard_errors import beat_s
 from twin.events import AnyEvent
 from twin.job import Job, compile
 from twin.metrics import measured
-from twin.query import AnyOperator, EventTimed, Windowed
+from twin.query import AnyOperator, Windowed
 from twin.run import host_totals, operator_totals, waiting
 from twin.scenario import Scenario
+from twin.standard_errors import beat_s
 from twin.workload import Bursty, Constant, Poisson, Spikes
+from twin.world.meters import Row
 
 FILLED = 2.0
 """Number of a job's longest windows after which it is taken to be in its steady state."""
@@ -156,7 +156,7 @@ def queue_growth_per_s(
     events: Sequence[Row],
     warmup_s: float,
 ) -> float:
-    """Growth of queues after the last change of load or job, in tuples a second; 0 if it may be chance, or if the load
+    """Growth of queues after the last change of load or job, in records a second; 0 if it may be chance, or if the load
     changes all the time. events: rows of the whole run."""
     changed_s = [event["at_s"] if event["end_s"] is None else event["end_s"] for event in _changes(events)]
     return 0.0 if varying(deployment) else growth_per_s(operators, links, max(warmup_s, *changed_s, 0.0))
@@ -168,7 +168,7 @@ def _changes(events: Sequence[Row]) -> list[Row]:
 
 
 def growth_per_s(operators: Sequence[Mapping[str, Any]], links: Sequence[Mapping[str, Any]], from_s: float) -> float:
-    """Growth of queues in the second half of the time after `from_s`, in tuples a second; 0 if it may be chance.
+    """Growth of queues in the second half of the time after `from_s`, in records a second; 0 if it may be chance.
 
     The drift of the number in the system is judged by its standard error over batches (Law, Simulation Modeling and
     Analysis, 9.5). A queue that is stable, or an evaluation of a window, gives back what it took, so that changes of
@@ -200,7 +200,7 @@ def full(
     warmup_s: float,
 ) -> tuple[str, ...]:
     """Operators and hosts that are busy all of the time and can block a source, an operator if one of its subtasks is;
-    if load or job change, those at the end.
+    if load or job change, those at the end. An operator that calls is used while it waits for a call that it may make.
 
     A longer run may show that the job does not keep up, once its queues have filled. operators, subtasks, hosts: rows
     of all periods; events: of the whole run.
@@ -210,7 +210,12 @@ def full(
     from_s = min(last["end_s"] - LAST * (last["end_s"] - warmup_s), last["start_s"]) if changes else warmup_s
     aside = {*deployment.plan.hosts(*deployment.plan.placement)} - {*deployment.plan.hosts(*holding)}
     totals = operator_totals(measured(operators, from_s), 0.0, subtasks)
-    used = {each.operator: max([each.busy, *(one.busy for one in each.subtasks)]) for each in totals}
+    calling = {each.name for each in deployment.query.operators if each.calls is not None}
+    used = dict[str, float]()
+    for each in totals:
+        waits = float(each.operator in calling)
+        shares = [(each.busy, each.backpressured), *((one.busy, one.backpressured) for one in each.subtasks)]
+        used[each.operator] = max(busy + waits * blocked for busy, blocked in shares)
     found = [name for name, busy in used.items() if busy >= NO_SPARE and name in holding]
     cpus = host_totals(measured(hosts, from_s), 0.0)
     return (*found, *(each.host for each in cpus if each.cpu >= NO_SPARE and each.host not in aside))
@@ -243,7 +248,7 @@ def _commits_s(deployment: Deployment) -> list[float]:
 def _slides_s(operator: AnyOperator) -> list[float]:
     if isinstance(operator, Windowed):
         return [operator.window.slide] if operator.window.policy == "time" else []
-    return [window.slide_s for window in operator.forms] if isinstance(operator, EventTimed) else []
+    return [window.slide_s for window in operator.event_windows]
 
 
 def filled_s(long_s: float, horizon_s: float) -> float:

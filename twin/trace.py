@@ -13,9 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from twin.atomic import new_folder
-from twin.checksums import altered, seal, sums
 from twin.errors import BadInput
+from twin.files import altered, new_folder, seal, sums
 
 _F, _I, _S, _B = pa.float64(), pa.int64(), pa.string(), pa.bool_()
 
@@ -39,6 +38,17 @@ RUNS = pa.schema(
 )
 """Table with one row a run."""
 
+SPENT = pa.struct(
+    [
+        ("way", _S),  # of twin.spending.WAYS
+        ("count", _I),  # times
+        ("sum_s", _F),
+        ("buckets", pa.list_(pa.int32())),  # of twin.spending, ascending
+        ("counts", pa.list_(pa.int64())),
+    ]
+)
+"""Times that records spent at an operator in one way."""
+
 OPERATORS = pa.schema(
     [
         pa.field("run", _S, nullable=False),
@@ -48,23 +58,31 @@ OPERATORS = pa.schema(
         ("period", _I),
         ("start_s", _F),
         ("end_s", _F),
-        ("numRecordsIn", _I),  # tuples taken up in the period, all replicas
-        ("numRecordsOut", _I),  # tuples emitted, counted once per output stream's tuple, not per consumer
-        ("numRecordsDropped", _I),  # tuples that full channels lost on its output streams
-        ("busyTimeMsPerSecond", _F),  # these three are means over the replicas; they sum to 1000
+        ("numRecordsIn", _I),  # records taken up in the period, all subtasks
+        ("numRecordsOut", _I),  # records emitted, counted once per output stream's record, not per consumer
+        ("numRecordsDropped", _I),  # records that full channels lost on its output streams
+        ("busyTimeMsPerSecond", _F),  # these three are means over the subtasks; they sum to 1000
         ("backPressuredTimeMsPerSecond", _F),
         ("idleTimeMsPerSecond", _F),
-        ("queueLength", _I),  # tuples waiting at the end of the period
+        ("queueLength", _I),  # records waiting at the end of the period
         ("stateBytes", _F),  # at the end of the period
-        ("arrived", _I),  # sources: tuples that reached the broker
-        ("backlog", _I),  # sources: tuples waiting in the broker at the end
-        ("latencyCount", _I),  # sinks: result tuples in the latency columns
+        ("arrived", _I),  # sources: records that reached the broker
+        ("backlog", _I),  # sources: records waiting in the broker at the end
+        ("latencyCount", _I),  # sinks: result records in the latency columns
         ("processingLatencySum_s", _F),
-        ("processingLatencyBuckets", pa.list_(pa.int32())),  # twin.engine.sketch: bucket indices, ascending
+        ("processingLatencyBuckets", pa.list_(pa.int32())),  # twin.histograms: bucket indices, ascending
         ("processingLatencyCounts", pa.list_(pa.int64())),
         ("e2eLatencySum_s", _F),
         ("e2eLatencyBuckets", pa.list_(pa.int32())),
         ("e2eLatencyCounts", pa.list_(pa.int64())),
+        ("resultDelaySum_s", _F),  # sinks: since all that a result waited for was there; without windows as processing
+        ("resultDelayBuckets", pa.list_(pa.int32())),
+        ("resultDelayCounts", pa.list_(pa.int64())),
+        ("spent", pa.list_(SPENT)),  # where the time goes; of chained operators at the first
+        ("numLateRecordsDropped", _I),  # operators over event time
+        ("numLateRecordsAside", _I),  # late records that were sent to an output for them
+        ("watermarkLagMean_s", _F),  # how far the watermark is behind the clock; null before the first one
+        ("watermarkLagMax_s", _F),
     ]
 )
 """Table with one row for each operator and period."""
@@ -124,7 +142,7 @@ EVENTS = pa.schema(
         ("end_s", _F),  # null: it lasts until the end of the run
         ("kind", _S),  # of twin.events, or "decision" of a policy
         ("component", _S),  # operator, host, source, link, or policy
-        ("paused_s", _F),  # how long the replica, the key groups or the job stood still
+        ("paused_s", _F),  # how long the subtask, the key groups or the job stood still
         ("bytes", _F),  # of state that was moved
         ("detail", _S),  # JSON
     ]
@@ -165,6 +183,19 @@ TABLES: Mapping[str, pa.Schema] = {
 }
 RETIRED: Mapping[str, tuple[str, ...]] = {"runs": ("fidelity",)}
 """Columns in traces of older versions that are ignored, by table."""
+LATER: Mapping[str, tuple[str, ...]] = {
+    "operators": (
+        "resultDelaySum_s",
+        "resultDelayBuckets",
+        "resultDelayCounts",
+        "spent",
+        "numLateRecordsDropped",
+        "numLateRecordsAside",
+        "watermarkLagMean_s",
+        "watermarkLagMax_s",
+    )
+}
+"""Columns that traces of older versions lack, by table; they are read as nulls."""
 OPTIONAL = frozenset({"subtasks"})
 """Tables that have no file if they have no rows."""
 
@@ -230,6 +261,9 @@ def read_table(folder: Path, table: str) -> pa.Table:
     except (pa.ArrowInvalid, OSError) as error:
         raise BadInput(f"{path} is not a readable Parquet file ({error}); simulate again") from None
     found = found.drop_columns([name for name in RETIRED.get(table, ()) if name in found.column_names])
+    for number, each in enumerate(TABLES[table]):
+        if each.name in LATER.get(table, ()) and each.name not in found.column_names:
+            found = found.add_column(min(number, found.num_columns), each, pa.nulls(found.num_rows, each.type))
     if not found.schema.equals(TABLES[table]):
         raise BadInput(f"{path} has another schema than this version writes; simulate again")
     return found

@@ -1,6 +1,6 @@
 """Features of a scenario beyond a plain job at steady rates, from which cost models say which ones they cannot see.
 
-A plain job has sources of constant or Poisson rates, streams dealt evenly or by keys that are equally frequent, tuples
+A plain job has sources of constant or Poisson rates, streams dealt evenly or by keys that are equally frequent, records
 that leave one by one, hosts of one socket each that reach each other directly, and nothing that happens meanwhile.
 """
 
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 
-from twin.chaining import fused
+from twin.chaining import fused, links_of
 from twin.event_time import in_time
 from twin.job import compile
 from twin.kin import kin
@@ -35,11 +35,12 @@ def unsupported_features(scenario: Scenario, seen: Collection[str]) -> tuple[str
     """Features of the scenario, in words, of which a model that sees only `seen` does not know.
 
     seen: of `events`, `policy`, `checkpoints`, `commits` (for which results wait), `arrivals`, `courses` (of them),
-    `pauses`, `jitter`, `batches`, `sockets`, `links`, `skew`, `drift`, `assignment` (of key groups), `alignment`,
-    `fusion`, `partitions` (read unevenly), `counting` (in windows of several replicas), `sides` (of joins, unmixed),
-    `unlike` (keys, where a law takes them as alike and random), `apart` (tuples of a key, of joins and sessions),
-    `merges` (of partial results), `late` (records), `copies` (of a record, that meet), `kin` (copies have one key),
-    `drops`, `outlasting` (the run, by what collects until it is silent), and partitionings by name.
+    `pauses`, `jitter`, `batches`, `pending` (records of a source), `sockets`, `links`, `skew`, `drift`, `assignment`
+    (of key groups), `alignment`, `fusion`, `partitions` (read unevenly), `counting` (in windows of several subtasks),
+    `sides` (of joins, unmixed), `unlike` (keys, where a law takes them as alike and random), `apart` (records of a key,
+    of joins and sessions), `merges` (of partial results), `late` (records), `copies` (of a record, that meet), `kin`
+    (copies have one key), `law` (what that of a kind misses), `drops`, `lost` (calls), `failing` (of the job by them),
+    `outlasting` (the run, by what collects until it is silent), and partitionings by name.
     """
     return tuple(dict.fromkeys(words for name, words in _beyond(scenario) if name not in seen))
 
@@ -87,15 +88,21 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
     for group in chains:
         yield "fusion", f"chained operators ({' + '.join(group)})"
     for operator in scenario.query.operators:
-        if operator.parts is not None and not even(operator.parts, scenario.plan.replicas(operator.name)):
+        if operator.parts is not None and not even(operator, scenario.plan.replicas(operator.name)):
             yield "partitions", f"uneven partitions of {operator.name}"
+        if operator.unseen:
+            yield "law", operator.unseen
+        if operator.calls is not None and not operator.calls.sure:
+            yield "lost", f"calls of {operator.name} that are repeated or lost"
+            if operator.calls.fails:
+                yield "failing", f"that the job fails by a lost call of {operator.name}"
         if operator.if_unlike:
             yield from _of_alike(scenario, operator)
         if (isinstance(operator, Windowed) and operator.joins) or operator.if_unlike:
             ways = [scenario.query.partitioning(each) for each in scenario.query.inputs(operator.name)]
             together = all(way.keeps_keys or way.whole or way.copies for way in ways)
             if scenario.plan.replicas(operator.name) > 1 and not together:
-                yield "apart", f"that tuples of a key come to several replicas of {operator.name}"
+                yield "apart", f"that records of a key come to several subtasks of {operator.name}"
         if isinstance(operator, Windowed) and operator.joins and _in_batches(scenario, operator):
             yield "sides", f"that {operator.name} gets batches of one side after the other in its count window"
         lasts_s = float(operator.lasts_s(np.array(rates[operator.name].in_per_s)))
@@ -111,26 +118,27 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
             yield "late", f"late records of {operator.name}"
         counts = isinstance(operator, Windowed) and operator.window.policy == "count"
         if counts and scenario.plan.replicas(operator.name) > 1:
-            yield "counting", f"that each replica of {operator.name} has count windows of its own"
-        if operator.name in akin and operator.hands_over != "tuples":
+            yield "counting", f"that each subtask of {operator.name} has count windows of its own"
+        told = any(scenario.query.operator(each.producer).sends_keys for each in scenario.query.inputs(operator.name))
+        if operator.name in akin and operator.hands_over != "tuples" and not told:
             yield "kin", f"that copies of a record have the same key at {operator.name}"
         if operator.name in meeting:
             yield "copies", f"that copies of a record meet again at {operator.name}, and wait for each other"
-    within = {pair for chain in chains for pair in pairwise(chain)}
+    within = links_of(scenario.query, chains)
     for stream in scenario.query.streams:
         if (stream.producer, stream.consumer) in within:  # chained operators have no stream
             continue
         how = scenario.query.partitioning(stream)
-        if (not how.in_turn and not how.keeps_keys) or how.paired or how.near:
+        if (not how.in_turn and not how.keeps_keys) or how.pointwise or how.near:
             yield how.name, f"{how} partitioning"
         if stream.alignment is not None:
             yield "alignment", f"the alignment of keys from {stream.producer} to {stream.consumer}"
         if stream.overflow == "drop":
-            yield "drops", "tuples dropped at full channels"
+            yield "drops", "records dropped at full channels"
 
 
 def _of_alike(scenario: Scenario, operator: AnyOperator) -> Iterator[tuple[str, str]]:
-    """Features that make gaps between tuples of a key other than exponential, or keys unlike."""
+    """Features that make gaps between records of a key other than exponential, or keys unlike."""
     skew = scenario.workload.keys.get(operator.name)
     if skew is not None and skew.uneven:
         yield "unlike", operator.if_unlike
@@ -155,6 +163,8 @@ def _of_engine(scenario: Scenario) -> Iterator[tuple[str, str]]:
     noise = engine.noise if scenario.run.noise else Noise()
     if noise.gc_interval_s is not None:
         yield "pauses", f"pauses ({noise.gc_pause_s:g} s every {noise.gc_interval_s:g} s)"
+    if engine.max_spout_pending is not None:
+        yield "pending", f"that a source waits while {engine.max_spout_pending} of its records are not handled"
     if noise.jitter_scv > 0.0:
         yield "jitter", "jitter of the network"
     if engine.flush_s is not None and (engine.batch_tuples > 1 or engine.buffer_bytes is not None):

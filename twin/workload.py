@@ -6,13 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from twin.arrivals.bursty import BurstState, Bursty
-from twin.arrivals.diurnal import Diurnal
-from twin.arrivals.law import ArrivalLaw
+from twin.arrivals.laws import ArrivalLaw, BurstState, Bursty, Constant, Diurnal, Poisson, Spikes, Step, Steps
 from twin.arrivals.replay import Replay
-from twin.arrivals.spikes import Spikes
-from twin.arrivals.steady import Constant, Poisson
-from twin.arrivals.steps import Step, Steps
 from twin.key_skew import KeySkew
 from twin.spec import Spec
 

@@ -23,7 +23,7 @@ from benchmarks.fuzz.learning_cases import checkpoint_case, dataset_case
 from benchmarks.fuzz.outcome import FAULTS, OUTCOMES, SLOW, Outcome
 from benchmarks.fuzz.scenario_cases import judged_case, override_case, scenario_case
 from benchmarks.table import print_table
-from scenarios.executing.progress import bar
+from scenarios.executing import bar
 
 KINDS: Mapping[str, tuple[float, Callable[[Random, Path], Outcome]]] = {
     "scenarios": (0.5, scenario_case),

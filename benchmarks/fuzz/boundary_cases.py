@@ -23,11 +23,12 @@ from benchmarks.fuzz.mutate import WORDS, any_value, changed_bytes, changed_data
 from benchmarks.fuzz.outcome import HANG, NOISE, RAN, REFUSED, TRACEBACK, UNNOTICED, Outcome, of_call, of_command
 from scenarios.files.registry import LIBRARY
 from streamtwin.connect.importers import flink_answers
-from streamtwin.serve.acts import MAKE
-from streamtwin.serve.inquiry import EVENT, SET, Alteration, Inquiry, Shelf
-from streamtwin.serve.work import OPTIONS, readable
+from streamtwin.questions.registry import forms
+from streamtwin.serve.inquiry import EVENT, SET, Alteration, Inquiry, Store
+from streamtwin.serve.sessions import MAKE
+from streamtwin.serve.work import readable
 from tests.streamtwin.serving import JOB, Served
-from twin.kernel import object_code
+from twin.machine import object_code
 
 NESTS: Mapping[str, Callable[[int], str]] = {
     "brackets": lambda depth: "[" * depth + "]" * depth,
@@ -61,7 +62,7 @@ def depth_case(random: Random, folder: Path) -> Outcome:
 
 
 def cache_case(random: Random, folder: Path) -> Outcome:
-    """Damages the kernel's machine code on disk: it is what was kept, or removed in a line."""
+    """Damages the machine code on disk: it is what was kept, or removed in a line."""
     code = {"symbol": random.randbytes(2000)}
     said, found = StringIO(), list[Any]()
     places = {"XDG_CACHE_HOME": str(folder / "home")}
@@ -136,7 +137,7 @@ def page_case(random: Random, folder: Path) -> Outcome:
 def _act(random: Random, folder: Path) -> dict[str, Any]:
     words = (*WORDS, "1", "load", "hot", "edge-1", "10", "-1", "9" * 5000, "\ud800", str(folder / "x"), "/etc/passwd")
     kind = random.choice((*MAKE, "undo", "against", "dismiss", "stop", "save", "fly"))
-    fields = "control value stroke kind at_s host factor operators start end at file replicas operator question"
+    fields = "control value stroke kind at_s host factor operators start end at file subtasks operator question"
     asked: dict[str, Any] = {name: random.choice(words) for name in random.sample(fields.split(), random.randrange(8))}
     text = random.choice(
         (
@@ -151,15 +152,15 @@ def _act(random: Random, folder: Path) -> dict[str, Any]:
 
 def state_case(random: Random, folder: Path) -> Outcome:
     """Damages what the page has kept: it is what was kept, or refused in a line."""
-    question = random.choice([*OPTIONS])
+    question = random.choice([*forms()])
     answer = {
         "question": question, "command": f"twin {question} {JOB}", "of": "x", "plan": "", "took_s": 5.0,
         "refused": "no", "document": "", "interrupted": False,
     }  # fmt: skip
     changes = (Alteration(SET, "run.seed=3"), Alteration(EVENT, "kind: failure, at_s: 5, host: edge-1"))
     whole = Inquiry(JOB, changes, "given", 7, answer)
-    shelf = Shelf(folder, {JOB: JOB}, readable)
-    shelf.put(JOB, whole)
+    store = Store(folder, {JOB: JOB}, readable)
+    store.put(JOB, whole)
     (file,) = folder.glob("*.json")
     content = file.read_bytes()
     way = random.randrange(3)
@@ -169,7 +170,7 @@ def state_case(random: Random, folder: Path) -> Outcome:
     else:
         file.write_bytes(changed_bytes(content, random) if way == 1 else NESTS["json"](50_000).encode())
     found: list[Inquiry] = []
-    outcome = of_call(lambda: found.append(Shelf(folder, {JOB: JOB}, readable).get(JOB)))
+    outcome = of_call(lambda: found.append(Store(folder, {JOB: JOB}, readable).get(JOB)))
     if outcome.kind == RAN and way and found[0] != whole:
         return Outcome(UNNOTICED, f"{file.read_bytes()[:200]!r} is read as {found[0]}", outcome.cpu_s)
     return outcome

@@ -16,18 +16,15 @@ import numpy as np
 
 from benchmarks.fuzz.learning_cases import JOBS, ensemble
 from benchmarks.fuzz.outcome import RAN, SLOW, UNNOTICED, Outcome, command, of_call
-from models import checkpoint, dataset, encoded_file, prediction, trees
-from models.member_checkpoints import MemberCheckpoints
-from models.training import TrainedNetwork
-from papers.simulating import CorpusJob, in_process
-from papers.workspace import Workspace
+from models import checkpoint, dataset, encoding, prediction, trees
+from models.training import MemberCheckpoints, TrainedNetwork
+from papers.workspace import CorpusJob, Workspace, in_process
 from scenarios.calibration import profile_file
-from scenarios.executing.progress import Lines
+from scenarios.executing import Lines
 from scenarios.files import scenario_file
-from scenarios.files.run_folder import read_run
-from scenarios.files.traces import write_run
+from scenarios.files.run_folder import read_run, write_run
 from streamtwin.connect import profiles
-from streamtwin.connect.shadow import window as tables
+from streamtwin.connect.shadow import belief as tables
 from streamtwin.connect.shadow.shadow import Shadow, followed
 from tests.models.test_predictors import SMALL, TEST, TRAIN, VALID
 from tests.papers.conftest import TINY
@@ -118,7 +115,7 @@ def _dataset(folder: Path) -> None:
     _corpus(folder.with_name("made"))
     shutil.copytree(folder.with_name("made") / "rows", folder)
     found = dataset.read(folder, workers=1)
-    encoded_file.write(folder, found.encoded, found.config_hash)
+    encoding.write(folder, found.encoded, found.config_hash)
 
 
 def _network(folder: Path) -> Any:

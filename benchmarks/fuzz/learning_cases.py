@@ -16,8 +16,7 @@ from flax import serialization
 from benchmarks.fuzz.mutate import any_value, changed_bytes, changed_data, places
 from benchmarks.fuzz.outcome import Outcome, of_call
 from models import checkpoint, dataset, prediction
-from models.checkpoint import Ensemble
-from models.coverage import coverage_of
+from models.checkpoint import Ensemble, coverage_of
 from models.gnn import initial
 from models.labels import Scaling
 from models.settings import NetworkConfig

@@ -1,7 +1,7 @@
 """Scenario cases: files of the library, changed as data, in their numbers alone, or as text; and `--set`.
 
-Some runs are judged: conservation holds (every run checks it), the kernel and the engine agree to the last bit, and the
-rate model predicts about the same throughput.
+Some runs are judged: conservation holds (every run checks it), they are the same to the last bit when Python looks
+after each event, and the rate model predicts about the same throughput.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benchmarks.fuzz.outcome import ANNOUNCED, RAN, WRONG, Outcome, of_call, of_
 from scenarios.files import scenario_file
 from scenarios.files.registry import LIBRARY
 from scenarios.files.yaml_text import parse_text, to_text
-from tests.twin.kernel.both import differences, in_engine, in_kernel
+from tests.twin.machine.runs import differences, looking_after_each_event, outcome
 from twin.errors import BadInput
 from twin.rates.model import RateModel
 from twin.run import Run
@@ -26,7 +26,7 @@ from twin.scenario import Scenario
 FILES = sorted(LIBRARY.glob("*.yaml"))
 RUN = {"horizon_s": 8, "warmup_s": 2, "period_s": 2, "noise": False}
 MOST_RECORDS = 100_000
-"""Most records, at all operators of a run in the kernel, of a case that is judged: the engine takes a CPU second."""
+"""Most records, at all operators of a run, of a case that is judged: looks after each event take some CPU seconds."""
 ENOUGH, APART = 500, 1.5
 """Least number of results of a run whose throughput is judged, and the factor by which the rate model may be off."""
 OPTIONS = ("--policy", "--horizon", "--precision", "--seed", "--set")
@@ -76,7 +76,7 @@ def _assignment(name: str, random: Random) -> str:
 
 
 def judged_case(random: Random, folder: Path) -> Outcome:
-    """Runs a file of the library with up to four changed numbers in the engine and in the kernel."""
+    """Runs a file of the library with up to four changed numbers, twice."""
     found: list[str] = []
     outcome = of_call(lambda: found.append(_judged(random, folder / "s.yaml")))
     if outcome.kind != RAN or not found[0]:
@@ -93,15 +93,15 @@ def _judged(random: Random, path: Path) -> str:
     assert isinstance(changed, dict)
     path.write_text(to_text({**changed, "run": data["run"]}), encoding="utf-8")
     scenario = scenario_file.load(str(path))
-    kernel = in_kernel(scenario)
-    if kernel.run is not None and sum(row["numRecordsIn"] for row in kernel.run.operator_rows) > MOST_RECORDS:
+    found = outcome(scenario)
+    if found.run is not None and sum(row["numRecordsIn"] for row in found.run.operator_rows) > MOST_RECORDS:
         return ANNOUNCED
-    engine = in_engine(scenario)
-    if differing := differences(engine, kernel):
-        return f"kernel and engine differ in {differing[0]}"
-    if kernel.run is None:
-        raise BadInput(kernel.error)
-    return _against_rates(scenario, kernel.run)
+    with looking_after_each_event():
+        if differing := differences(found, outcome(scenario)):
+            return f"a run that is looked at differs in {differing[0]}"
+    if found.run is None:
+        raise BadInput(found.error)
+    return _against_rates(scenario, found.run)
 
 
 def _against_rates(scenario: Scenario, run: Run) -> str:

@@ -4,7 +4,7 @@ Run: python -m benchmarks.limits FOLDER [--jobs N] [--seed S] [--workers N] [--s
 
 Factors of at least 1: of the largest load at which a job keeps up, by `twin capacity` (wanted: 1.03 at most) and by the
 rate model alone, and of processing latency at 0.5 and 0.8 of it. Wanted of the rate model: 1.02 at the median, 1.15 at
-95 %, and of each prediction beyond 1.3, that `scenarios.doubts` named something. FOLDER keeps an answer a job, from
+95 %, and of each prediction beyond 1.3, that `scenarios.beside` named something. FOLDER keeps an answer a job, from
 which an interrupted benchmark goes on. 200 jobs take an hour or so on a core.
 """
 
@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.limits.asking import factors, kept
 from benchmarks.limits.jobs import random_job
 from benchmarks.table import print_table
-from scenarios.executing.processes import Processes
+from scenarios.executing import Processes
 from scenarios.files.scenario_file import dump
 
 FAR, FAR_CAPACITY = 1.3, 1.03

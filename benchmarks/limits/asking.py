@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.limits.jobs import random_job
-from optimizers.requirements import at_rate
-from scenarios.doubts import doubts
+from optimizers.objectives import at_rate
+from scenarios.beside import doubts
 from streamtwin import capacity
-from twin.atomic import write_text
 from twin.errors import BadInput
+from twin.files import write_text
 from twin.randomness import child_seed
 from twin.rates.model import RateModel
 from twin.scenario import Scenario

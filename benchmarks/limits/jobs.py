@@ -3,7 +3,7 @@
 The same seed and number give the same job, whatever the other jobs are. Every second one has Flink's profile, with its
 chains and buffers, and one parallelism for most operators; the others are plain: an engine without costs of its own,
 and channels of some records. Service times are such that the fullest operator or host would be 40 to 140 % busy. All
-kinds are among those that the kernel runs, as a limit takes some thirty runs.
+kinds are among those that compiled code runs, as a limit takes some thirty runs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Brute force for `jobs.yaml`: whole streams as arrays, one operator after the other, as the documentation says.
 
-Nothing of the simulator is used. An operator's replica is a recursion over its inputs in order of arrival (Lindley), so
+Nothing of the simulator is used. An operator's subtask is a recursion over its inputs in order of arrival (Lindley), so
 this holds where no channel is full and every task has a core; `crowded` computes the other jobs.
 """
 
@@ -41,7 +41,7 @@ class Brute:
         self.busy = dict.fromkeys(self.operators, 0.0)
 
     def _places(self, name: str) -> list[str]:
-        """Host of each replica, for the larger of the operator's placements before and after it is scaled."""
+        """Host of each subtask, for the larger of the operator's placements before and after it is scaled."""
         places = [self.operators[name]["at"], *(self.scaled[each]["placement"] for each in self.scaled if each == name)]
         return max(([host for host, count in at.items() for _ in range(count)] for at in places), key=len)
 
@@ -106,14 +106,14 @@ class Brute:
         return [self._carried(pieces, self.hosts[name][k]) for k, pieces in enumerate(parts)]
 
     def _scaled(self, name: str, t: Array, whose: Array | None) -> Array | None:
-        """Replica of each record of a scaled operator: in turn among the replicas that exist at the time."""
+        """Subtask of each record of a scaled operator: in turn among the subtasks that exist at the time."""
         if name not in self.scaled:
             return whose
         (_, middle_s, before), (_, _, after) = self._spans(name)
         return np.arange(len(t)) % np.where(t < middle_s, before, after)
 
     def _spans(self, name: str) -> list[tuple[float, float, int]]:
-        """Spans of the measured time with a constant number of replicas: start [s], end [s], replicas."""
+        """Spans of the measured time with a constant number of subtasks: start [s], end [s], subtasks."""
         before, end_s = sum(self.operators[name]["at"].values()), min(self.end_s, self.horizon_s)
         if name not in self.scaled:
             return [(self.start_s, end_s, before)]
@@ -139,7 +139,7 @@ class Brute:
         return records.at(streams.batched(records.t, size, flush_s, self.rng))
 
     def _carried(self, pieces: list[tuple[str, str, Records]], there: str) -> Records:
-        """Records as they arrive at a replica from all producers; those that leave one host share its card."""
+        """Records as they arrive at a subtask from all producers; those that leave one host share its card."""
         arrived = [records for _, here, records in pieces if here == there]
         for here in sorted({here for _, here, _ in pieces} - {there}):
             mine = [(self.costs.bytes_of(producer), records) for producer, host, records in pieces if host == here]

@@ -1,4 +1,5 @@
-"""Jobs of `jobs.yaml` as scenarios: what a job leaves open is a plain engine on hosts with ample resources.
+"""Jobs of the YAML files beside this as scenarios: what a job leaves open is a plain engine on hosts with ample
+resources.
 
 Costs and sizes of records are computed from the job alone, as `docs/profiles.md` says.
 """
@@ -15,7 +16,9 @@ from scenarios.files.scenario_file import parse_scenario
 from twin.profiles import PROFILES
 from twin.scenario import Scenario
 
-BESIDES = ("run", "hosts", "links", "engine", "keys", "events")
+BESIDES = ("run", "hosts", "links", "engine", "keys", "events", "checkpoints")
+FOLDER = Path(__file__).parent
+FILES = "jobs.yaml", "event_time.yaml", "checkpoints.yaml"
 HOST = {"cpu_percent": 3200, "ram_mb": 1_000_000, "bandwidth_mbps": 100_000, "latency_ms": 1}
 LINK_LATENCY_MS = 2
 RUN = {"horizon_s": 60, "warmup_s": 10, "period_s": 5}
@@ -39,11 +42,13 @@ PLAIN = {
 
 def load() -> dict[str, dict[str, Any]]:
     """Jobs by name, with every part filled in."""
-    found: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "jobs.yaml").read_text())
-    return {name: _filled_in(job) for name, job in found.items()}
+    found: dict[str, dict[str, Any]] = {}
+    for file in FILES:
+        found |= yaml.safe_load((FOLDER / file).read_text())
+    return {name: filled_in(job) for name, job in found.items()}
 
 
-def _filled_in(job: Mapping[str, Any]) -> dict[str, Any]:
+def filled_in(job: Mapping[str, Any]) -> dict[str, Any]:
     """Job with the kinds of sources and sinks, `from` as {producer: partitioning} and `at` as {host: replicas}."""
     operators = {name: dict(each) for name, each in job.items() if name not in BESIDES}
     for each in operators.values():
@@ -51,6 +56,8 @@ def _filled_in(job: Mapping[str, Any]) -> dict[str, Any]:
         inputs = [inputs] if isinstance(inputs, str) else inputs
         each["from"] = inputs if isinstance(inputs, dict) else dict.fromkeys(inputs)
         each["at"] = hosts if isinstance(hosts, dict) else {hosts: 1}
+        if "path" in each.get("arrivals", {}):
+            each["arrivals"] = each["arrivals"] | {"path": str(FOLDER / each["arrivals"]["path"])}
         each.setdefault("kind", "sink" if each["from"] else "source")
     more = {key: job.get(key, {}) for key in BESIDES}
     engine = PROFILES[more["engine"]].model_dump() if isinstance(more["engine"], str) else PLAIN | more["engine"]
@@ -93,6 +100,8 @@ def scenario(name: str, job: Mapping[str, Any], seed: int) -> Scenario:
         "run": job["run"] | {"seed": seed},
         "events": job["events"],
     }
+    if job["checkpoints"]:
+        document["checkpoints"] = job["checkpoints"]
     return parse_scenario(yaml.safe_dump(document), name)
 
 

@@ -1,4 +1,4 @@
-"""Streams by brute force: arrivals by the laws of `docs/scenario-files.md`, the replica that gets each record, and
+"""Streams by brute force: arrivals by the laws of `docs/scenario-files.md`, the subtask that gets each record, and
 travel in batches, over cards and links."""
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ def arrivals(law: Mapping[str, Any], changes: Sequence[Mapping[str, Any]], horiz
     """Times at which records of one source arrive [s]. changes: its events of kind `rate-change`."""
     if law["law"] == "constant":
         return np.arange(1, int(law["rate_per_s"] * horizon_s)) / law["rate_per_s"]
+    if law["law"] == "replay":
+        return np.loadtxt(law["path"], skiprows=1)
     if law["law"] == "bursty":
         ends, rates = _bursty(law["states"], horizon_s, rng)
     else:
@@ -75,7 +77,7 @@ def draw_keys(each: Mapping[str, Any], law: Mapping[str, Any], count: int, rng: 
 
 
 def dealt(each: Mapping[str, Any], how: str | None, k: int, t: Array, keys: Array, replicas: int, rng: Any) -> Any:
-    """Replica for each record from the producer's replica k; None if every replica gets it."""
+    """Subtask for each record from the producer's subtask k; None if every subtask gets it."""
     keyed = each["kind"] in KEYED or "groups" in each or "key_groups" in each
     how = how or ("hash" if keyed else "rebalance")
     count = len(t)

@@ -62,7 +62,7 @@ def evaluating(
 def evaluations(done: Records, window: Mapping[str, Any], horizon_s: float) -> Iterator[tuple[float, Records]]:
     """Ends of windows, and the records that they hold.
 
-    A count window ends after every slide of the replica's records, a time window at all multiples of the slide.
+    A count window ends after every slide of the subtask's records, a time window at all multiples of the slide.
     """
     if window["policy"] == "count":
         size = window["size_tuples"]

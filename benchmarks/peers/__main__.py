@@ -1,7 +1,5 @@
 """Speed against peers, as ratios, with memory and error beside them. Run: python -m benchmarks.peers [--rounds N]
 
-This simulator runs twice: in its kernel, as users get it, and in its engine, as it runs what the kernel does not know.
-
 Simulators take turns within each round, so that a disturbance of the machine meets all of them; the best CPU time of
 the rounds counts. Ciw is in the optional group `peers` (pip install -c constraints.txt -e '.[peers]'). YAFS is left
 out: the package index offers no release of it.
@@ -23,9 +21,8 @@ from benchmarks.peers.measure import SIMULATORS
 from benchmarks.table import print_table
 
 LIMITS = (
-    ("kernel", "Ciw 3.2.7", 30.0),
-    ("engine", "Ciw 3.2.7", 2.0),
-    ("engine", "SimPy by hand", 1.0),
+    ("streamtwin", "Ciw 3.2.7", 30.0),
+    ("streamtwin", "SimPy by hand", 10.0),
 )
 """Least ratios of speeds of the first simulator to the second, in every case."""
 

@@ -76,7 +76,7 @@ def _tandem(customers: int, rng: random.Random) -> float:
 
 
 def _pipeline(customers: int, rng: random.Random) -> float:
-    """Pipeline case: source, map and sink are processes with bounded Stores between; tuples are time stamps."""
+    """Pipeline case: source, map and sink are processes with bounded Stores between; records are time stamps."""
     env = simpy.Environment()
     to_map = simpy.Store(env, capacity=cases.PIPELINE_PLACES)
     to_sink = simpy.Store(env, capacity=cases.PIPELINE_PLACES)

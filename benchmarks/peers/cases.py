@@ -23,12 +23,12 @@ TANDEM_RATE, TANDEM_SERVICES_S, TANDEM_PLACES = 1.0, (0.7, 0.6), 4
 """Two exponential servers with four places between them; a customer who cannot move on blocks the first server."""
 
 PIPELINE_RATE, PIPELINE_SERVICE_S, PIPELINE_PLACES = 1e5, 5e-6, 1024
-"""Pipeline source -> map -> sink: the map takes 5 microseconds (exponential) a tuple, so its load is 0.5."""
+"""Pipeline source -> map -> sink: the map takes 5 microseconds (exponential) a record, so its load is 0.5."""
 
 CASES = {
     "loss": Case("A: M/M/3/10 with loss", "customers", "mean wait [s]", LOSS_RATE, 100_000),
     "tandem": Case("B: blocking tandem", "customers", "mean sojourn [s]", TANDEM_RATE, 50_000),
-    "pipeline": Case("C: source-map-sink at 100,000 tuples/s", "tuples", "mean sojourn [us]", PIPELINE_RATE, 100_000),
+    "pipeline": Case("C: source-map-sink at 100,000 records/s", "tuples", "mean sojourn [us]", PIPELINE_RATE, 100_000),
 }
 
 

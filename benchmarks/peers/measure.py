@@ -14,8 +14,7 @@ from pkgutil import resolve_name
 
 SIMULATORS = {
     "SimPy by hand": "benchmarks.peers.by_hand:run",
-    "kernel": "benchmarks.peers.ours:run",
-    "engine": "benchmarks.peers.ours:run_in_engine",
+    "streamtwin": "benchmarks.peers.ours:run",
     "Ciw 3.2.7": "benchmarks.peers.in_ciw:run",
 }
 """For each simulator, a function from case, customers and seed to the case's answer."""

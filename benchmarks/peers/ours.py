@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.peers import cases
-from tests.twin.kernel.both import advancing
 from tests.twin.worlds import chain, dealt
 from twin.deployment import Deployment
 from twin.overrides import put
@@ -15,19 +14,13 @@ from twin.simulation import simulate
 
 
 def run(case: str, customers: int, seed: int) -> float:
-    """Answer of a case, computed by the kernel."""
+    """Answer of a case."""
     horizon_s = customers / cases.CASES[case].rate
     settings = RunSettings(horizon_s=horizon_s, period_s=horizon_s / 10, seed=seed)
     metrics = simulate(Scenario.of(_deployment(case), settings)).metrics
     assert metrics.e2e_latency_s is not None
     mean_s = metrics.e2e_latency_s.mean
     return {"loss": mean_s - 1.0, "tandem": mean_s, "pipeline": 1e6 * mean_s}[case]
-
-
-def run_in_engine(case: str, customers: int, seed: int) -> float:
-    """Answer of a case, computed by the engine, record by record in SimPy."""
-    with advancing(lambda world, until_s: world.env.run(until_s)):
-        return run(case, customers, seed)
 
 
 def _deployment(case: str) -> Deployment:

@@ -4,7 +4,7 @@
 
 DIR holds `.graph` files; sources are offered what the graphs say, and only what they delivered is used. Each fold is
 predicted by a calibration on the others, beside two predictors that need no model. Sources read their rate over 30 s
-from a cold start, so a run is predicted from empty channels on. A join's results are read beside what its own replicas
+from a cold start, so a run is predicted from empty channels on. A join's results are read beside what its own subtasks
 received: what its producers sent has gone to fill channels, in part. Keys are hashed as Flink does.
 """
 
@@ -19,9 +19,9 @@ import numpy as np
 
 from benchmarks.table import print_table
 from scenarios.calibration.calibrate import calibrate
-from scenarios.calibration.judging import CALIBRATED, baselines
-from scenarios.calibration.point import KEEPS_UP, Point
-from scenarios.calibration.predicting import predict
+from scenarios.calibration.newton import predict
+from scenarios.calibration.points import KEEPS_UP, Point
+from scenarios.calibration.profile_file import CALIBRATED, baselines
 from streamtwin.connect.importers.run_graph import read_run_graph
 from twin.errors import BadInput
 from twin.randomness import random_stream

@@ -35,7 +35,7 @@ from benchmarks.real.pdsp_predictors import (
     trees,
 )
 from benchmarks.table import print_table
-from scenarios.calibration.intervals import LEVEL, reach
+from scenarios.calibration.calibrate import LEVEL, reach
 from twin.randomness import random_stream
 
 TWIN, CARRIED = "calibrated twin", "the same, readings carried"

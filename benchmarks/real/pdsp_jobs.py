@@ -5,7 +5,7 @@ not: all are the profile's, to be calibrated.
 
 Producers send a burst a second, and latency markers leave the sources all the time. A marker that meets a burst waits
 for a buffer that the burst fills; another one waits for the next flush, however fast the job is on average. So ages are
-a mean of both, by the share of time in which tuples come. A burst lasts for as long as the slowest operator makes it
+a mean of both, by the share of time in which records come. A burst lasts for as long as the slowest operator makes it
 last.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from optimizers.requirements import at_rate
+from optimizers.objectives import at_rate
 from tests.twin.worlds import deployment
 from twin.query import Query
 from twin.rates.answer import RateAnswer
@@ -51,9 +51,9 @@ LINEAR_ROAD_LATE = 10
 """Parallelism of Linear Road's last operators, whatever is recorded."""
 
 HOP_MS = 50.0
-"""Age that a marker gains by a hop where no tuples come: half the time between two flushes."""
+"""Age that a marker gains by a hop where no records come: half the time between two flushes."""
 ALWAYS = 0.95
-"""Share of time in which tuples come from which on they count as coming always."""
+"""Share of time in which records come from which on they count as coming always."""
 BELOW = 0.97
 """Load of the operators while a burst is stretched: one that does not fill channels."""
 

@@ -18,9 +18,9 @@ import lightgbm
 import numpy as np
 
 from benchmarks.real.pdsp_jobs import APPLICATIONS, HOP_MS, ages_ms, behind, scenario
-from scenarios.calibration import intervals, newton
-from scenarios.calibration.point import Point
-from scenarios.calibration.predicting import Predicted, predict
+from scenarios.calibration import calibrate, newton
+from scenarios.calibration.newton import Predicted, predict
+from scenarios.calibration.points import Point
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
@@ -132,7 +132,7 @@ class Twin:
 
     def loads(self, row: Row) -> list[float]:
         """Logs of the errors of the load, as far as the run tells."""
-        return intervals.loads(point(row, self.read), self._predicted(row, 1.0)[0])
+        return calibrate.loads(point(row, self.read), self._predicted(row, 1.0)[0])
 
     def _predicted(self, row: Row, load: float) -> tuple[Predicted, float]:
         key = (row["run_id"], load)

@@ -1,1 +1,1 @@
-"""Report on how far the simulator can be believed: theory, kernel against engine, published tables, invariants."""
+"""Report on how far the simulator can be believed: theory, compiled code beside plain Python, invariants."""

@@ -10,11 +10,11 @@ import argparse
 from pathlib import Path
 
 from benchmarks.validity import pins, theory
-from benchmarks.validity.invariants import determinism_table, kernel_table
+from benchmarks.validity.invariants import determinism_table, plain_table
 from benchmarks.validity.report import Report
 
 ROOT = Path(__file__).resolve().parents[2]
-SECTIONS = ("theory", "kernel", "invariants")
+SECTIONS = ("theory", "plain", "invariants")
 
 
 def main() -> None:
@@ -32,8 +32,8 @@ def main() -> None:
     report = Report(options.out, options.scale)
     if "theory" in options.only:
         report.theory(theory.examine(options.cache, options.scale))
-    if "kernel" in options.only:
-        report.kernel(kernel_table(options.scale))
+    if "plain" in options.only:
+        report.plain(plain_table(options.scale))
     if "invariants" in options.only:
         report.invariants(determinism_table(options.scale))
     report.write()

@@ -21,7 +21,7 @@ Read = Callable[[Result], float]
 class Check:
     """Law: what a deployment should measure.
 
-    tuples: offered in a run. samples: periods of a run. busy: whether a share of time is read.
+    records: offered in a run. samples: periods of a run. busy: whether a share of time is read.
     """
 
     law: str
@@ -35,7 +35,7 @@ class Check:
     busy: bool = False
 
     def runs(self, seeds: int, length: float) -> list[Scenario]:
-        """Scenarios, one for each seed; a tenth of each run is warm-up. length: share of the tuples."""
+        """Scenarios, one for each seed; a tenth of each run is warm-up. length: share of the records."""
         rate = sum(law.mean_rate_per_s for law in self.job.workload.arrivals.values())
         horizon_s = length * self.tuples / rate
         settings = RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 10, period_s=horizon_s / self.samples)
@@ -78,6 +78,6 @@ def throughput(result: Result) -> float:
 
 
 def server(name: str, service_s: float, scv: float = 1.0, key_groups: int | None = None) -> dict[str, Any]:
-    """Operator that passes every tuple on after a service. key_groups: None for tuples without keys."""
+    """Operator that passes every record on after a service. key_groups: None for records without keys."""
     keyed = {"kind": "filter"} if key_groups is None else {"kind": "map", "key_groups": key_groups}
     return keyed | {"name": name, "selectivity": 1, "service_time_s": service_s, "service_scv": scv}

@@ -1,4 +1,4 @@
-"""Results of queueing theory, in seconds and tuples a second: closed forms, and small Markov chains solved exactly.
+"""Results of queueing theory, in seconds and records a second: closed forms, and small Markov chains solved exactly.
 
 Nothing here comes from `twin/rates/queueing.py`: the simulator computes with that, so it cannot be its own judge.
 """
@@ -31,7 +31,7 @@ def wait_d_m_1(load: float, service_s: float) -> float:
 
 
 def wait_erlang_m_1(stages: int, load: float, service_s: float) -> float:
-    """Mean wait in E_k/M/1: arrivals are every k-th of a Poisson stream, as one of k replicas gets them in turn.
+    """Mean wait in E_k/M/1: arrivals are every k-th of a Poisson stream, as one of k subtasks gets them in turn.
 
     sigma = (1 + (1 - sigma) / (k load))^-k, wait = service sigma / (1 - sigma).
     """
@@ -58,12 +58,13 @@ def wait_erlang_g_1(stages: int, load: float, service_s: float, scv: float) -> f
 
 
 def age_of_pairs(window_s: float, load: float, service_s: float, scv: float) -> float:
-    """Mean age of a join's results, each counted from the older of its two tuples, of an M/G/1 queue's departures.
+    """Mean age of a join's results, each counted from the older of its two records, of an M/G/1 queue's departures.
 
     Both leave the queue evenly over a time window, so the older of them does so a third of it after its start, on
     average, and was in the queue before. The evaluation waits for the service under way at the window's end: by the
-    inspection paradox load * service * (1 + scv) / 2 on average. Left out: a tuple that waited long is followed by more
-    tuples than usual. That is 0.02 of a service at load 0.6, 0.3 at load 0.9, by simulation of the pairs themselves.
+    inspection paradox load * service * (1 + scv) / 2 on average. Left out: a record that waited long is followed by
+    more records than usual. That is 0.02 of a service at load 0.6, 0.3 at load 0.9, by simulation of the pairs
+    themselves.
     """
     sojourn_s = service_s + wait_m_g_1(load, service_s, scv)
     return 2.0 * window_s / 3.0 + sojourn_s + load * service_s * (1 + scv) / 2
@@ -108,7 +109,7 @@ def sojourn_blocking_tandem(rate: float, service_rates: tuple[float, float], pla
 
 
 def throughput_blocking_tandem(service_rates: tuple[float, float], places: int) -> float:
-    """Tuples a second through two exponential servers, of which the first never lacks work: a birth-death chain."""
+    """Records a second through two exponential servers, of which the first never lacks work: a birth-death chain."""
     first, second = service_rates
     weights = (first / second) ** np.arange(places + 3)
     return float(second * (1 - weights[0] / weights.sum()))
@@ -116,7 +117,7 @@ def throughput_blocking_tandem(service_rates: tuple[float, float], places: int) 
 
 def shared_core(rate: float, service_rates: tuple[float, float]) -> tuple[float, float, float]:
     """Mean time through two exponential servers in a row that share one core, half of it each while both work; and the
-    share of time in which each has a tuple in service, which is more than its load, as services stretch."""
+    share of time in which each has a record in service, which is more than its load, as services stretch."""
     first, second = service_rates
     most = math.ceil(math.log(1e-7) / math.log(rate / first + rate / second))  # queues fall off at least as fast
 
@@ -126,7 +127,7 @@ def shared_core(rate: float, service_rates: tuple[float, float]) -> tuple[float,
         if one < most:
             yield (one + 1, two), rate
         if one:
-            # at the cut-off a tuple is lost: were it to wait, both queues would stay full
+            # at the cut-off a record is lost: were it to wait, both queues would stay full
             yield (one - 1, min(two + 1, most)), first * share
         if two:
             yield (one, two - 1), second * share

@@ -9,14 +9,14 @@ from pathlib import Path
 from benchmarks.validity import theory
 from benchmarks.validity.theory import Finding, law_table, theory_table
 from figures.theory_ratios import theory_ratios
-from scenarios.files.pictures import png
+from scenarios.files.run_folder import png
 from twin.version import VERSION
 
 Table = Sequence[tuple[str, ...]]
 LAWS = 10
 """Number of rows that are shown: the farthest off theory."""
 THEORY = (
-    f"Means over {theory.SEEDS} independent seeds with their standard errors, at 1,000 tuples a second unless "
+    f"Means over {theory.SEEDS} independent seeds with their standard errors, at 1,000 records a second unless "
     f"something else is said. They have to be within {theory.limit_se(theory.SEEDS):.1f} standard errors of theory (or "
     f"{100 * theory.CLOSE:g} %). From {theory.SEEDS} seeds that is as unlikely by chance as {theory.LIMIT_SE:g} "
     "standard errors that are known. Oracles are Pollaczek-Khinchine, Erlang C, Jackson, the roots of the D/M/1 and "
@@ -24,17 +24,17 @@ THEORY = (
     f"chains solved exactly. The table has the {LAWS} laws that are farthest off, each by its farthest case; "
     "[theory.csv](validity/theory.csv) has all."
 )
-KERNEL = (
-    "Traces of both are equal to the last bit: of small jobs of every kind, and of random ones from the space "
-    "`demanding` (bursts, skewed and drifting keys, calls, links in a row, crowded hosts near their limits, up to "
-    "eight replicas an operator)."
+PLAIN = (
+    "The compiled code also runs as plain Python, which a debugger can step through. Traces of both are equal to the "
+    "last bit: of small jobs of every kind, and of random ones from the space `demanding` (bursts, skewed and drifting "
+    "keys, calls, links in a row, crowded hosts near their limits, up to eight subtasks an operator)."
 )
 INVARIANTS = (
-    "Every simulation, so also those of this page, ends with the laws of `twin/guards/conservation.py`: tuples made "
-    "are tuples sent or waiting, tuples sent are taken, queued or in flight, no processor works more than its "
-    "capacity. A violation is an error. `tests/twin/kernel/test_parity.py` runs random queries under random plans, "
-    "which neither stand still nor lose anything. The same corpus, made by different numbers of workers and under "
-    "different hash seeds, is the same to the last bit:"
+    "Every simulation, so also those of this page, ends with the laws of `twin/guards/conservation.py`: records made "
+    "are records sent or waiting, records sent are taken, queued or in flight, no processor works more than its "
+    "capacity. A violation is an error. `tests/twin/machine/test_random_jobs.py` runs random queries under random "
+    "plans, which neither stand still nor lose anything. The same corpus, made by different numbers of workers and "
+    "under different hash seeds, is the same to the last bit:"
 )
 
 
@@ -63,9 +63,9 @@ class Report:
         text = f"{THEORY}\n\n![{alt}]({folder.name}/theory.png)"
         self._section("Theory", text, law_table(findings), LAWS)
 
-    def kernel(self, table: Table) -> None:
-        """Adds the section on kernel against engine."""
-        self._section("The kernel against the engine", KERNEL, table)
+    def plain(self, table: Table) -> None:
+        """Adds the section on compiled code beside plain Python."""
+        self._section("Compiled code beside plain Python", PLAIN, table)
 
     def invariants(self, determinism: Table) -> None:
         """Adds the section on conservation, determinism and progress."""

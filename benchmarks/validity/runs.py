@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from papers.parallel import kept
+from papers.running import kept
 from papers.sizes import SMALL
 from papers.workspace import Workspace
-from scenarios.executing.progress import Lines
+from scenarios.executing import Lines
 from twin.run import Run
 from twin.scenario import Scenario
 from twin.simulation import simulate

@@ -1,4 +1,4 @@
-"""Laws of single queues, of queues in a row, of replicas that share a core or a queue."""
+"""Laws of single queues, of queues in a row, of subtasks that share a core or a queue."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def _processor_sharing() -> Iterator[Check]:
     for load, replicas, scv in ((0.3, 8, 1.0), (0.5, 64, 1.0), (0.5, 64, 4.0), (0.8, 64, 0.0)):
         service_s = load / RATE_PER_S
         job = _on_a_small_host([server("ps", service_s, scv)], 1.0, {"ps": {"small": replicas}})
-        case = f"sojourn at load {load}, scv {scv:g}, {replicas} replicas on a core"
+        case = f"sojourn at load {load}, scv {scv:g}, {replicas} subtasks on a core"
         yield from latency("M/G/1 processor sharing", case, oracles.sojourn_processor_sharing(load, service_s), job)
     service_s = 2 * 0.8 / RATE_PER_S
     job = _on_a_small_host([server("ps", service_s)], 2.0, {"ps": {"small": 64}})
     sojourn_s = oracles.wait_m_m_c(2, 0.8, service_s) + service_s
-    yield from latency("Processor sharing, 2 cores", "sojourn at load 0.8, 64 replicas", sojourn_s, job)
+    yield from latency("Processor sharing, 2 cores", "sojourn at load 0.8, 64 subtasks", sojourn_s, job)
     for loads in ((0.4, 0.4), (0.6, 0.3), (0.3, 0.6)):
         rates = (RATE_PER_S / loads[0], RATE_PER_S / loads[1])
         servers = [server(f"q{k}", load / RATE_PER_S) for k, load in enumerate(loads)]
@@ -94,7 +94,7 @@ def _littles_law() -> Iterator[Check]:
 def _saturation() -> Iterator[Check]:
     slow = chain([server("slow", 1e-3)], 2 * RATE_PER_S)
     yield Check("Saturated server", "throughput at load 2", "/s", 1000.0, slow, throughput)
-    # the tuple that blocks the source, and those queued and in service before it
+    # the record that blocks the source, and those queued and in service before it
     sojourn_s = (STORM.channel_tuples + 2) * 1e-3
     case = "processing latency behind 1,024 credits"
     yield from latency("Saturated server", case, sojourn_s, slow, tuples=120_000)

@@ -1,4 +1,4 @@
-"""Laws of tasks with several input streams, and of tuples that are dealt to replicas: in turn, by key, forward.
+"""Laws of tasks with several input streams, and of records that are dealt to subtasks: in turn, by key, forward.
 
 Checked are waits, and by the utilisation law the share of time that operators are busy. There are no links, and no
 windows except a join's.
@@ -15,7 +15,7 @@ from tests.twin.worlds import chain, joined
 from twin.deployment import Deployment
 
 IN_TURN = ((2, 0.6, 1.0), (2, 0.9, 1.0), (4, 0.6, 0.25), (4, 0.9, 1.0), (16, 0.6, 1.0), (16, 0.9, 1.0))
-"""Cases: replicas, load, scv of the service time."""
+"""Cases: subtasks, load, scv of the service time."""
 
 
 def stream_checks() -> Iterator[Check]:
@@ -64,7 +64,7 @@ def _in_turn() -> Iterator[Check]:
         service_s = replicas * load / RATE_PER_S
         poisson_s = oracles.wait_erlang_m_1(replicas, load, service_s)
         yield from latency(
-            f"In turn to {replicas} replicas: Erlang-{replicas}/G/1",
+            f"In turn to {replicas} subtasks: Erlang-{replicas}/G/1",
             f"wait at load {load}, scv {scv:g}",
             poisson_s if scv == 1.0 else oracles.wait_erlang_g_1(replicas, load, service_s, scv),
             _row([server("queue", service_s, scv)], replicas),
@@ -78,7 +78,7 @@ def _by_key() -> Iterator[Check]:
     for replicas, load, key_groups in ((4, 0.6, 16), (4, 0.9, None), (16, 0.6, None)):
         service_s = replicas * load / RATE_PER_S
         yield from latency(
-            f"By key to {replicas} replicas: M/M/1 each",
+            f"By key to {replicas} subtasks: M/M/1 each",
             f"wait at load {load}, {'no' if key_groups is None else key_groups} key groups",
             oracles.wait_m_g_1(load, service_s, 1.0),
             _row([server("queue", service_s, 1.0, key_groups)], replicas, "hash"),
@@ -92,7 +92,7 @@ def _forward() -> Iterator[Check]:
     for replicas, loads in ((4, (0.6, 0.6)), (4, (0.1, 0.9)), (16, (0.6, 0.3))):
         first, second = (replicas * load / RATE_PER_S for load in loads)
         yield from latency(
-            f"Forward, {replicas} replicas: tandems of M/M/1",
+            f"Forward, {replicas} subtasks: tandems of M/M/1",
             f"sojourn at loads {loads[0]}, {loads[1]}",
             first / (1 - loads[0]) + second / (1 - loads[1]),
             _row([server("q0", first), server("q1", second)], replicas, "forward", sources=replicas),
@@ -103,16 +103,16 @@ def _forward() -> Iterator[Check]:
 
 
 def _between_replicas() -> Iterator[Check]:
-    """Checks of replicas that several producers deal to in turn: nearly Poisson, but no theory is exact."""
+    """Checks of subtasks that several producers deal to in turn: nearly Poisson, but no theory is exact."""
     for replicas, load in ((2, 0.6), (4, 0.6), (4, 0.85), (4, 0.9), (16, 0.6)):
         service_s = replicas * load / RATE_PER_S
-        law, case = f"{replicas} replicas in turn to {replicas}", f"of both stages at load {load}"
+        law, case = f"{replicas} subtasks in turn to {replicas}", f"of both stages at load {load}"
         job = _row([server("q0", service_s), server("q1", service_s)], replicas)
         yield from busy(law, case, job, tuples=12_000 / (1 - load), q0=load, q1=load)
 
 
 def _row(stages: list[dict[str, Any]], replicas: int, how: str | None = None, sources: int = 1) -> Deployment:
-    """Job source -> stages of `replicas` replicas each -> one sink. how: partitioning of all streams but the last."""
+    """Job source -> stages of `replicas` subtasks each -> one sink. how: partitioning of all streams but the last."""
     names = [stage["name"] for stage in stages]
     places = {"source": {"h": sources}, **{name: {"h": replicas} for name in names}}
     return chain(stages, RATE_PER_S, hosts=[LARGE], placement=places, partitioning=dict.fromkeys(names, how))

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.counted import as_plans
 from optimizers.interface import Problem, Solution
 from optimizers.selection import choose, estimate
+from optimizers.space import as_plans
 from twin.rates.coefficients import PlacementCoefficients
 
 

@@ -10,9 +10,8 @@ from math import ceil
 
 import numpy as np
 
-from optimizers.balancing.balance import Balance
-from optimizers.balancing.interface import Assignment, Solver, assignment
-from optimizers.balancing.state import drained
+from optimizers.balancing.problem import Assignment, Balance, Solver, assignment
+from optimizers.balancing.search import drained
 from twin.errors import BadInput
 
 

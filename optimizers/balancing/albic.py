@@ -12,12 +12,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from optimizers.balancing.balance import Balance
-from optimizers.balancing.bounds import counting_bound
-from optimizers.balancing.interface import Assignment, Solver, assignment
+from optimizers.balancing.problem import (
+    Assignment,
+    Balance,
+    KeyGroupTraffic,
+    Solver,
+    assignment,
+    contracted,
+    counting_bound,
+    partitioned,
+)
 from optimizers.balancing.search import Search
-from optimizers.balancing.traffic import KeyGroupTraffic
-from optimizers.balancing.units import contracted, partitioned
 from twin.errors import BadInput
 from twin.randomness import random_stream
 

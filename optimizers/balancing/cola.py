@@ -12,9 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.balancing.balance import Balance
-from optimizers.balancing.interface import Assignment, assignment
-from optimizers.balancing.units import partitioned
+from optimizers.balancing.problem import Assignment, Balance, assignment, partitioned
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.balancing.balance import Balance
-from optimizers.balancing.bounds import counting_bound
-from optimizers.balancing.interface import Assignment, assignment
+from optimizers.balancing.problem import Assignment, Balance, assignment, counting_bound
 
 
 @dataclass(frozen=True, slots=True)

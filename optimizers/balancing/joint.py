@@ -12,14 +12,18 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from optimizers.balancing.albic import units
-from optimizers.balancing.balance import Balance
-from optimizers.balancing.bounds import counting_bound
-from optimizers.balancing.interface import TOLERANCE, Assignment, Solver, assignment
 from optimizers.balancing.objective import relieved
-from optimizers.balancing.search import Search
-from optimizers.balancing.state import drained
-from optimizers.balancing.traffic import KeyGroupTraffic
-from optimizers.balancing.units import contracted
+from optimizers.balancing.problem import (
+    TOLERANCE,
+    Assignment,
+    Balance,
+    KeyGroupTraffic,
+    Solver,
+    assignment,
+    contracted,
+    counting_bound,
+)
+from optimizers.balancing.search import Search, drained
 from twin.errors import BadInput
 
 
@@ -48,7 +52,7 @@ class Joint:
 
     def solve(self, balance: Balance) -> Assignment:
         """Collocates, then balances; without traffic, the inner solver's assignment."""
-        from optimizers.balancing.collocation_search import collocated_by_search  # most commands start without SciPy
+        from optimizers.balancing.collocation import collocated_by_search  # most commands start without SciPy
 
         traffic = balance.traffic
         if traffic is None or not traffic.total:

@@ -16,11 +16,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from optimizers.balancing.balance import Balance
-from optimizers.balancing.bounds import counting_bound
-from optimizers.balancing.interface import Assignment, Solver, assignment
-from optimizers.balancing.search import Search
-from optimizers.balancing.state import drained, pruned
+from optimizers.balancing.problem import Assignment, Balance, Solver, assignment, counting_bound
+from optimizers.balancing.search import Search, drained, pruned
 from optimizers.program import Program, ProgramAnswer, ProgramLimits, summed
 from twin.errors import BadInput
 

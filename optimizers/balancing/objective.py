@@ -10,9 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from optimizers.balancing.balance import Balance
-from optimizers.balancing.interface import TOLERANCE
-from optimizers.balancing.traffic import KeyGroupTraffic
+from optimizers.balancing.problem import TOLERANCE, Balance, KeyGroupTraffic
 
 EXCESS = 3.0
 """Weight of a percentage point beyond the band, in pairs of mean traffic; more, the further it is."""

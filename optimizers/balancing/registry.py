@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from optimizers.balancing.albic import Albic
 from optimizers.balancing.cola import Cola
 from optimizers.balancing.flux import Flux
-from optimizers.balancing.interface import Solver
 from optimizers.balancing.joint import Joint
 from optimizers.balancing.milp import BalanceMilp
+from optimizers.balancing.problem import Solver
 from optimizers.balancing.search import Search
 
 SOLVERS: Mapping[str, Solver] = {

@@ -14,6 +14,9 @@ from twin.kinds.operator import Name
 from twin.spec import Spec
 from twin.windows import EventWindow
 
+# the job -------------------------------------------------------------------------------------------------------------
+
+
 Kind = Literal["source", "map", "compute", "consolidate", "sink"]
 STATEFUL: frozenset[Kind] = frozenset({"compute", "consolidate"})
 
@@ -29,13 +32,13 @@ Schema = Annotated[tuple[Name, ...], AfterValidator(_once)]
 
 
 class FusionOperator(Spec):
-    """Operator <IS, OS, PA> of Enorm, Section 4.3, with kind, windows and replicas.
+    """Operator <IS, OS, PA> of Enorm, Section 4.3, with kind, windows and subtasks.
 
-    schema_in, schema_out: attributes of the tuples that it takes and gives; a source takes none, a sink gives none.
+    schema_in, schema_out: attributes of the records that it takes and gives; a source takes none, a sink gives none.
     partition_by: PA, attributes of its input by which it may be split, all of which decide where its state is; `all`:
-    it takes its tuples however they are split (the default of maps and sinks; a stateful operator must name its own).
+    it takes its records however they are split (the default of maps and sinks; a stateful operator must name its own).
     Empty: it cannot be split. passes: attributes whose values its output has unchanged; absent: all that are in both
-    schemas. windows: those that a consolidate forms, or a compute whose results are complete windows. replicas: number
+    schemas. windows: those that a consolidate forms, or a compute whose results are complete windows. subtasks: number
     that is wanted.
     """
 
@@ -52,7 +55,7 @@ class FusionOperator(Spec):
     def _check(self) -> Self:
         self._check_schemas()
         if self.partition_by is None and self.kind in STATEFUL:
-            raise ValueError(f"{self.what} has no partition_by; name its keys, or [] if its state is for all tuples")
+            raise ValueError(f"{self.what} has no partition_by; name its keys, or [] if its state is for all records")
         if self.partition_by is not None and self.kind == "source":
             raise ValueError(f"{self.what} has partition_by; the broker decides what a source reads, leave it out")
         if self.kind == "consolidate" and not self.windows:
@@ -82,7 +85,7 @@ class FusionOperator(Spec):
 
     @property
     def free(self) -> bool:
-        """Whether the operator takes its tuples however they are split and keeps no state: it may also stay with its
+        """Whether the operator takes its records however they are split and keeps no state: it may also stay with its
         producer."""
         return self.kind in ("map", "sink") and self.partition_by in ("all", None)
 
@@ -104,7 +107,7 @@ class FusionOperator(Spec):
 
 
 class Transfer(Spec):
-    """Tuples that `producer` sends to `consumer`."""
+    """Records that `producer` sends to `consumer`."""
 
     producer: Name
     consumer: Name
@@ -150,14 +153,14 @@ class FusionJob(Spec):
     def _check_inputs(self, operator: FusionOperator) -> None:
         producers = [self.by_name[name] for name in self.producers[operator.name]]
         if operator.kind == "source" and producers:
-            raise ValueError(f"{operator.what} takes tuples of {producers[0].name!r}; a source takes none")
+            raise ValueError(f"{operator.what} takes records of {producers[0].name!r}; a source takes none")
         if operator.kind == "consolidate" and not producers:
             raise ValueError(f"{operator.what} has no producer; let a compute or consolidate send to it")
         for producer in producers:
             if producer.kind == "sink":
-                raise ValueError(f"{operator.what} takes tuples of {producer.what}; a sink gives none")
+                raise ValueError(f"{operator.what} takes records of {producer.what}; a sink gives none")
             if operator.kind == "consolidate" and producer.kind not in STATEFUL:
-                raise ValueError(f"{operator.what} takes tuples of {producer.what}, but merges windows alone")
+                raise ValueError(f"{operator.what} takes records of {producer.what}, but merges windows alone")
             lacking = frozenset() if operator.free else frozenset(operator.attributes) - producer.sent
             if lacking:
                 raise ValueError(
@@ -198,5 +201,5 @@ class FusionJob(Spec):
 
     @property
     def rate_per_s(self) -> float:
-        """Tuples a second of all transfers together."""
+        """Records a second of all transfers together."""
         return sum(transfer.rate_per_s for transfer in self.transfers)

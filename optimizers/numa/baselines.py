@@ -1,10 +1,10 @@
 """Baselines of RLAS: placements that weigh no distances (BriskStream, Table 6 and Fig. 14).
 
-First fit and round robin keep to the constraints of equations 3 to 5 at the load that the job could bear if no tuple
+First fit and round robin keep to the constraints of equations 3 to 5 at the load that the job could bear if no record
 came from afar, and relax these step by step until everything has found a place. First fit goes through the operators in
 data-flow order and takes the first socket with room, so that neighbours meet (as T-Storm does); round robin goes on to
-the next socket after each replica (as R-Storm does, to balance resources). Spread is an operating system's placement of
-unknown threads: each goes where the fewest run, a core ("OS"). These keep the numbers of replicas of the
+the next socket after each subtask (as R-Storm does, to balance resources). Spread is an operating system's placement of
+unknown threads: each goes where the fewest run, a core ("OS"). These keep the numbers of subtasks of the
 deployment's plan; random sockets draw both numbers and places.
 """
 
@@ -17,18 +17,17 @@ from typing import ClassVar
 import numpy as np
 
 from optimizers.interface import Problem, Solution, Traits
-from optimizers.numa.solution import solution
+from optimizers.numa.space import solution
 from twin.randomness import random_stream
-from twin.rates.numa_job import NumaJob
-from twin.rates.numa_rates import Sustained, sustained
+from twin.rates.numa_rates import NumaJob, Sustained, sustained
 
 RELAXED = 1.1
-"""Factor by which constraints are relaxed until all replicas fit."""
+"""Factor by which constraints are relaxed until all subtasks fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstFit:
-    """First-fit placement. turn: whether each replica begins at the socket after the last one's (round robin)."""
+    """First-fit placement. turn: whether each subtask begins at the socket after the last one's (round robin)."""
 
     traits: ClassVar = Traits(objective="throughput_per_s", baseline=True)
     name: str = "first-fit"
@@ -43,7 +42,7 @@ class FirstFit:
 
 
 def fitted(job: NumaJob, replicas_o: np.ndarray, *, turn: bool) -> np.ndarray:
-    """First-fit placement [o, l] of so many replicas. turn: round robin."""
+    """First-fit placement [o, l] of so many subtasks. turn: round robin."""
     nothing = np.zeros((len(replicas_o), len(job.locations)))
     load = float(sustained(job, nothing[None], replicas_o[None]).load_n[0])
     while True:
@@ -54,7 +53,7 @@ def fitted(job: NumaJob, replicas_o: np.ndarray, *, turn: bool) -> np.ndarray:
 
 
 def _within(job: NumaJob, replicas_o: np.ndarray, load: float, turn: bool) -> np.ndarray | None:
-    """Placement whose resources all bear that load, or None if some replica has no room anywhere."""
+    """Placement whose resources all bear that load, or None if some subtask has no room anywhere."""
     sockets = len(job.locations)
     counts_ol = np.zeros((len(replicas_o), sockets))
     first = 0
@@ -96,7 +95,7 @@ class Spread:
 
 
 def spread(cores_l: np.ndarray, replicas_o: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Spread placement [o, l] of so many replicas on sockets of so many cores."""
+    """Spread placement [o, l] of so many subtasks on sockets of so many cores."""
     counts_ol = np.zeros((len(replicas_o), len(cores_l)))
     for o in rng.permutation(np.repeat(np.arange(len(replicas_o)), replicas_o)):
         counts_ol[o, int(np.argmin(counts_ol.sum(axis=0) / cores_l))] += 1
@@ -121,7 +120,7 @@ class RandomSockets:
 
 
 def scattered(job: NumaJob, most_replicas: int, rng: np.random.Generator) -> np.ndarray:
-    """[o, l] random placement: one replica an operator, then more of random ones; each on a random socket."""
+    """[o, l] random placement: one subtask an operator, then more of random ones; each on a random socket."""
     operators, sockets = len(job.operators), len(job.locations)
     more = rng.integers(operators, size=max(0, most_replicas - operators))
     replicas_o = 1 + np.bincount(more, minlength=operators)

@@ -1,33 +1,35 @@
-"""BriskStream's placement tree (Section 4, Algorithm 2): it puts replicas on sockets, one unit after the other.
-
-A unit is `ratio` replicas of one operator (the compressed graph). Operators come in data-flow order, so an operator's
-producers are placed before it, and its time a tuple there is final. A node's bound puts all units that are not placed
-beside their producers: `twin.rates.numa_rates.sustained`. Replicas of an operator are alike, so a node is a matrix of
-counts, and no matrix is looked at twice.
-
-Three heuristics narrow the sockets that a unit may go to; each can be switched off, and without any, the search is
-exhaustive.
-"""
+"""BriskStream's own search: placement by a tree (Algorithm 2) inside scaling step by step (Algorithm 1)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from optimizers.numa.space import SocketSpace, Symmetry
 from twin.errors import BadInput
-from twin.rates.numa_job import NumaJob
-from twin.rates.numa_rates import Sustained, sustained
+from twin.rates.numa_rates import NumaJob, Sustained, free_running, sustained, times
+
+# placement: Algorithm 2 ----------------------------------------------------------------------------------------------
+# BriskStream's placement tree (Section 4, Algorithm 2): it puts subtasks on sockets, one unit after the other.
+#
+# A unit is `ratio` subtasks of one operator (the compressed graph). Operators come in data-flow order, so an
+# operator's producers are placed before it, and its time a record there is final. A node's bound puts all units that
+# are not placed beside their producers: `twin.rates.numa_rates.sustained`. Subtasks of an operator are alike, so a
+# node is a matrix of counts, and no matrix is looked at twice.
+#
+# Three heuristics narrow the sockets that a unit may go to; each can be switched off, and without any, the search is
+# exhaustive.
 
 
 @dataclass(frozen=True, slots=True)
 class Heuristics:
-    """Heuristics of the tree. ratio: replicas that are placed together (compression), >= 1.
+    """Heuristics of the tree. ratio: subtasks that are placed together (compression), >= 1.
 
     symmetry: of sockets that are still empty and interchangeable, one is tried (redundancy elimination). collocation:
-    the sockets of producers are tried. best_fit: the socket where a tuple takes least is tried, of several the
+    the sockets of producers are tried. best_fit: the socket where a record takes least is tried, of several the
     fullest. With both, both kinds are tried; with neither, all sockets.
     """
 
@@ -49,7 +51,7 @@ class Heuristics:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartialPlacement:
-    """Node of the tree. counts_ol: replicas placed, in so many units; bound: of the sustained load."""
+    """Node of the tree. counts_ol: subtasks placed, in so many units; bound: of the sustained load."""
 
     counts_ol: np.ndarray
     units: int
@@ -58,9 +60,9 @@ class PartialPlacement:
 
 
 class SocketTree:
-    """Tree of all placements [O, L] of so many replicas; within the space, if given.
+    """Tree of all placements [O, L] of so many subtasks; within the space, if given.
 
-    Raises BadInput if a unit has more replicas than any socket has cores.
+    Raises BadInput if a unit has more subtasks than any socket has cores.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class SocketTree:
         o, most = max(self._units, key=lambda unit: unit[1], default=(0, 0))
         if most > job.cores_l.max():
             raise BadInput(
-                f"operator {job.operators[o]!r} is too coarse for any socket: {most} replicas are placed together, and "
+                f"operator {job.operators[o]!r} is too coarse for any socket: {most} subtasks are placed together, and "
                 f"no socket has more than {job.cores_l.max()} cores; use a compression ratio of at most that"
             )
         counts_ol = np.where(space.pinned_o[:, None], space.home_ol, 0.0)
@@ -135,7 +137,7 @@ class SocketTree:
     def _narrowed(self, node: PartialPlacement, o: int, sockets: np.ndarray, found: Sustained) -> list[int]:
         """Rows of the children that the heuristics keep.
 
-        A socket has room if it can bear the load that the job could bear at best, and has a core for each replica.
+        A socket has room if it can bear the load that the job could bear at best, and has a core for each subtask.
         """
         rows, heuristics = np.arange(len(sockets)), self.heuristics
         if not (heuristics.collocation or heuristics.best_fit):
@@ -154,3 +156,131 @@ class SocketTree:
             least_n = np.where(time_n <= time_n.min() * (1.0 + 1e-9), found.cpu_nl[rows, sockets], np.inf)
             kept.add(int(np.argmin(least_n)))
         return sorted(kept)
+
+
+# scaling: Algorithm 1 ------------------------------------------------------------------------------------------------
+# BriskStream's topologically sorted iterative scaling (Section 4, Algorithm 1), which sets numbers of subtasks.
+#
+# From the sinks towards the sources, the first operator that is sent more than it can take gets more subtasks,
+# everything is placed anew, and so on, until nothing is over-supplied or the subtasks are used up. The best placement
+# on the way is the answer. The paper begins with one subtask each; scaling here begins with half of the subtasks that
+# operators need, so that little time gives a good plan too: smaller numbers teach nothing.
+
+
+OVER = 1.001
+"""Ratio of supply to intake above which an operator is a bottleneck."""
+SOURCE_STEP = 1.25
+"""Growth of sources a step: their supply says nothing of the subtasks they need, as they are always offered more."""
+HALF = 0.5
+"""Share of the needed subtasks with which scaling begins."""
+ROUNDS = 6
+"""Most placements of all subtasks in proportion to the times of the placement before: four settle 576 on 32 sockets."""
+PATIENCE = 30
+"""Number of placements in a row that are no better after which scaling ends."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """Placement [o, l] and the load that it bears. bound: no placement of as many subtasks bears more; inf if not
+    proved."""
+
+    counts_ol: np.ndarray
+    load: float
+    bound: float = math.inf
+
+
+def proportioned(
+    job: NumaJob, place: Callable[[np.ndarray], Placed], most_replicas: int, space: SocketSpace
+) -> Iterator[Placed]:
+    """Yields placements of all subtasks at once: first as many of each operator as it needs if nothing is fetched, then
+    in proportion to the times of records where they were placed, with fetching; at most ROUNDS, while numbers
+    change."""
+    time_o, tried = job.time_o, set[bytes]()
+    for _ in range(ROUNDS):
+        replicas_o = in_proportion(job, most_replicas, space, time_o=time_o)
+        if (key := replicas_o.tobytes()) in tried:
+            return
+        tried.add(key)
+        yield (placed := place(replicas_o))
+        time_o = mean_times(job, placed.counts_ol)
+
+
+def mean_times(job: NumaJob, counts_ol: np.ndarray) -> np.ndarray:
+    """[o] mean time of an input record over an operator's subtasks, in reference-core seconds."""
+    share_ol = counts_ol / counts_ol.sum(axis=1, keepdims=True)
+    return np.asarray((share_ol * times(job, share_ol[None])[0]).sum(axis=1))
+
+
+def in_proportion(
+    job: NumaJob, most_replicas: int, space: SocketSpace, share: float = 1.0, *, time_o: np.ndarray | None = None
+) -> np.ndarray:
+    """[o] numbers of subtasks: that share of what operators need, one each at least; all together at most
+    `most_replicas`, unless there are more operators than that. time_o: of a record; None: nothing is fetched."""
+    need_o = job.in_o * (job.time_o if time_o is None else time_o) / job.speed_l.max()
+    wanted_o = share * need_o * min(1.0, most_replicas / np.ceil(need_o).sum())
+    found_o = np.ceil(wanted_o - 1e-9).astype(int)
+    if found_o.sum() > most_replicas:
+        found_o = np.floor(wanted_o).astype(int)
+    found_o = space.levelled(np.clip(found_o, 1, space.most_replicas), np.max)
+    while found_o.sum() > most_replicas and found_o.max() > 1:  # small ones were rounded up
+        found_o[found_o.argmax()] -= 1
+    found_o = space.levelled(found_o, np.min)
+    return np.where(space.kept_o, space.home_ol.sum(axis=1), found_o)
+
+
+def scaled(
+    job: NumaJob,
+    place: Callable[[np.ndarray], Placed],
+    most_replicas: int,
+    space: SocketSpace,
+    *,
+    refine: bool = True,
+    first_o: np.ndarray | None = None,
+) -> Iterator[Placed]:
+    """Yields each placement on the way. first_o: the first numbers of subtasks, one each by default.
+
+    place: returns the best placement of numbers of subtasks. refine: where cores stop a plan before any subtask
+    does, operators are split further, although none is over-supplied, so that they fill the sockets better ("failed to
+    allocate", Appendix D). space: which numbers stay, and the most subtasks of an operator.
+    """
+    replicas_o = np.where(space.kept_o, space.home_ol.sum(axis=1), 1 if first_o is None else first_o)
+    best, without_gain = -math.inf, 0
+    while without_gain < PATIENCE:
+        placed = place(replicas_o)
+        yield placed
+        without_gain = 0 if placed.load > best * (1.0 + 1e-6) else without_gain + 1
+        best = max(best, placed.load)
+        wanted_o = _wanted(job, placed.counts_ol, replicas_o, space.kept_o)
+        if (wanted_o == replicas_o).all() and refine:
+            wanted_o = _split(job, placed.counts_ol, replicas_o, space.kept_o)
+        wanted_o = space.levelled(wanted_o, np.max)
+        wanted_o = np.where(space.kept_o, wanted_o, np.minimum(wanted_o, space.most_replicas))
+        if wanted_o.sum() > most_replicas:
+            left = max(0, most_replicas - int(replicas_o.sum()))  # one each may be more than that
+            left //= max(1, int(np.count_nonzero(wanted_o > replicas_o)))  # those that are tied grow together
+            wanted_o = replicas_o + np.minimum(wanted_o - replicas_o, left)
+        if (wanted_o == replicas_o).all():
+            return
+        replicas_o = wanted_o
+
+
+def _wanted(job: NumaJob, counts_ol: np.ndarray, replicas_o: np.ndarray, kept_o: np.ndarray) -> np.ndarray:
+    """[o] numbers of subtasks with more for the bottleneck nearest to the sinks, by the ratio of its over-supply."""
+    found = free_running(job, counts_ol[None])
+    over_o = found.supplied_no[0] / np.maximum(found.taken_no[0], 1e-300)
+    for o in reversed(range(len(replicas_o))):
+        if over_o[o] > OVER and not kept_o[o]:
+            ratio = min(over_o[o], SOURCE_STEP) if o in job.sources else over_o[o]
+            return replicas_o + np.where(np.arange(len(replicas_o)) == o, math.ceil(replicas_o[o] * (ratio - 1.0)), 0)
+    return replicas_o
+
+
+def _split(job: NumaJob, counts_ol: np.ndarray, replicas_o: np.ndarray, kept_o: np.ndarray) -> np.ndarray:
+    """[o] subtasks, with one more of the heaviest on the socket that is full first, if cores are short."""
+    found = sustained(job, counts_ol[None])
+    if kept_o.all() or found.load_n[0] >= 1.0 or found.cpu_nl[0].min() > found.load_n[0] * OVER:
+        return replicas_o
+    full = int(found.cpu_nl[0].argmin())
+    each_o = job.in_o * found.time_nol[0, :, full] / replicas_o
+    heaviest = int(np.where((counts_ol[:, full] > 0) & ~kept_o, each_o, -1.0).argmax())
+    return replicas_o + (np.arange(len(replicas_o)) == heaviest)

@@ -12,14 +12,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from optimizers.deadline import Deadline
-from optimizers.driving.calibrated import calibrated
-from optimizers.driving.near import near
-from optimizers.interface import Optimizer, Problem, Propose, Solution, Traits, traits_of
-from optimizers.loads import RatesAt, planned_for
+from optimizers.driving import calibrated, near
+from optimizers.interface import Deadline, Optimizer, Problem, Propose, Solution, Traits, traits_of
 from optimizers.planner.judging import JUDGED, kept, unless_given
-from optimizers.planner.proving import proved
-from optimizers.planner.starts import Starts, starts, unless_start
+from optimizers.planner.proving import RatesAt, Starts, planned_for, proved, starts, unless_start
 from optimizers.registry import DRIVEN, OPTIMIZERS
 from twin.errors import BadInput, suggest
 from twin.metrics import CostModel

@@ -1,6 +1,6 @@
 """Judges an optimizer's answer beside the incumbent, the plan that the user already has, so that no answer is worse.
 
-An optimizer sees its own kind of plans (one socket an operator, other numbers of replicas, a sample); the plan that
+An optimizer sees its own kind of plans (one socket an operator, other numbers of subtasks, a sample); the plan that
 stands in the scenario may be none of these and still be better. Here it is estimated beside the optimizer's answer by
 the problem's cost model, and kept unless that is better. This is also where an answer outside the problem's space is
 refused, whatever optimizer gave it.
@@ -17,17 +17,16 @@ backpressure as often as not. No search for the lowest latency alone tells them 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from optimizers.counted import as_plans
-from optimizers.deadline import Deadline
-from optimizers.interface import Candidate, Optimizer, Problem, Solution, Status, Traits, traits_of
+from optimizers.interface import Candidate, Deadline, Optimizer, Problem, Solution, Status, Traits, traits_of
 from optimizers.objectives import traffic
 from optimizers.plugins import fitting
-from optimizers.selection import SURE, Estimated, as_close, estimate, goodness, insane, instead, said, surer
-from optimizers.space import Space, counts_of, replicas_of
+from optimizers.selection import SURE, Estimated, answering, as_close, estimate, ranks, safer, said, shortfall
+from optimizers.space import Space, as_plans, counts_of, replicas_of
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan
 
@@ -121,7 +120,7 @@ def with_fewest_moves(problem: Problem, found: Solution, best: Candidate, most: 
     equals = [best, *(each for each in found.alternatives if _as_good(problem, found, each, best))]
     here = min(equals, key=lambda each: _disturbance(problem, each.plan))
     asked = 0
-    while (left := most - asked) > 0 and here.sane:
+    while (left := most - asked) > 0 and here.feasible:
         names = [name for name, places in here.plan.placement.items() if places != given.placement[name]]
         pairs = [(each.producer, each.consumer) for each in problem.deployment.query.streams]
         back = [(name,) for name in names] + [pair for pair in pairs if {*pair} <= {*names}]
@@ -138,7 +137,7 @@ def with_fewest_moves(problem: Problem, found: Solution, best: Candidate, most: 
             break
         here = min(equals, key=lambda each: _disturbance(problem, each.plan))
     found = replace(found, evaluations=found.evaluations + asked)
-    return found if here is best else instead(found, here)
+    return answering(problem, found, here, best)
 
 
 def _valid(problem: Problem, plan: ExecutionPlan) -> bool:
@@ -150,19 +149,19 @@ def _valid(problem: Problem, plan: ExecutionPlan) -> bool:
 
 
 def space_of(problem: Problem, plan: ExecutionPlan) -> Space:
-    """Space of the problem; with slots, where the engine has them, for a plan of other numbers of replicas."""
+    """Space of the problem; with slots, where the engine has them, for a plan of other numbers of subtasks."""
     scaled = (counts_of(problem.deployment, plan).sum(axis=1) != replicas_of(problem.deployment)).any()
     return problem.settled(free_replicas=True).space if scaled else problem.space
 
 
 def _as_good(problem: Problem, found: Solution, one: Candidate, best: Candidate) -> bool:
-    """Whether `one` is sane, keeps up as surely as `best`, is no worse within the tolerance of proofs, and is behind in
-    the second number by no more than a move is worth; nor better than a plan proved to be the best."""
+    """Whether `one` is feasible, keeps up as surely as `best`, is no worse within the tolerance of proofs, and is
+    behind in the second number by no more than a move is worth; nor better than a plan proved to be the best."""
     behind = problem.sign * (one.objective - best.objective) / max(abs(best.objective), 1e-300)
     sure = one.backpressured < SURE or one.backpressured <= best.backpressured
     as_good = behind <= CLOSE and one.second <= (1.0 + WORTH) * best.second
     as_good &= behind >= -CLOSE or found.status is not Status.OPTIMAL
-    return one.sane and sure and as_good
+    return one.feasible and sure and as_good
 
 
 def _disturbance(problem: Problem, plan: ExecutionPlan) -> tuple[int, float]:
@@ -173,7 +172,7 @@ def _disturbance(problem: Problem, plan: ExecutionPlan) -> tuple[int, float]:
 
 
 def _in_slots(problem: Problem, found: Solution) -> Solution:
-    """The solution with its subtasks in slots, if the engine has slots and numbers of replicas changed. A plan that is
+    """The solution with its subtasks in slots, if the engine has slots and numbers of subtasks changed. A plan that is
     changed has no proof and no bound."""
     job, space = problem.deployment, space_of(problem, found.plan)
     if not space.has_slots(job) or space.includes(job, found.plan):
@@ -200,24 +199,15 @@ def better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
         return replace(found, message=said(KEPT, found.message))
     if not problem.space.includes(problem.deployment, given.plan):
         return replace(found, message=said(found.message, OUTSIDE))
-    mine, theirs = goodness(problem, judged).T
-    if surer(problem, given, [other]) is other:
-        return found if tuple(theirs) <= tuple(mine) else _unproved(problem, found, given)
+    mine, theirs = map(tuple, ranks(problem, judged).T)
+    if safer(problem, given, [other]) is other:
+        return found if theirs <= mine else _unproved(problem, found, given)
     moves = found.plan.placement != given.plan.placement  # a change of chains alone moves no subtask
-    is_better, by = tuple(theirs) < tuple(mine), _gain(problem, judged) if moves else None
+    is_better, by = theirs < mine, _gain(problem, judged) if moves else None
     if is_better and not _as_bad(mine, theirs) and by is None:
         return found
-    kept = replace(
-        found,
-        plan=given.plan,
-        objective=given.objective,
-        runs=given.runs,
-        fulfils=given.fulfils,
-        alternatives=(other, *(each for each in found.alternatives if each.plan != given.plan))[: problem.alternatives],
-        message=said(
-            KEPT if not is_better or not by or by < SEEN else HARDLY.format(by=100.0 * by), insane(problem, given)
-        ),
-    )
+    why = KEPT if not is_better or not by or by < SEEN else HARDLY.format(by=100.0 * by)
+    kept = replace(answering(problem, found, given, other), message=said(why, shortfall(problem, given)))
     if _agrees(found, given, other) or found.status is Status.INFEASIBLE:
         return kept
     return _unproved(problem, kept, given)
@@ -237,7 +227,7 @@ def _gain(problem: Problem, judged: Estimated) -> float | None:
     if equal and judged.second is not None:
         gain = _gained(judged.second)
     chance = float(judged.error.max()) if judged.error is not None and (equal or judged.second is None) else 0.0
-    return gain if judged.sane.all() and gain <= max(WORTH, chance) else None
+    return gain if judged.feasible.all() and gain <= max(WORTH, chance) else None
 
 
 def _gained(values: np.ndarray) -> float:
@@ -245,16 +235,15 @@ def _gained(values: np.ndarray) -> float:
     return float((given - found) / max(abs(found), 1e-300))
 
 
-def _as_bad(mine: np.ndarray, theirs: np.ndarray) -> bool:
-    """Whether neither plan keeps up, and the gain of the found one (columns of `goodness`) is within the model's
-    error."""
+def _as_bad(mine: Sequence[float], theirs: Sequence[float]) -> bool:
+    """Whether neither plan keeps up, and the gain of the found one, by `ranks`, is within the model's error."""
     return bool(mine[0] and theirs[0] and as_close(theirs[1], mine[1]) and as_close(theirs[2], mine[2]))
 
 
 def _agrees(found: Solution, given: Candidate, other: Candidate) -> bool:
     """Whether the claims about the found plan hold of the given one too."""
     as_good = abs(given.objective - other.objective) <= CLOSE * abs(other.objective)
-    return given.sane == found.sane and as_good
+    return given.feasible == found.feasible and as_good
 
 
 ROOM = 0.1
@@ -275,23 +264,17 @@ def with_room(problem: Problem, room: float, deadline: Deadline, spent: int = 0)
 def exchanged(
     problem: Problem, optimizer: Optimizer, found: Solution, best: Candidate, deadline: Deadline, beside: int
 ) -> Solution:
-    """Solution, or its first surer alternative, or the optimizer's answer when it is asked for head room. best: the
+    """Solution, or its first safer alternative, or the optimizer's answer when it is asked for head room. best: the
     solution's plan. beside: estimates that are kept for later steps."""
     asked = with_room(problem, ROOM, deadline, found.evaluations + beside)
-    chosen = surer(problem, best, found.alternatives)
-    if chosen is best and asked is not None and surer(problem, best, [replace(best, backpressured=0.0)]) is not best:
+    chosen = safer(problem, best, found.alternatives)
+    if chosen is best and asked is not None and safer(problem, best, [replace(best, backpressured=0.0)]) is not best:
         again = optimizer.solve(asked)
         kept_to = space_of(problem, again.plan).includes(problem.deployment, again.plan)
-        other = Candidate(again.plan, again.objective, 0.0, 1.0, again.sane and kept_to)
+        other = Candidate(again.plan, again.objective, 0.0, 1.0, again.feasible and kept_to)
         found = replace(found, evaluations=found.evaluations + again.evaluations)
-        chosen = surer(problem, best, [other])
+        chosen = safer(problem, best, [other])
     if chosen is best:
         return found
-    return replace(
-        found,
-        status=Status.FEASIBLE,
-        plan=chosen.plan,
-        objective=chosen.objective,
-        alternatives=(best, *(each for each in found.alternatives if each is not chosen))[: problem.alternatives],
-        message=said(EXCHANGED, found.message),
-    )
+    safe = answering(problem, found, chosen, best)
+    return replace(safe, status=Status.FEASIBLE, message=said(EXCHANGED, found.message))

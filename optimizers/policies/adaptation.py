@@ -18,16 +18,13 @@ from pydantic import Field, model_validator
 
 from optimizers.balancing.adaptation import Decision, Utilisation, planned
 from optimizers.balancing.albic import Albic
-from optimizers.balancing.balance import Balance
-from optimizers.balancing.interface import Assignment, Solver
 from optimizers.balancing.joint import Joint
+from optimizers.balancing.problem import Assignment, Balance, Solver
 from optimizers.balancing.search import Search
-from optimizers.policies.demand import Demand
+from optimizers.policies.ds2 import Demand
 from optimizers.policies.flink_autoscaler import FlinkAutoscaler, FlinkAutoscalerSpec
-from optimizers.policies.group_map import GroupMap
-from optimizers.policies.restarts import TOO_DEAR
-from optimizers.policies.room import can_move, continues, fixed_operators, stood_still
-from optimizers.policies.rounds import SEARCHED, Round, Rounds, figures, gained, reason
+from optimizers.policies.room import TOO_DEAR, can_move, continues, fixed_operators, stood_still
+from optimizers.policies.rounds import SEARCHED, GroupMap, Round, Rounds, figures, gained, reason
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.events import Move
@@ -51,7 +48,7 @@ class PressureGauge:
     _last: PeriodStatistics | None = None
 
     def add(self, statistics: PeriodStatistics) -> None:
-        """Adds a period throughout which the job ran with the same replicas."""
+        """Adds a period throughout which the job ran with the same subtasks."""
         self.measure(statistics)
         self._last = statistics
 
@@ -75,7 +72,7 @@ def pressure(by: By, deployment: Deployment, target: float) -> PressureGauge | N
 
 
 def _by_ds2(deployment: Deployment, target: float) -> PressureGauge:
-    """Gauge by the replicas that the offered rate and the backlog would keep busy, and those that are busy."""
+    """Gauge by the subtasks that the offered rate and the backlog would keep busy, and those that are busy."""
     fixed = fixed_operators(deployment)
     demand = Demand(deployment.query, fixed, CATCH_UP_S, smoothing_periods=1)
 
@@ -132,7 +129,7 @@ class AdaptationSpec(Round, PolicySpec):
 
 @dataclass(kw_only=True)
 class Adapting(Rounds):
-    """Adaptation in one run. joined: hosts added that have no replicas yet. marked: hosts to be removed."""
+    """Adaptation in one run. joined: hosts added that have no subtasks yet. marked: hosts to be removed."""
 
     options: AdaptationSpec
     asked: PressureGauge | None
@@ -207,7 +204,7 @@ class Adapting(Rounds):
         return "".join(f"{verb} {', '.join(hosts)}; " for verb, hosts in parts if hosts)
 
     def _may_go(self, host: str, here: GroupMap) -> bool:
-        """Whether a host has no replicas but those whose key groups can move."""
+        """Whether a host has no subtasks but those whose key groups can move."""
         placement = here.periods[-1].placement
         there = {name for name, places in placement.items() for place in places if Location.parse(place).host == host}
         return there <= set(self.operators) and host not in self.joined

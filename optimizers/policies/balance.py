@@ -13,12 +13,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from optimizers.balancing.albic import Albic
-from optimizers.balancing.balance import Balance
 from optimizers.balancing.cola import Cola
 from optimizers.balancing.flux import Flux
-from optimizers.balancing.interface import Assignment, Solver
 from optimizers.balancing.joint import Joint
-from optimizers.balancing.milp import BalanceMilp
+from optimizers.balancing.problem import Assignment, Balance, Solver
 from optimizers.balancing.search import Search
 from optimizers.policies.rounds import SEARCHED, Round, Rounds
 from twin.control import PolicySpec
@@ -43,6 +41,8 @@ class BalanceSpec(Round, PolicySpec):
     def _solver(self) -> Solver:
         search = Search(looks=SEARCHED, band=self.band)
         if self.solver == "milp":
+            from optimizers.balancing.milp import BalanceMilp  # here, because no other solver needs HiGHS
+
             return BalanceMilp(seconds=self.seconds, start=search)
         return search if self.solver == "search" else Flux(best_fit=self.solver == "flux-best-fit")
 

@@ -26,12 +26,13 @@ from typing import Annotated, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from optimizers.policies.room import continues, fixed_operators, rescaled, stood_still
-from twin.chaining import fused
+from twin.chaining import Fused, fused
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
-from twin.flink_keys import default_key_groups
+from twin.key_skew import default_key_groups
 from twin.keys import key_groups_of
+from twin.query import Query
 
 ROUNDING = 1e-9
 AGGREGATORS: Mapping[str, Callable[[Iterable[float]], float]] = {"MAX": max, "AVG": fmean, "MIN": min}
@@ -174,7 +175,7 @@ class FlinkAutoscaler:
         query, chains = deployment.query, fused(deployment.query, deployment.plan, deployment.engine)
         self.heads = {operator.name: operator.name for operator in query.topological}
         self.heads |= {name: chain[0] for chain in chains for name in chain}
-        self._ends = {chain[0]: chain[-1] for chain in chains}
+        self._ends = {chain[0]: _sending(query, chain) for chain in chains}
         ends = [(self.heads[stream.producer], self.heads[stream.consumer]) for stream in query.streams]
         between = [(one, other) for one, other in dict.fromkeys(ends) if one != other]
         self._inputs = {head: [one for one, other in between if other == head] for head in self.heads.values()}
@@ -284,7 +285,7 @@ class FlinkAutoscaler:
         return max(0.0, sent / taken) if taken else 0.0
 
     def _sent(self, name: str) -> float:
-        return self._rate(self._ends.get(name, name), "numRecordsOut")
+        return sum(self._rate(each, "numRecordsOut") for each in self._ends.get(name, [name]))
 
     def _lagging(self) -> bool:
         """Whether a source lags by more than the threshold, at the rate at which it reads."""
@@ -380,6 +381,11 @@ class FlinkAutoscaler:
             return VertexChange(present)
         recent = [each for each in called if each[0] >= now_s - interval_s - ROUNDING]
         return max(recent, key=lambda each: (each[1].subtasks, each[0]))[1]
+
+
+def _sending(query: Query, chain: Fused) -> list[str]:
+    """Operators of a chain that send to others; its last one if none does."""
+    return [name for name in chain if any(each.consumer not in chain for each in query.outputs(name))] or [chain[-1]]
 
 
 def aligned(count: int, present: int, parts: int, most: int, least: int, *, unlike: bool = False) -> int:

@@ -1,12 +1,12 @@
 """Monitors a running job and deploys it anew: the traffic-based online scheduler of Aniello, Baldoni, Querzoni (2013).
 
-"Adaptive Online Scheduling in Storm", DEBS 2013, section 5: the tuple rate between every two communicating replicas and
-the CPU that each takes are measured; the pairs are taken in descending order of traffic, and each is placed, under the
-capacity of the hosts, where the traffic between hosts grows least and then load is lowest: on the hosts that its two
-replicas have already, or on the least loaded one. It is Costream's online baseline (Exp 2b, refs. [1] and [11]). As in
-the paper, CPU capacities are known, links are not: all traffic between hosts counts alike.
+"Adaptive Online Scheduling in Storm", DEBS 2013, section 5: the rate of records between any two subtasks and the CPU
+that each takes are measured; the pairs are taken in descending order of traffic, and each is placed, under the capacity
+of the hosts, where the traffic between hosts grows least and then load is lowest: on the hosts that its two subtasks
+have already, or on the least loaded one. It is Costream's online baseline (Exp 2b, refs. [1] and [11]). As in the
+paper, CPU capacities are known, links are not: all traffic between hosts counts alike.
 
-The paper leaves to configuration what is decided here: the job is stable once its tuples a second, of all operators
+The paper leaves to configuration what is decided here: the job is stable once its records a second, of all operators
 together, have stayed within `change` over `stable_periods`; a host may be filled to `capacity`; a new schedule is worth
 its moves if traffic between hosts falls by `improvement`, or if a host is above `capacity` now and the fullest will be
 less full by as much. Storm's slots have no counterpart here: hosts take the place of workers.
@@ -31,7 +31,7 @@ from twin.partitionings.traits import Ends
 
 Replica = tuple[str, int]
 Schedule = dict[Replica, str]
-"""Host of each replica."""
+"""Host of each subtask."""
 
 
 class MonitoringSpec(PolicySpec):
@@ -39,7 +39,7 @@ class MonitoringSpec(PolicySpec):
 
     name: Literal["monitoring"] = "monitoring"
     stable_periods: Annotated[int, Field(ge=1, description="over which a job is stable before it is scheduled")] = 3
-    change: Annotated[float, Field(ge=0, le=1, description="of the tuples a second, within which it is stable")] = 0.1
+    change: Annotated[float, Field(ge=0, le=1, description="of the records a second, within which it is stable")] = 0.1
     capacity: Annotated[float, Field(gt=0, le=1, description="share of a host that may be filled")] = 0.8
     improvement: Annotated[float, Field(ge=0, lt=1, description="share by which a schedule must be better")] = 0.1
     most_periods: Annotated[
@@ -58,8 +58,8 @@ class MonitoringSpec(PolicySpec):
 
 @dataclass(frozen=True)
 class MeasuredLoads:
-    """Loads measured over some periods. cores: of each host. work: reference cores that each replica took. traffic:
-    tuples a second between replicas. fixed: operators whose replicas stay where they are."""
+    """Loads measured over some periods. cores: of each host. work: reference cores that each subtask took. traffic:
+    records a second between subtasks. fixed: operators whose subtasks stay where they are."""
 
     cores: Mapping[str, float]
     work: Mapping[Replica, float]
@@ -68,14 +68,14 @@ class MeasuredLoads:
 
     @cached_property
     def partners(self) -> Mapping[Replica, Mapping[Replica, float]]:
-        """Partners of each replica, with the tuples a second that they exchange."""
+        """Partners of each subtask, with the records a second that they exchange."""
         found: dict[Replica, dict[Replica, float]] = {replica: {} for replica in self.work}
         for (u, v), rate in self.traffic.items():
             found[u][v] = found[v][u] = rate
         return found
 
     def between_hosts(self, schedule: Schedule) -> float:
-        """Tuples a second that go from host to host under a schedule."""
+        """Records a second that go from host to host under a schedule."""
         return sum(rate for (u, v), rate in self.traffic.items() if schedule[u] != schedule[v])
 
     def fullest(self, schedule: Schedule) -> float:
@@ -135,7 +135,7 @@ class Monitoring:
         return max(rates) - min(rates) <= self.spec.change * max(rates)
 
     def _work(self) -> dict[Replica, float]:
-        """Mean reference cores of each replica over the periods seen."""
+        """Mean reference cores of each subtask over the periods seen."""
         work: dict[Replica, float] = {}
         for period in self._seen:
             for replica, cores in cores_by_replica(period, self.cores, self.deployment).items():
@@ -143,15 +143,15 @@ class Monitoring:
         return work
 
     def _traffic(self) -> dict[tuple[Replica, Replica], float]:
-        """Mean tuples a second between replicas over the periods seen. An operator's output goes on every stream, and
-        is dealt to replicas evenly."""
+        """Mean records a second between subtasks over the periods seen. An operator's output goes on every stream, and
+        is dealt to subtasks evenly."""
         query, rates = self.deployment.query, dict[tuple[Replica, Replica], float]()
         for statistics in self._seen:
             for stream in query.streams:
                 ends = [len(statistics.placement[name]) for name in (stream.producer, stream.consumer)]
                 sent = statistics.operators[stream.producer]["numRecordsOut"] / statistics.length_s / ends[0]
                 how = query.partitioning(stream)
-                shares = [how.shares(Ends(u, ends[1], ends[1])) for u in range(ends[0])]
+                shares = [how.shares(Ends(u, ends[1], ends[1], producers=ends[0])) for u in range(ends[0])]
                 for u, v in product(range(ends[0]), range(ends[1])):
                     pair = (stream.producer, u), (stream.consumer, v)
                     rates[pair] = rates.get(pair, 0.0) + sent * shares[u][v] / len(self._seen)
@@ -178,7 +178,7 @@ class _Scheduling:
             self.used[host] += measured.work[replica]
 
     def place(self, pair: tuple[Replica, Replica]) -> None:
-        """Puts each of two replicas on a host of either, or on the least loaded one, unless it is fixed."""
+        """Puts each of two subtasks on a host of either, or on the least loaded one, unless it is fixed."""
         new, used, cores = self.new, self.used, self.measured.cores
         for replica in pair:
             if replica in new:
@@ -192,8 +192,8 @@ class _Scheduling:
             used[host] += self.measured.work[replica]
 
     def _cost(self, pair: tuple[Replica, Replica], places: tuple[str, ...]) -> tuple[Any, ...]:
-        """Cost of two places: excess of the fuller host over its capacity; tuples a second between these hosts and
-        those of all partners placed so far; the higher utilisation; which replicas move."""
+        """Cost of two places: excess of the fuller host over its capacity; records a second between these hosts and
+        those of all partners placed so far; the higher utilisation; which subtasks move."""
         measured, pair_on = self.measured, dict(zip(pair, places, strict=True))
         load = {host: self.used[host] for host in places}
         for replica, host in pair_on.items():
@@ -213,5 +213,5 @@ def worth(measured: MeasuredLoads, now: Schedule, new: Schedule, spec: Monitorin
     if fullest > spec.capacity and next_fullest < fullest - spec.improvement:
         return f"a host is {fullest:.0%} utilised"
     if next_fullest <= max(spec.capacity, fullest) and after < (1 - spec.improvement) * before:
-        return f"{before:.3g} tuples/s between hosts would be {after:.3g}"
+        return f"{before:.3g} records/s between hosts would be {after:.3g}"
     return ""

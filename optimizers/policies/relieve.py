@@ -1,8 +1,8 @@
-"""Takes load off the hottest host: moves one replica from there to the host with the most idle CPU.
+"""Takes load off the hottest host: moves one subtask from there to the host with the most idle CPU.
 
-It makes one move at a time, of the busiest replica that fits the other host, and none while no host is above the
+It makes one move at a time, of the busiest subtask that fits the other host, and none while no host is above the
 threshold. A host must have been hot for two periods in a row, between which nothing moved: work caught up after an
-outage is soon done, and a period in which a replica left tells nothing of its host now. Where the hottest host cannot
+outage is soon done, and a period in which a subtask left tells nothing of its host now. Where the hottest host cannot
 be relieved, the next one is. Where a move restarts the job, it is made only when it is worth a restart (`restarts`).
 """
 
@@ -13,8 +13,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from optimizers.policies.restarts import TOO_DEAR, RestartAccount
-from optimizers.policies.room import can_move, continues, cores_by_replica, hosts_of, stays, told
+from optimizers.policies.room import (
+    TOO_DEAR,
+    RestartAccount,
+    can_move,
+    continues,
+    cores_by_replica,
+    hosts_of,
+    stays,
+    told,
+)
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.events import Move
@@ -78,7 +86,7 @@ class Relieve:
     def _move_from(
         self, name: str, statistics: PeriodStatistics, cores: Mapping[str, float], used: Mapping[str, float]
     ) -> tuple[Move, float] | None:
-        """Move of the busiest replica that may go, and the utilisation of the fullest host afterwards; replicas of one
+        """Move of the busiest subtask that may go, and the utilisation of the fullest host afterwards; subtasks of one
         operator count as equal."""
         busy = {operator: row["busyTimeMsPerSecond"] for operator, row in statistics.operators.items()}
         work, hosts = cores_by_replica(statistics, cores, self.deployment), hosts_of(statistics)

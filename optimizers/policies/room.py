@@ -1,10 +1,13 @@
-"""Tools of policies: comparable periods, changes that can be carried out, room on hosts, and work of replicas."""
+"""Tools of policies: comparable periods, changes that can be carried out, room on hosts, and the worth of a restart."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from twin.chaining import fused, one_a_task
 from twin.control import PeriodStatistics, Reconfiguration
@@ -13,6 +16,10 @@ from twin.event_checks import check_move, check_rescale, together
 from twin.events import Move, Rescale
 from twin.plan import Location
 
+# periods, changes and room -------------------------------------------------------------------------------------------
+# Tools of policies: comparable periods, changes that can be carried out, room on hosts, and work of subtasks.
+
+
 TINY_S = 1e-9
 STILL_MS = 5.0
 """Backpressured milliseconds a second of a sink above which the job stood still."""
@@ -20,7 +27,7 @@ MOST_REASONS = 2
 """Most reasons that are told."""
 NO_ROOM = "no host that can take it has an idle core; give the cluster more hosts or cores"
 ENOUGH = 0.25
-"""Idle share of a core (or of the host, if it has less than one) below which a host has no room for a replica."""
+"""Idle share of a core (or of the host, if it has less than one) below which a host has no room for a subtask."""
 
 
 def continues(last: PeriodStatistics, statistics: PeriodStatistics) -> bool:
@@ -35,7 +42,7 @@ def stood_still(statistics: PeriodStatistics, deployment: Deployment) -> bool:
 
 
 def why_not_rescale(operator: str, places: tuple[str, ...], deployment: Deployment) -> str:
-    """Why an operator cannot have its replicas at these places; empty if it can."""
+    """Why an operator cannot have its subtasks at these places; empty if it can."""
     try:
         check_rescale(Rescale(operator=operator, placement=places), deployment, "")
     except ValueError as error:
@@ -58,7 +65,7 @@ def can_move(move: Move, deployment: Deployment, placement: Mapping[str, tuple[s
 
 
 def stays(deployment: Deployment) -> dict[str, str]:
-    """Operators whose replicas cannot move at all, and why."""
+    """Operators whose subtasks cannot move at all, and why."""
     plan, found = deployment.plan, dict[str, str]()
     for name in plan.placement:
         head = together(name, deployment)[0]
@@ -69,7 +76,7 @@ def stays(deployment: Deployment) -> dict[str, str]:
 
 
 def hosts_of(statistics: PeriodStatistics) -> dict[tuple[str, int], str]:
-    """Host of each replica, by operator and number."""
+    """Host of each subtask, by operator and number."""
     return {
         (name, number): Location.parse(place).host
         for name, places in statistics.placement.items()
@@ -78,7 +85,7 @@ def hosts_of(statistics: PeriodStatistics) -> dict[tuple[str, int], str]:
 
 
 def fixed_operators(deployment: Deployment, *, sources: bool = False) -> dict[str, str]:
-    """Operators whose numbers of replicas cannot change, and why. sources: whether the policy scales sources."""
+    """Operators whose numbers of subtasks cannot change, and why. sources: whether the policy scales sources."""
     left = "is a source, which this policy does not scale; give it more subtasks in the plan"
     reasons = {
         name: f"{name!r} {left}"
@@ -99,8 +106,8 @@ def told(reasons: Mapping[str, str]) -> str:
 def cores_by_replica(
     statistics: PeriodStatistics, cores: Mapping[str, float], deployment: Deployment
 ) -> dict[tuple[str, int], float]:
-    """Reference cores that each replica of a used host took, those of a task at the first of chained operators. A
-    replica that shares its host is busy for longer than it works: it gets its share of the busy time of what the host
+    """Reference cores that each subtask of a used host took, those of a task at the first of chained operators. A
+    subtask that shares its host is busy for longer than it works: it gets its share of the busy time of what the host
     did."""
     home, chains = hosts_of(statistics), fused(deployment.query, deployment.plan, deployment.engine)
     busy_ms = {name: float(row["busyTimeMsPerSecond"]) for name, row in statistics.operators.items()}
@@ -118,7 +125,7 @@ def cores_by_replica(
 
 
 class Room:
-    """Idle CPU of hosts in a period, less the room given away since; each new replica is taken to fill a core."""
+    """Idle CPU of hosts in a period, less the room given away since; each new subtask is taken to fill a core."""
 
     def __init__(self, deployment: Deployment, statistics: PeriodStatistics) -> None:
         used: Mapping[str, Mapping[str, Any]] = statistics.hosts
@@ -131,7 +138,7 @@ class Room:
         self._replicas = Counter(Location.parse(place) for places in statistics.placement.values() for place in places)
 
     def give(self, operator: str, count: int) -> tuple[str, ...]:
-        """Gives places for up to `count` more replicas of an operator: on the host, and its socket, with most room."""
+        """Gives places for up to `count` more subtasks of an operator: on the host, and its socket, with most room."""
         places: list[str] = []
         shut: set[str] = set()
         while len(places) < count:
@@ -160,7 +167,7 @@ def rescaled(
     fixed: Mapping[str, str],
     limits: Mapping[str, str],
 ) -> Reconfiguration | None:
-    """Change to the wanted numbers of replicas: new ones on the hosts with most idle CPU, the last ones go. None if
+    """Change to the wanted numbers of subtasks: new ones on the hosts with most idle CPU, the last ones go. None if
     there is nothing to change and nothing to say.
 
     fixed: operators that cannot be scaled, and why. limits: operators that need more than is wanted here, and why they
@@ -194,3 +201,66 @@ def rescaled(
         *(f"scales {name!r} by its CPU time; its calls, which take none, may need more" for name in calling),
     )
     return Reconfiguration(rescales=tuple(rescales), reason=", ".join(changes), warnings=warnings)
+
+
+# is a restart worth it? ----------------------------------------------------------------------------------------------
+# Decides whether a better plan is worth a restart, where the engine restarts the job for a change.
+#
+# Nobody knows how long the better plan will last. So a change is made once records have waited as long without it as
+# the restart will make them wait, as in the ski rental problem (Karlin et al. 1988, Algorithmica 3): this costs at
+# most twice what the best decision would have. Both are counted in records times seconds of waiting. A restart of R
+# seconds at a rate of r and a load of u, when balanced, costs r R^2 / (2 (1 - u)): records queue for R seconds, and
+# the queue goes down at a rate of r (1 - u) / u. Records that wait because of a restart are no reason for another one,
+# so its cost is subtracted from the waiting afterwards.
+
+
+TOO_DEAR = Reconfiguration(reason="records would wait longer for a restart than they have waited so far")
+
+
+@dataclass
+class RestartAccount:
+    """Account of waiting since the last change, less the cost of that change. Changes that need no restart are free."""
+
+    deployment: Deployment
+    _waited: float = 0.0
+
+    def add(self, statistics: PeriodStatistics) -> None:
+        """Adds the waiting of a period."""
+        if self.deployment.engine.rescaling.stops:
+            self._waited += records_waiting(statistics) * statistics.length_s
+
+    def affords(self, cost: float) -> bool:
+        """Whether records have waited for as long as a change costs."""
+        return self._waited >= cost
+
+    def pay(self, cost: float) -> None:
+        """Takes note of a change: waiting before it counts no more."""
+        self._waited = -cost
+
+    def cost(self, last: PeriodStatistics, load: float) -> float:
+        """Waiting that a restart after a period costs, in records times seconds.
+
+        load: utilisation of hosts afterwards, at the rate at which records were read; it grows with the rate at which
+        they arrive. Records that a restart from a checkpoint processes again are not counted.
+        """
+        rescaling, operators = self.deployment.engine.rescaling, last.operators
+        if not rescaling.stops:
+            return 0.0
+        sources = [source.name for source in self.deployment.query.sources]
+        came, read = (sum(operators[name][key] for name in sources) for key in ("arrived", "numRecordsIn"))
+        hosts, state = hosts_of(last), defaultdict[str, float](float)
+        for name, groups in last.key_groups.items():
+            for group in groups:
+                state[hosts[name, group.replica]] += group.state_bytes
+        ways = 2 if rescaling.how == "restart" else 1  # the last checkpoint is there already
+        stop_s = rescaling.redeploy_s + ways * max(state.values(), default=0.0) * 8e-6 / rescaling.state_mbps
+        if load * came >= read:
+            return np.inf
+        return float(came / last.length_s * stop_s**2 / 2.0 / (1.0 - load * came / read))
+
+
+def records_waiting(statistics: PeriodStatistics) -> float:
+    """Number of records that wait at brokers and before operators at the end of a period."""
+    from twin.run import waiting  # here, so that a scenario can name a policy before anything runs
+
+    return float(sum(map(waiting, statistics.operators.values())))

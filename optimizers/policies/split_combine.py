@@ -1,7 +1,7 @@
-"""Splits or combines windows, whichever costs less CPU while migrations pause tuples at most for a limit (Enorm, 5.1).
+"""Splits or combines windows, whichever costs less CPU while migrations pause records at most for a limit (Enorm, 5.1).
 
 It balances as Flux does, and counts the migrations: key groups of one component take their state along and their
-tuples wait, those of a separate compute do not. Every period it puts the measured rate and the migrations
+records wait, those of a separate compute do not. Every period it puts the measured rate and the migrations
 into the cost model, once for each form, and splits or combines where the other form is the better one.
 """
 
@@ -18,7 +18,7 @@ from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.event_time import merged_windows
-from twin.event_time_events import Combine, Split, combined_with, is_combined
+from twin.events import Combine, Split, combined_with, is_combined
 from twin.forms import Cost, WindowForm, cost, period_of_job, unit_costs
 from twin.job import compile
 from twin.windows import US_PER_S
@@ -33,7 +33,7 @@ class SplitCombineSpec(Round, PolicySpec):
     name: Literal["split-combine"] = "split-combine"
     paused_limit_s: Annotated[
         float | None,
-        Field(ge=0, le=10**6, description="for which migrations in a longest window may hold tuples up, all together"),
+        Field(ge=0, le=10**6, description="for which migrations in a longest window may hold records up, all together"),
     ] = None
     look_s: Annotated[
         float | None, Field(gt=0, le=10**7, description="between two looks; absent: the longest window")
@@ -69,7 +69,7 @@ class SplitCombine:
         }
         if not self.pairs:
             raise BadInput(
-                "policy 'split-combine' needs a compute with partial_s and one consolidate behind it, with replicas "
+                "policy 'split-combine' needs a compute with partial_s and one consolidate behind it, with subtasks "
                 "at the same places in the same order; this job has none"
             )
         self.combined = {compute: is_combined(query, compute) for compute in self.pairs}

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from optimizers.branching.optimizer import BranchAndBound
+from optimizers.branching import BranchAndBound
 from optimizers.fusion.optimizer import FusionOptimizer
 from optimizers.governor import Governor
 from optimizers.interface import Optimizer, traits_of
@@ -68,7 +68,7 @@ WORDS: Mapping[str, str] = {
     "random-sockets": "Random replication and placement on sockets: what BriskStream's Fig. 14 compares with",
     "rlas-fix-l": "RLAS where distances are taken for the longest: every fetch is a remote one (BriskStream, Fig. 12)",
     "rlas-fix-u": "RLAS where distances are taken for none: every fetch is a local one (BriskStream, Fig. 12)",
-    "rlas-placement": "The placement of RLAS alone: numbers of replicas stay as they are given",
+    "rlas-placement": "The placement of RLAS alone: numbers of subtasks stay as they are given",
     "round-robin": "Sockets get operators in turn, whatever the distances (BriskStream, Table 6)",
     "spread": "Threads go where the fewest run, a core, as an operating system has it (BriskStream, Table 6)",
 }

@@ -10,14 +10,12 @@ import numpy as np
 
 from optimizers.balancing.albic import Albic
 from optimizers.balancing.cola import Cola
-from optimizers.balancing.interface import Solver
 from optimizers.balancing.joint import Joint
-from papers.albic.clusters import PLANNED, SIZES
-from papers.albic.jobs import BUDGET, Topology, drifts, job
-from papers.albic.jobs import rounds as rounds_by
+from optimizers.balancing.problem import Solver
+from papers.albic.clusters import BUDGET, PLANNED, SIZES, Topology, drifts, job
+from papers.albic.clusters import rounds as rounds_by
 from papers.drawing import lines
-from papers.interface import CaseTable, Experiment, Row, Rows, grid
-from papers.shapes import shape, span
+from papers.interface import CaseTable, Experiment, Row, Rows, grid, shape, span
 from papers.workspace import Workspace
 
 WAYS: Mapping[str, Solver] = {

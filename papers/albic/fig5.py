@@ -8,15 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from optimizers.balancing.adaptation import planned
-from optimizers.balancing.balance import Balance
-from optimizers.balancing.interface import Assignment, Solver, assignment
-from optimizers.balancing.search import Search
-from optimizers.balancing.state import drained
-from papers.albic.clusters import PLANNED, SIZES, cluster
-from papers.albic.jobs import moved
+from optimizers.balancing.problem import Assignment, Balance, Solver, assignment
+from optimizers.balancing.search import Search, drained
+from papers.albic.clusters import PLANNED, SIZES, cluster, moved
 from papers.drawing import lines
-from papers.interface import CaseTable, Experiment, Row, Rows, grid
-from papers.shapes import shape, span
+from papers.interface import CaseTable, Experiment, Row, Rows, grid, shape, span
 from papers.workspace import Workspace
 from twin.randomness import random_stream
 

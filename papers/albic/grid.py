@@ -8,17 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from optimizers.balancing.balance import Balance
 from optimizers.balancing.flux import Flux
-from optimizers.balancing.interface import Solver
 from optimizers.balancing.milp import BalanceMilp
+from optimizers.balancing.problem import Balance, Solver
 from optimizers.balancing.search import Search
 from optimizers.interface import Status
 from optimizers.program import Program, ProgramLimits, summed
 from papers.albic.clusters import PLANNED, SIZES, cluster
 from papers.drawing import lines
-from papers.interface import CaseTable, Experiment, Row, Rows, grid
-from papers.shapes import shape
+from papers.interface import CaseTable, Experiment, Row, Rows, grid, shape
 from papers.workspace import Workspace
 from twin.randomness import child_seed
 

@@ -13,8 +13,7 @@ from papers.albic.courses import FIRST, Course, course_of, later_mean, later_mos
 from papers.drawing import lines
 from papers.interface import CaseTable, Experiment, Row, grid
 from papers.workspace import Workspace
-from scenarios.files.overrides import set_value
-from scenarios.files.scenario_file import load
+from scenarios.files.scenario_file import load, set_value
 from twin.control import PolicySpec, policy_spec
 from twin.scenario import Scenario
 from twin.simulation import simulate
@@ -135,10 +134,10 @@ FIG6 = Experiment(
   round of five simulated minutes; the first {FIRST} rounds are left out of the table.
 - After migrations: with the loads just measured, on the nodes that the groups are sent to, which is what the paper
   plots. A round later: what the workers were then measured to do, keys having drifted since. Loads are estimated from
-  tuples and busy times of replicas, as no tuple shows its key group.
+  records and busy times of subtasks, as no record shows its key group.
 - MILP: HiGHS, started from the search, for a second a round.
-- Two choices: every tuple into the count by article goes to the less loaded of two replicas, and the global top k
-  merges what both counted. Its groups are given to replicas by hash and never move. In the CPU of the workers is what
+- Two choices: every record into the count by article goes to the less loaded of two subtasks, and the global top k
+  merges what both counted. Its groups are given to subtasks by hash and never move. In the CPU of the workers is what
   merging costs.
 """,
 )
@@ -189,7 +188,7 @@ FIG8 = Experiment(
     notes=f"""
 - {JOB} of the library, as in albic.fig6: rounds of five simulated minutes, the first {FIRST} left out of the table.
 - Balanced by the search without a band: without a limit it moves whatever makes hosts still more even. Key groups
-  that travel between the same replicas travel together and pause as long.
+  that travel between the same subtasks travel together and pause as long.
 """,
 )
 FIG9 = Experiment(
@@ -212,6 +211,6 @@ FIG9 = Experiment(
     figures={"pauses": lines("round", "pauses together (s)", y="_pauses_by_round", series="limit")},
     notes=f"""
 - The courses of albic.fig8: {JOB}, rounds of five simulated minutes, the first {FIRST} left out of the table.
-- Key groups that travel between the same replicas travel together, and pause as long.
+- Key groups that travel between the same subtasks travel together, and pause as long.
 """,
 )

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from optimizers.policies.group_map import GroupMap, traffic_of
 from optimizers.policies.room import stood_still
+from optimizers.policies.rounds import GroupMap, traffic_of
 from papers.albic import said
 from papers.albic.courses import FIRST, course_of, later_mean, later_most, rounds_of
 from papers.drawing import lines
@@ -136,7 +136,7 @@ NOTES = f"""
 - Collocation factor: bytes between key groups that stay on a host, of all bytes between key groups. Load distance: as
   measured in the round after, migrations' own work included, but for the first {FIRST} rounds. Load index: CPU of the
   workers, in percent of what the same minute takes without migrations.
-- Costs of tuples are our own choice (how much of the work is serialising), and with them the load index that
+- Costs of records are our own choice (how much of the work is serialising), and with them the load index that
   collocation ends at; how fast and how evenly each policy gets there is what is found.
 """
 

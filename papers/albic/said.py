@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from papers.interface import Row, Rows
-from papers.shapes import apart, shape, span, within
+from papers.interface import Row, Rows, apart, shape, span, within
 
 STABLE = 1.0
 """Largest load distance, in percentage points, that the paper calls "stable": "consistently below 1 %"."""

@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from optimizers.interface import Optimizer, Problem
-from optimizers.numa.solution import load_bound
-from papers.briskstream.engines import BRISK, under
+from optimizers.numa.space import load_bound
+from papers.briskstream.published import BRISK, under
 from papers.interface import Rows, grid
 from papers.workspace import Workspace
 from scenarios.files import scenario_file
-from scenarios.planning.simulated_cost import replicate
-from twin.cluster import Cluster
+from scenarios.planning.bench import replicate
+from twin.cluster import Cluster, server_a, server_b
 from twin.deployment import Deployment
-from twin.numa import server_a, server_b
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
-from twin.rates.numa_job import Fetch, NumaJob
-from twin.rates.numa_rates import free_running, sustained
+from twin.rates.numa_rates import Fetch, NumaJob, free_running, sustained
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
@@ -80,7 +78,7 @@ def part(run: RunSettings, share: float) -> RunSettings:
 
 
 def on_cluster(scenario: Scenario, cluster: Cluster) -> Scenario:
-    """Scenario on another machine, with one replica of each operator on its first socket, saturated."""
+    """Scenario on another machine, with one subtask of each operator on its first socket, saturated."""
     host = cluster.hosts[0].name
     plan = ExecutionPlan(placement={operator.name: (host,) for operator in scenario.query.operators})
     moved = Scenario(**{**dict(scenario), "cluster": cluster, "plan": plan})
@@ -92,7 +90,7 @@ def on_cluster(scenario: Scenario, cluster: Cluster) -> Scenario:
 def planned(workspace: Workspace, case: Case, optimizer: Optimizer, job: Deployment | None = None) -> dict[str, Any]:
     """Plan of a case by an optimizer, as `solved` gives it.
 
-    job: planned instead of the case's own (other profiles, or replicas for optimizers that only place).
+    job: planned instead of the case's own (other profiles, or subtasks for optimizers that only place).
     """
     return solved(workspace, case.job if job is None else job, optimizer, case.scenario.run.horizon_s)
 
@@ -130,7 +128,7 @@ def plan_by(workspace: Workspace, case: Case, optimizer: Optimizer, job: Deploym
 
 
 def replicas_of(plan: ExecutionPlan) -> int:
-    """Number of replicas of all operators."""
+    """Number of subtasks of all operators."""
     return sum(plan.replicas(name) for name in plan.placement)
 
 
@@ -177,7 +175,7 @@ def simulated(job: Deployment, settings: RunSettings, seed: int, runs: int) -> f
 
 
 def with_replicas(job: Deployment, plan: ExecutionPlan) -> Deployment:
-    """Job with the replicas of a plan, all on the first socket, for optimizers that only place."""
+    """Job with the subtasks of a plan, all on the first socket, for optimizers that only place."""
     host = job.cluster.hosts[0].name
     counts = {name: plan.replicas(name) for name in plan.placement}
     return job.with_plan(job.plan.with_placement({name: (host,) * count for name, count in counts.items()}))

@@ -16,14 +16,13 @@ from papers.briskstream.applications import (
     simulated,
 )
 from papers.drawing import samples
-from papers.interface import CaseTable, Experiment, Row, Rows
-from papers.parallel import kept
-from papers.shapes import shape
+from papers.interface import CaseTable, Experiment, Row, Rows, shape
+from papers.running import kept
 from papers.workspace import Workspace
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
 from twin.randomness import random_stream
-from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import NumaJob
 from twin.scenario import RunSettings
 
 CHUNK = 25
@@ -105,7 +104,7 @@ FIG14 = Experiment(
     },
     figures={
         f"server-{server.lower()}": samples(
-            "distributions.distributions",
+            "charts.distributions",
             f"simulated throughput on Server {server}, RLAS = 1",
             name="application",
             of="_shares",
@@ -115,7 +114,7 @@ FIG14 = Experiment(
         for server in SERVERS
     },
     notes=f"""
-- Each random plan has as many replicas as there are cores: one an operator, the others dealt at random; every replica
+- Each random plan has as many subtasks as there are cores: one an operator, the others dealt at random; every subtask
   is on a random socket.
 - The paper's figure is of one server, taken for Server A. Server B has at most {ELSEWHERE} random plans.
 - A run of a random plan lasts half as long as RLAS's; the best plan is judged again as RLAS's is.

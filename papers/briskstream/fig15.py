@@ -9,13 +9,11 @@ import numpy as np
 
 from optimizers.numa.rlas import Rlas
 from papers.briskstream.applications import SERVERS, Case, on_server, plan_by
-from papers.interface import CaseTable, Experiment, Row, Rows, grid
-from papers.shapes import shape
+from papers.interface import CaseTable, Experiment, Row, Rows, grid, shape
 from papers.workspace import Workspace
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
-from twin.rates.numa_job import NumaJob
-from twin.rates.numa_rates import sustained
+from twin.rates.numa_rates import NumaJob, sustained
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,20 +46,20 @@ def fetching(job: Deployment, plan: ExecutionPlan) -> np.ndarray:
 
 
 def shapes(rows: Rows) -> Rows:
-    """Compares the sockets from which tuples are fetched."""
+    """Compares the sockets from which records are fetched."""
     found: list[Row] = []
     for server, paper in (("A", "from one socket, mostly"), ("B", "from all much more uniformly")):
         shares = [row["share"] for row in on_server(rows, server)]
         if shares:
             same = max(shares) > 0.5 if server == "A" else max(shares) < 2.0 / len(shares)
             text = f"at most {max(shares):.0%} from one of {len(shares)}"
-            why = "they come from where RLAS puts the splitters, whose words are most of the tuples"
-            found.append(shape(f"Server {server}: from where tuples are fetched", paper, text, same, why))
+            why = "they come from where RLAS puts the splitters, whose words are most of the records"
+            found.append(shape(f"Server {server}: from where records are fetched", paper, text, same, why))
     return found
 
 
 def _matrices(tables: Mapping[str, Rows]) -> Figure:
-    from figures.matrices import matrices
+    from figures.charts import matrices
 
     rows = tables["fetching"]
     by_server = {server: np.array([row["cores"] for row in on_server(rows, server)]) for server in SERVERS}

@@ -17,8 +17,7 @@ from papers.briskstream.applications import (
 )
 from papers.briskstream.published import PERCENTILE
 from papers.drawing import samples
-from papers.interface import CaseTable, Experiment, Row, grid
-from papers.shapes import apart
+from papers.interface import CaseTable, Experiment, Row, apart, grid
 from papers.workspace import Workspace
 from streamtwin.connect.profiles import SAMPLES, OperatorProfile, instantiate, profile
 
@@ -74,7 +73,7 @@ FIG3 = Experiment(
     summary="profiled execution times, and the percentile that the planner is given",
     tables={
         "times": CaseTable(
-            title=f"Simulated execution times, {SAMPLES:,} tuples an operator",
+            title=f"Simulated execution times, {SAMPLES:,} records an operator",
             columns="application | operator | "
             + " | ".join(f"p{percentile:g}_ns: {percentile:g} % (ns)" for percentile in PERCENTILES)
             + " | mean_ns: mean (ns)",
@@ -84,7 +83,7 @@ FIG3 = Experiment(
         "percentiles": CaseTable(
             title=("RLAS's plans with profiles on Server A, {judged} simulated runs each"),
             columns="""
-                application | percentile | replicas | predicted_kps: predicted with the profile (K/s) |
+                application | percentile | subtasks | predicted_kps: predicted with the profile (K/s) |
                 simulated_kps: simulated (K/s) | error: relative error |
                 of_median: simulated, 1 = plan of the median
             """,
@@ -94,9 +93,7 @@ FIG3 = Experiment(
         ),
     },
     figures={
-        "times": samples(
-            "distributions.profile_times", name="operator", of="_times_s", only={"application": APPLICATIONS[:1]}
-        )
+        "times": samples("charts.profile_times", name="operator", of="_times_s", only={"application": APPLICATIONS[:1]})
     },
     notes=f"""
 - The paper plans with percentile {PERCENTILE:g}, and calls its times stable; it shows no other percentile.

@@ -1,6 +1,6 @@
 """Beyond BriskStream: one optimizer over hosts and their sockets together, on a cluster of NUMA machines.
 
-Between machines a tuple is serialised and crosses a network card; between sockets it is fetched by cache lines.
+Between machines a record is serialised and crosses a network card; between sockets it is fetched by cache lines.
 Compared are planners that see only one of the two: hosts first and sockets as an operating system fills them, one
 machine alone, and placements that ignore distances.
 """
@@ -15,15 +15,14 @@ from optimizers.numa.baselines import FirstFit, spread
 from optimizers.numa.rlas import Rlas
 from papers.briskstream.applications import measured, plan_of, replicas_of, solved, with_replicas
 from papers.drawing import lines
-from papers.interface import CaseTable, Experiment, Row, Rows, grid
-from papers.shapes import apart
+from papers.interface import CaseTable, Experiment, Row, Rows, apart, grid
 from papers.workspace import Workspace
 from scenarios.files import scenario_file
 from twin.cluster import Cluster
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
 from twin.randomness import random_stream
-from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import NumaJob
 from twin.scenario import Scenario
 
 SCENARIO = "numa-cluster"
@@ -33,8 +32,8 @@ GIGABITS = (1.0, 2.5, 5.0, 10.0, 25.0)
 TOGETHER = "RLAS over hosts and sockets"
 HOSTS_FIRST = "RLAS over hosts, sockets filled evenly"
 ONE_HOST = "RLAS over the sockets of one host"
-FIRST_FIT = "first fit, replicas of RLAS"
-ROUND_ROBIN = "round robin, replicas of RLAS"
+FIRST_FIT = "first fit, subtasks of RLAS"
+ROUND_ROBIN = "round robin, subtasks of RLAS"
 
 
 def by_planner(workspace: Workspace, gigabits: float, scenario: str = SCENARIO) -> Iterator[Row]:
@@ -81,7 +80,7 @@ def first_host(job: Deployment) -> Deployment:
 
 
 def _filled(job: Deployment, by_host: ExecutionPlan, seed: int) -> ExecutionPlan:
-    """Plan over hosts whose replicas go, on each host, to the socket with the fewest replicas a core."""
+    """Plan over hosts whose subtasks go, on each host, to the socket with the fewest subtasks a core."""
     model = NumaJob(job)
     counts_ol = np.zeros((len(model.operators), len(model.locations)))
     for host in range(len(model.hosts)):
@@ -111,7 +110,7 @@ HOSTS = Experiment(
             title="Fraud detection on three machines of four sockets: simulated throughput by network",
             columns="""
                 gigabits: network card, Gbit/s | planner: plan by | throughput: throughput, K results/s |
-                share: of the first's | hosts: hosts used | replicas
+                share: of the first's | hosts: hosts used | subtasks
             """,
             cases=grid(gigabits=GIGABITS),
             measure=by_planner,

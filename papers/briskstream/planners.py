@@ -17,14 +17,12 @@ from papers.briskstream.applications import (
     replicas_of,
     with_replicas,
 )
-from papers.briskstream.engines import BRISK, OTHERS, RATIOS, STORM_BY_RATIOS, WITHOUT_JUMBO
-from papers.briskstream.published import OVER_FIX_L, OVER_FIX_U
+from papers.briskstream.published import BRISK, OTHERS, OVER_FIX_L, OVER_FIX_U, RATIOS, STORM_BY_RATIOS, WITHOUT_JUMBO
 from papers.drawing import bars
-from papers.interface import CaseTable, Experiment, Row, Rows
-from papers.shapes import apart, shape, span, within
+from papers.interface import CaseTable, Experiment, Row, Rows, apart, shape, span, within
 from papers.workspace import Workspace
 
-RLAS = "rlas:sharing=false"  # a core for each replica, as in the paper
+RLAS = "rlas:sharing=false"  # a core for each subtask, as in the paper
 BELIEFS = {"RLAS": RLAS, "RLAS_fix(L)": "rlas-fix-l", "RLAS_fix(U)": "rlas-fix-u"}
 STRATEGIES = {"FF": "first-fit", "RR": "round-robin", "OS": "spread"}
 """Optimizers by the paper's name of the strategy (Table 6)."""
@@ -59,7 +57,7 @@ def believing(workspace: Workspace, server: str, application: str, sockets: int 
 
 
 def placing(workspace: Workspace, server: str, application: str, sockets: int = 8) -> Iterator[Row]:
-    """Throughputs by placement of the replicas that RLAS chose; its own placement comes first."""
+    """Throughputs by placement of the subtasks that RLAS chose; its own placement comes first."""
     case = Case(application, server, sockets)
     best = planned(workspace, case, optimizer_by_name(RLAS))
     best_per_s = reached_per_s(workspace, case, plan_of(best))
@@ -145,7 +143,7 @@ FIG12 = Experiment(
         "improvement": CaseTable(
             title=("Throughput of plans by what the planner believes of distances, simulated ({judged} runs each)"),
             columns="""
-                application | server | planner | replicas | kps: simulated (K/s) | improvement: RLAS is better by |
+                application | server | planner | subtasks | kps: simulated (K/s) | improvement: RLAS is better by |
                 paper: paper: by (Server A, all applications)
             """,
             cases=EVERYWHERE,
@@ -164,7 +162,7 @@ FIG12 = Experiment(
         )
     },
     notes="""
-- RLAS_fix(L) plans as if every tuple came from the farthest socket, RLAS_fix(U) as if none did; both search as RLAS
+- RLAS_fix(L) plans as if every record came from the farthest socket, RLAS_fix(U) as if none did; both search as RLAS
   does, local search included. All plans are judged in the same simulator, which knows the distances.
 - Threads beyond the cores of a socket share these without loss in the simulator, whereas the paper blames
   interference between them for much of what RLAS_fix(U) loses.
@@ -176,7 +174,7 @@ FIG13 = Experiment(
     summary="placement strategies under the same replication: RLAS, FF, RR, OS",
     tables={
         "placements": CaseTable(
-            title=("Throughput by placement, with RLAS's replicas, simulated ({judged} runs each)"),
+            title=("Throughput by placement, with RLAS's subtasks, simulated ({judged} runs each)"),
             columns="""
                 application | server | strategy: placement | kps: simulated (K/s) | of_rlas: simulated, of RLAS |
                 estimated_of_rlas: estimated, of RLAS
@@ -198,7 +196,7 @@ FIG13 = Experiment(
     },
     notes="""
 - The paper draws these without naming figures: RLAS is the best on both servers, by more on Server B.
-- FF takes the largest load at which it finds room for all replicas, in steps of a tenth. The paper's relaxes its
+- FF takes the largest load at which it finds room for all subtasks, in steps of a tenth. The paper's relaxes its
   constraints in a way that is not described, and often oversubscribes a few sockets; this one does not.
 """,
 )
@@ -225,13 +223,13 @@ FIG16 = Experiment(
     },
     notes=f"""
 - The paper draws this without naming figures: jumbo tuples are important, RLAS critical.
-- Modelled: Simple has BriskStream's times a tuple multiplied by {RATIOS[STORM_BY_RATIOS].factor:.3g}, from the ratios
+- Modelled: Simple has BriskStream's times a record multiplied by {RATIOS[STORM_BY_RATIOS].factor:.3g}, from the ratios
   that Section 6.3 gives for word count (function execution 5 to 24 % of Storm's, of which the middle; other overhead
   about 10 %), for all applications.
 - -Instr.footprint executes as BriskStream does but pays Storm's other overhead: times
-  {RATIOS[WITHOUT_JUMBO].factor:.3g}. That takes such overhead for {OTHERS:.0%} of BriskStream's time a tuple, which
+  {RATIOS[WITHOUT_JUMBO].factor:.3g}. That takes such overhead for {OTHERS:.0%} of BriskStream's time a record, which
   is assumed: the two middle steps are as good as this assumption.
-- Both send each tuple alone, so that a fetch fills no whole cache lines. Storm's threads, acknowledgements and
+- Both send each record alone, so that a fetch fills no whole cache lines. Storm's threads, acknowledgements and
   garbage are not modelled beyond these times.
 """,
 )

@@ -20,11 +20,9 @@ from papers.briskstream.applications import (
     replicas_of,
     with_replicas,
 )
-from papers.briskstream.engines import BRISK
-from papers.briskstream.published import NEARLY_LINEAR_TO, WITHOUT_RMA_OF_IDEAL
+from papers.briskstream.published import BRISK, NEARLY_LINEAR_TO, WITHOUT_RMA_OF_IDEAL
 from papers.drawing import bars, columns
-from papers.interface import CaseTable, Drawer, Experiment, Row, Rows, grid
-from papers.shapes import apart, shape, span, within
+from papers.interface import CaseTable, Drawer, Experiment, Row, Rows, apart, grid, shape, span, within
 from papers.workspace import Workspace
 from twin.cluster import Cluster
 from twin.deployment import Deployment
@@ -35,7 +33,7 @@ ENGINES = (BRISK, "storm", "flink")
 OF_ENGINES = "LR"
 """Application of the paper's comparison of engines."""
 BLIND = Rlas(fetch="never")
-"""Optimizer that chooses replicas for engines that know nothing of sockets."""
+"""Optimizer that chooses subtasks for engines that know nothing of sockets."""
 LINEAR, POOR = 0.85, 0.9
 """Least share of linear scaling that counts as almost linear, and ratio to the efficiency on half the sockets below
 which scaling is poor."""
@@ -64,7 +62,7 @@ def scaled(
 
 
 def plan_as_engine(workspace: Workspace, case: Case) -> ExecutionPlan:
-    """Plan as an engine would choose it: RLAS's under BriskStream; under others replicas are chosen blind to distances
+    """Plan as an engine would choose it: RLAS's under BriskStream; under others subtasks are chosen blind to distances
     and spread as an OS does."""
     if case.engine == BRISK:
         return plan_by(workspace, case, Rlas())
@@ -109,7 +107,7 @@ def _linear(rows: Rows) -> Rows:
     falls = [eight / four for four, eight in zip(by[4], by[8], strict=False)]
     if not falls:
         return [apart("scaling to four and eight sockets", "almost linear, then poor", "-", "not that many here")]
-    whole = "one socket's cores fit whole replicas badly, so that more sockets may be better than linear"
+    whole = "one socket's cores fit whole subtasks badly, so that more sockets may be better than linear"
     return [
         shape(f"of linear on {NEARLY_LINEAR_TO} sockets", "almost 1, all applications", span(by[4]),
               min(by[4]) >= LINEAR, whole),
@@ -137,11 +135,11 @@ def gap_shapes(rows: Rows) -> Rows:
 def scalability(table: str, series: str, *servers: str) -> Drawer:
     """Drawer of a figure with a line for each series over the sockets."""
     only = {"server": servers}
-    return columns("lines.scalability", table=table, only=only, series=series, sockets="sockets", speed_up="speed_up")
+    return columns("charts.scalability", table=table, only=only, series=series, sockets="sockets", speed_up="speed_up")
 
 
 COLUMNS = """
-    application | server | engine | sockets | replicas | simulated_kps: simulated (K/s) |
+    application | server | engine | sockets | subtasks | simulated_kps: simulated (K/s) |
     speed_up: against one socket | efficiency: of linear | of_cores: of all cores busy, nothing fetched
 """
 
@@ -173,14 +171,14 @@ FIG9 = Experiment(
     notes=f"""
 - The paper draws its Fig. 9; its text says almost linear up to {NEARLY_LINEAR_TO} sockets for all applications.
 - Beyond, it says, scalability is poor, because remote memory is about twice as far across trays.
-- BriskStream's plans are RLAS's for so many sockets: a replica a core, but for those that need little of one.
-- Replicas are whole: many operators fit one socket's cores badly, and more sockets may be better than linear.
+- BriskStream's plans are RLAS's for so many sockets: a subtask a core, but for those that need little of one.
+- Subtasks are whole: many operators fit one socket's cores badly, and more sockets may be better than linear.
 - The last column is free of that.
-- For storm and flink a planner blind to distances chooses the replicas, which then go to sockets as an OS does.
-- These two are engine profiles, not systems: what they charge a tuple comes on top of the operator's own time.
+- For storm and flink a planner blind to distances chooses the subtasks, which then go to sockets as an OS does.
+- These two are engine profiles, not systems: what they charge a record comes on top of the operator's own time.
 - Locks, threads that wander, and garbage collection across sockets are not modelled.
 - So a line of theirs that is straighter than the paper's is no evidence.
-- The more an engine charges for a tuple, the less distance matters.
+- The more an engine charges for a record, the less distance matters.
 """,
 )
 FIG10 = Experiment(
@@ -215,7 +213,7 @@ FIG10 = Experiment(
 - W/o rma: the same plan where fetching from another socket takes no time. Bandwidths between sockets stay.
 - The paper has W/o rma from its model; here it is simulated as well.
 - Ideal: eight times what RLAS's plan for one socket reaches.
-- Replicas are whole: they fit the cores of one socket less well than those of eight, so ideal may be exceeded.
+- Subtasks are whole: they fit the cores of one socket less well than those of eight, so ideal may be exceeded.
 - The last columns compare with what no plan can exceed: all cores at work, nothing fetched.
 - The plan stays that for the machine with distances; without these it is no longer the best one.
 """,

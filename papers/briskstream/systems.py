@@ -6,15 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from papers.briskstream.applications import APPLICATIONS, Case, part
-from papers.briskstream.engines import BRISK, RATIOS, STORM_BY_RATIOS
-from papers.briskstream.published import TABLE_5_P99_MS
+from papers.briskstream.published import BRISK, RATIOS, STORM_BY_RATIOS, TABLE_5_P99_MS
 from papers.briskstream.scaling import plan_as_engine
 from papers.drawing import bars, samples
-from papers.interface import CaseTable, Experiment, Row, Rows, grid
-from papers.shapes import apart, shape, span, within
+from papers.interface import CaseTable, Experiment, Row, Rows, apart, grid, shape, span, within
 from papers.workspace import Workspace
 from twin.deployment import Deployment
-from twin.engine.sketch import histogram_of, quantile_s
+from twin.histograms import histogram_of, quantile_s
 from twin.kinds.registry import SINKS
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -104,7 +102,7 @@ ENGINES = Experiment(
             factors=True,
         ),
         "latency": samples(
-            "distributions.distributions",
+            "charts.distributions",
             "processing latency of WC, ms (simulated, modelled)",
             name="engine",
             of="quantiles_ms",
@@ -113,15 +111,15 @@ ENGINES = Experiment(
         ),
     },
     notes=f"""
-- Modelled: {STORM_BY_RATIOS} has BriskStream's times a tuple times {RATIOS[STORM_BY_RATIOS].factor:.3g} (the ratios
-  of Section 6.3), each tuple sent alone, and brisk's channels; storm and flink are engine profiles, whose charge
+- Modelled: {STORM_BY_RATIOS} has BriskStream's times a record times {RATIOS[STORM_BY_RATIOS].factor:.3g} (the ratios
+  of Section 6.3), each record sent alone, and brisk's channels; storm and flink are engine profiles, whose charge
   comes on top of BriskStream's time. The storm profile is for far slower machines than this.
 - Latencies are from the moment at which a source takes an event in: the sources are offered more than the job can
   bear, so that what waits before them grows for ever.
 - What is in the job decides them: full channels, of the profile's credits, over the throughput. The paper's Storm
-  queues seconds of tuples without limit, which is not modelled, so its latencies here are far less.
+  queues seconds of records without limit, which is not modelled, so its latencies here are far less.
 - A run lasts {RUN_SHARE * Case(DISTRIBUTED).scenario.run.horizon_s:g} s under brisk, and as much longer under the
-  others as they are slower; in a longer one the slowest tuples are slower, as more channels have filled.
-- brisk is planned by RLAS; the others' replicas are chosen blind to distances and spread as an OS does.
+  others as they are slower; in a longer one the slowest records are slower, as more channels have filled.
+- brisk is planned by RLAS; the others' subtasks are chosen blind to distances and spread as an OS does.
 """,
 )

@@ -18,10 +18,9 @@ from papers.briskstream.applications import (
     replicas_of,
 )
 from papers.briskstream.published import TABLE_4, TABLE_7
-from papers.interface import CaseTable, Experiment, Row, Rows
-from papers.shapes import apart, shape, span
+from papers.interface import CaseTable, Experiment, Row, Rows, apart, shape, span
 from papers.workspace import Workspace
-from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import NumaJob
 
 PLANNERS = {"as published": Rlas(improve=False), "with local search": Rlas()}
 
@@ -54,7 +53,7 @@ def compressed(workspace: Workspace, server: str, planner: str, ratio: int, sock
 
 
 def ratios(_workspace: Workspace) -> Rows:
-    """Cases by compression ratio: no more replicas are placed together than a socket has cores."""
+    """Cases by compression ratio: no more subtasks are placed together than a socket has cores."""
     return [
         {"server": server, "planner": planner, "ratio": ratio}
         for server in ("A", "B")
@@ -99,7 +98,7 @@ TABLE4 = Experiment(
         "accuracy": CaseTable(
             title=("Throughput of RLAS's plans on eight sockets: simulated ({judged} runs each) and estimated"),
             columns="""
-                application | server | replicas | simulated_kps: simulated (K/s) |
+                application | server | subtasks | simulated_kps: simulated (K/s) |
                 sustained_kps: estimated, with backpressure (K/s) | sustained_error: its relative error |
                 free_kps: estimated as in the paper, free-running (K/s) | free_error: its relative error |
                 paper_measured_kps: paper: measured (K/s) | paper_estimated_kps: paper: estimated (K/s) |
@@ -115,10 +114,10 @@ TABLE4 = Experiment(
     notes="""
 - Execution times are fitted to the paper's *measured* throughputs on Server A, so levels there are no evidence.
 - Fitted are word count's spout, parser and sink; of the others one scale for all times, to that throughput,
-- and one for all sizes of tuples, to what RLAS gains over planners that take distances for fixed (Fig. 12).
+- and one for all sizes of records, to what RLAS gains over planners that take distances for fixed (Fig. 12).
 - The relative errors are evidence: model and simulator are given the same times.
 - With backpressure: the largest load at which nothing has more to do than it can.
-- Simulated may be above that: queues before slightly slower replicas fill longer than a run lasts.
+- Simulated may be above that: queues before slightly slower subtasks fill longer than a run lasts.
 - Free-running: every producer runs on, whatever its consumers can take; no limit of a socket or channel counts.
 - Neither has queues. In the simulator, operators that all run close to their limit hold each other up.
 """,
@@ -131,7 +130,7 @@ TABLE7 = Experiment(
         "ratios": CaseTable(
             title=("Word count on eight sockets by compression ratio: simulated ({judged} runs each)"),
             columns="""
-                server | planner: RLAS | ratio: r | replicas | simulated_kps: simulated (K/s) |
+                server | planner: RLAS | ratio: r | subtasks | simulated_kps: simulated (K/s) |
                 sustained_kps: estimated (K/s) | seconds: planning (CPU s, one core) | weighed: placements weighed |
                 paper_kps: paper: throughput (K/s) | paper_seconds: paper: planning (s)
             """,
@@ -146,7 +145,7 @@ TABLE7 = Experiment(
 - Planning is the whole optimisation, scaling included: seconds of CPU of one process on the machine at hand.
 - Both planners look at a limited number of nodes for each placement; the paper's has no such limit.
 - So a smaller r costs less here than in the paper. With local search, the ratio only decides where that begins.
-- No more replicas are placed together than a socket has cores: 8 on Server B.
+- No more subtasks are placed together than a socket has cores: 8 on Server B.
 - The paper's throughputs for r = 1 and 3 are as printed; they are a tenth of what the others suggest.
 """,
 )

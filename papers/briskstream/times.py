@@ -1,4 +1,4 @@
-"""BriskStream, Table 3 and Fig. 8: time of a tuple in word count's operators, by distance and by engine.
+"""BriskStream, Table 3 and Fig. 8: time of a record in word count's operators, by distance and by engine.
 
 Simulated is one operator that is always busy, at some distance from its input.
 """
@@ -11,18 +11,15 @@ from itertools import combinations
 import numpy as np
 
 from papers.briskstream.applications import SERVERS, Case, on_server
-from papers.briskstream.engines import BRISK
-from papers.briskstream.published import EXECUTE_OF_STORM, MOST_REMOTE_FACTOR, OTHERS_OF_STORM, TABLE_3
+from papers.briskstream.published import BRISK, EXECUTE_OF_STORM, MOST_REMOTE_FACTOR, OTHERS_OF_STORM, TABLE_3
 from papers.drawing import columns
-from papers.interface import CaseTable, Experiment, Row, Rows
-from papers.shapes import apart, shape, span, within
+from papers.interface import CaseTable, Experiment, Row, Rows, apart, shape, span, within
 from papers.workspace import Workspace
+from twin.cluster import SERVER, hops_a, hops_b
 from twin.deployment import Deployment
-from twin.numa import SERVER, hops_a, hops_b
 from twin.plan import ExecutionPlan
 from twin.query import Query, Sink, Source, Stream
-from twin.rates.numa_job import NumaJob
-from twin.rates.numa_rates import times
+from twin.rates.numa_rates import NumaJob, times
 from twin.scenario import Scenario
 from twin.simulation import simulate
 from twin.workload import Constant, Workload
@@ -58,7 +55,7 @@ def alone(job: Deployment, operator: str, socket: int) -> Deployment:
 
 
 def simulated_ns(workspace: Workspace, case: Case, operator: str, socket: int) -> float:
-    """Time between two tuples that the operator takes; kept in the workspace."""
+    """Time between two records that the operator takes; kept in the workspace."""
     settings = case.settings.model_copy(update={"seed": workspace.seed})
 
     def measure() -> float:
@@ -130,14 +127,14 @@ def _distances(rows: Rows) -> Rows:
         if near["operator"] == far["operator"] and near["hops"] < far["hops"]
     )
     return [
-        shape("a tuple takes longer the farther it comes", "yes", "yes" if ordered else "no", ordered),
+        shape("a record takes longer the farther it comes", "yes", "yes" if ordered else "no", ordered),
         shape("its estimates, Server A", "as printed", f"off by {max(off):.1%} at most", max(off) < 0.05, "fitted"),
         apart("Server B", "-", "above", "the paper measures Server A alone"),
     ]
 
 
 def _components(rows: Rows) -> Rows:
-    """Compares the components of a tuple's time."""
+    """Compares the components of a record's time."""
     factor = max(row["factor"] for row in on_server(rows, "A") if row["engine"] == "brisk")
     shares = [row["brisk_share"] for row in on_server(rows, "A") if row["engine"] == "storm"]
     ends = " to ".join(f"{share:.0%}" for share in EXECUTE_OF_STORM)
@@ -158,10 +155,10 @@ def _halves(row: Row) -> Iterator[Row]:
 TABLE3 = Experiment(
     name="briskstream.table3",
     source="BriskStream, Table 3, Section 6.2",
-    summary="time per tuple of word count's splitter and counter by NUMA distance",
+    summary="time per record of word count's splitter and counter by NUMA distance",
     tables={
         "times": CaseTable(
-            title="Time per tuple by NUMA distance, simulated (each operator alone is busy), modelled, published",
+            title="Time per record by NUMA distance, simulated (each operator alone is busy), modelled, published",
             columns="""
                 operator | server | sockets: from - to | hops | paper_measured_ns: paper: measured (ns) |
                 paper_estimated_ns: paper: estimated (ns) | modelled_ns: rate model (ns) |
@@ -204,10 +201,10 @@ TABLE3 = Experiment(
 FIG8 = Experiment(
     name="briskstream.fig8",
     source="BriskStream, Fig. 8, Section 6.3",
-    summary="what a tuple's time is spent on: execution and remote memory, near and far",
+    summary="what a record's time is spent on: execution and remote memory, near and far",
     tables={
         "components": CaseTable(
-            title="Word count: time per tuple by component, simulated (engines other than brisk modelled)",
+            title="Word count: time per record by component, simulated (engines other than brisk modelled)",
             columns="""
                 server | engine | operator | execute_ns: Execute, simulated (ns) |
                 rma_ns: RMA at most hops, simulated (ns) | modelled_ns: RMA at most hops, rate model (ns) |
@@ -228,8 +225,8 @@ FIG8 = Experiment(
         for server in SERVERS
     },
     notes=f"""
-- As in the paper: Execute is the time of a tuple at a busy operator beside its producer (local).
-- RMA is what a tuple takes more when the operator is as far away as can be (remote).
+- As in the paper: Execute is the time of a record at a busy operator beside its producer (local).
+- RMA is what a record takes more when the operator is as far away as can be (remote).
 - *Others* (queues, temporary objects, exception checks) is left out, as the twin does not model it apart.
 - Published times of brisk contain it; nothing within a host is serialised, and batches cost no time.
 - The paper's text: a remote round trip takes up to {MOST_REMOTE_FACTOR} times the local one, for parser.

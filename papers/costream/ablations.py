@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 from math import hypot
 
-from papers.costream.judging import LEVELS, SHORT, judged
-from papers.costream.published import FIGURE_12
+from papers.costream.judging import FIGURE_12, LEVELS, SHORT, judged
 from papers.drawing import bars
-from papers.interface import CaseTable, Experiment, Row, Rows, grid
-from papers.recipes import main_corpus
-from papers.shapes import apart, shape
+from papers.interface import CaseTable, Experiment, Row, Rows, apart, grid, shape
+from papers.sizes import main_corpus
 from papers.workspace import Workspace
 from twin.metrics import REGRESSION_METRICS
 
@@ -40,11 +38,11 @@ def passing(workspace: Workspace, scheme: str) -> Iterator[Row]:
 
 def _errors(workspace: Workspace, metrics: tuple[str, ...], **network: str) -> Iterator[Row]:
     """Errors on the held-out rows, metric by metric."""
-    from papers.costream import rivals
+    from papers.costream import planners
 
     recipe = main_corpus(workspace.sizes, workspace.seed)
     dataset, test = workspace.dataset(recipe), workspace.split(recipe).test
-    model = workspace.fitted(rivals.paper(workspace.sizes, **network), recipe, metrics=metrics)
+    model = workspace.fitted(planners.paper(workspace.sizes, **network), recipe, metrics=metrics)
     for found in judged(model, dataset, workspace.seed, test):
         errors = {key: getattr(found, key) for key in ("q50", "q50_se", "q95", "q95_se")}
         yield {"metric": SHORT[found.metric], "runs": found.rows, **errors}

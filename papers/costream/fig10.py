@@ -19,11 +19,9 @@ from optimizers.interface import Problem, plan_on
 from optimizers.policies.monitoring import MonitoringSpec
 from papers.costream import planners
 from papers.drawing import column_of
-from papers.interface import CaseTable, DerivedTable, Experiment, Rows, grid
-from papers.parallel import kept
-from papers.recipes import main_corpus
-from papers.shapes import apart, shape, span, within
-from papers.sizes import MEDIUM, PAPER, Sizes
+from papers.interface import CaseTable, DerivedTable, Experiment, Rows, apart, grid, shape, span, within
+from papers.running import kept
+from papers.sizes import MEDIUM, PAPER, Sizes, main_corpus
 from papers.workspace import Workspace
 from twin.cluster import Cluster, Host
 from twin.deployment import Deployment
@@ -196,7 +194,7 @@ def shapes(rows: Rows) -> Rows:
 
 
 def _overhead(tables: Mapping[str, Rows]) -> Figure:
-    from figures.monitoring_overhead import monitoring_overhead
+    from figures.plans import monitoring_overhead
 
     rows = tables["jobs"]
     return monitoring_overhead(column_of(rows, "slow_down", "overhead_s"), rows[0]["_horizon_s"])

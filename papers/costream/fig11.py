@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from papers.costream.generalising import LENGTHS, NO_CHAINS, PUBLISHED, chains
-from papers.costream.judging import LEVELS, PAPERS, judged
-from papers.costream.published import FIGURE_11
+from papers.costream.judging import FIGURE_11, LEVELS, PAPERS, judged
 from papers.drawing import bars
-from papers.interface import CaseTable, Experiment, Row, Rows
-from papers.recipes import horizon, main_corpus
-from papers.shapes import shape
-from papers.sizes import Sizes
+from papers.interface import CaseTable, Experiment, Row, Rows, shape
+from papers.sizes import Sizes, horizon, main_corpus
 from papers.workspace import Workspace
-from scenarios.learning.corpora import CorpusRecipe
+from scenarios.learning import CorpusRecipe
 
 if TYPE_CHECKING:
     from models.dataset import Dataset
@@ -58,7 +55,7 @@ class _Judges:
 
 def tuned(workspace: Workspace) -> Iterator[Row]:
     """Rows of the paper's architecture and ours, trained without chains, then on with chains of two to four filters."""
-    from papers.costream import rivals
+    from papers.costream import planners
 
     words = {"before": "no chains", "after": "and 3,000 chains"}
     for stage, medians in FIGURE_11.items():
@@ -69,14 +66,13 @@ def tuned(workspace: Workspace) -> Iterator[Row]:
     test = workspace.split(main_corpus(sizes, seed)).test
     parts = {f"chain{length}": workspace.dataset(chains(sizes, seed, length)) for length in LENGTHS}
     judges = _Judges({**parts, "old": main.take(test[NO_CHAINS.mask(main)[test]])}, seed)
-    for contestant in rivals.anew(sizes, "paper", "ours"):
+    for contestant in planners.anew(sizes, "paper", "ours"):
         yield from _of(contestant, workspace, sizes, judges)
 
 
 def _of(contestant: Predictor, workspace: Workspace, sizes: Sizes, judges: _Judges) -> Iterator[dict[str, Any]]:
     from models.pipeline import FineTuning
-    from papers.costream.few_shot import FewShot
-    from papers.costream.planners import ensembles
+    from papers.costream.planners import FewShot, ensembles
 
     recipe = main_corpus(sizes, workspace.seed)
     before = workspace.fitted(contestant, recipe, NO_CHAINS)

@@ -13,22 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from optimizers.enumeration import PlacementSpace
 from optimizers.interface import Problem
+from optimizers.rules import PlacementSpace
 from papers.costream import planners
 from papers.drawing import columns
-from papers.interface import CaseTable, Experiment, Row, Rows, grid
-from papers.parallel import kept
-from papers.recipes import EVALUATION_SEED, main_corpus
-from papers.shapes import apart, shape, span
-from papers.sizes import Sizes
+from papers.interface import CaseTable, Experiment, Row, Rows, apart, grid, shape, span
+from papers.running import kept
+from papers.sizes import EVALUATION_SEED, Sizes, main_corpus
 from papers.workspace import Workspace
-from scenarios.planning.bench import PlanBench
-from scenarios.planning.outcomes import PlanOutcome
-from scenarios.spaces.generator import random_scenario
-from scenarios.spaces.parameter_space import COSTREAM
+from scenarios.planning.bench import PlanBench, PlanOutcome
+from scenarios.spaces.generator import COSTREAM, random_scenario
 from twin.randomness import child_seed, random_stream
-from twin.rates.placements import Placements
+from twin.rates.seats import Placements
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
@@ -199,7 +195,7 @@ FIG9 = Experiment(
     },
     figures={
         "speed_up": columns(
-            "speed_ups.speed_ups",
+            "plans.speed_ups",
             only={"type": TYPES},
             type="type",
             planner="planner",

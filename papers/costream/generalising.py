@@ -19,6 +19,10 @@ from papers.costream.judging import (
     PAPERS,
     SEEDS,
     SHORT,
+    TABLE_IV,
+    TABLE_V,
+    TABLE_VI_A,
+    TABLE_VI_B,
     TWO_SEEDS,
     block,
     cells,
@@ -26,15 +30,11 @@ from papers.costream.judging import (
     published,
     rivals,
 )
-from papers.costream.published import TABLE_IV, TABLE_V, TABLE_VI_A, TABLE_VI_B
-from papers.interface import CaseTable, DerivedTable, Experiment, Row, Rows, grid
-from papers.recipes import EVALUATION_SEED, evaluation_corpus, horizon, main_corpus
-from papers.rows import Within
-from papers.shapes import apart, shape, span, within
-from papers.sizes import PAPER, Sizes
+from papers.interface import CaseTable, DerivedTable, Experiment, Row, Rows, apart, grid, shape, span, within
+from papers.sizes import EVALUATION_SEED, PAPER, Sizes, Within, evaluation_corpus, horizon, main_corpus
 from papers.workspace import Workspace
-from scenarios.learning.corpora import CorpusRecipe
-from scenarios.spaces.parameter_space import EXTRAPOLATIONS, Extrapolation
+from scenarios.learning import CorpusRecipe
+from scenarios.spaces.generator import EXTRAPOLATIONS, Extrapolation
 from twin.metrics import BINARY_METRICS
 
 PUBLISHED = "paper: Costream (Storm)"
@@ -71,7 +71,7 @@ def benchmark(sizes: Sizes, seed: int, scenario: str) -> CorpusRecipe:
 
 def interpolated(workspace: Workspace, seeds: int = SEEDS) -> Iterator[Row]:
     """Rows of all contestants on hardware between, trained once for each of `seeds` seeds."""
-    from papers.costream import rivals as contestants
+    from papers.costream import planners as contestants
 
     sizes, first = workspace.sizes, workspace.seed
     fresh = workspace.dataset(between(sizes, first))
@@ -85,7 +85,7 @@ def interpolated(workspace: Workspace, seeds: int = SEEDS) -> Iterator[Row]:
 
 def extrapolated(workspace: Workspace, extrapolation: Extrapolation) -> Iterator[Row]:
     """Rows of contestants that are trained on the restricted rows and judged on fresh runs beyond them."""
-    from papers.costream import rivals as contestants
+    from papers.costream import planners as contestants
 
     sizes, seed = workspace.sizes, workspace.seed
     recipe, rows = main_corpus(sizes, seed), restricted(extrapolation)
@@ -122,7 +122,7 @@ def _mean(values: Sequence[float | None], metric: str) -> float | None:
 
 def unseen_chains(workspace: Workspace) -> Iterator[Row]:
     """Rows of models that have never seen two filters in a row."""
-    from papers.costream import rivals as contestants
+    from papers.costream import planners as contestants
 
     sizes, seed = workspace.sizes, workspace.seed
     recipe = main_corpus(sizes, seed)
@@ -134,7 +134,7 @@ def unseen_chains(workspace: Workspace) -> Iterator[Row]:
 
 def benchmarks(workspace: Workspace) -> Iterator[Row]:
     """Rows on the library's queries, whose windows and selectivities are not those of the training."""
-    from papers.costream import rivals as contestants
+    from papers.costream import planners as contestants
 
     sizes, seed = workspace.sizes, workspace.seed
     recipe = main_corpus(sizes, seed)

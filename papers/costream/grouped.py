@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from papers.costream.judging import LEVELS, PAPERS, SHORT
-from papers.costream.published import FIGURE_7, FIGURE_8
+from papers.costream.judging import FIGURE_7, FIGURE_8, LEVELS, PAPERS, SHORT
 from papers.drawing import columns
-from papers.interface import CaseTable, Drawer, Experiment, Row, Rows, grid
-from papers.recipes import main_corpus
-from papers.shapes import apart, shape, span
+from papers.interface import CaseTable, Drawer, Experiment, Row, Rows, apart, grid, shape, span
+from papers.sizes import main_corpus
 from papers.workspace import Workspace
 from twin.metrics import METRICS, REGRESSION_METRICS
 
@@ -69,11 +67,11 @@ def by_type(dataset: Dataset) -> list[RowGroup]:
 
 def errors(groups_of: Callable[[Dataset], Sequence[RowGroup]], workspace: Workspace, contestant: str) -> Iterator[Row]:
     """Rows of a contestant's errors over groups of the test rows of the main corpus."""
-    from papers.costream import rivals
+    from papers.costream import planners
 
     recipe = main_corpus(workspace.sizes, workspace.seed)
     dataset = workspace.dataset(recipe).take(workspace.split(recipe).test)
-    model = (rivals.paper if contestant == "paper" else rivals.ours)(workspace.sizes)
+    model = (planners.paper if contestant == "paper" else planners.ours)(workspace.sizes)
     found = workspace.fitted(model, recipe).predict(dataset)
     for group in groups_of(dataset):
         for metric in METRICS:
@@ -125,7 +123,7 @@ def figures(bounds: Mapping[str, float]) -> dict[str, Drawer]:
     same: dict[str, Any] = {name: name for name in ("dimension", "group", "metric", "quantity")}
     return {
         name: columns(
-            "error_by_group.error_by_group",
+            "learning.error_by_group",
             bounds,
             "bound in the paper",
             only={"contestant": [contestant]},

@@ -1,26 +1,138 @@
-"""Planners of the placement experiments, with their models. Imports JAX and LightGBM when asked."""
+"""Contestants and planners of Costream's experiments, with their models. Imports JAX and LightGBM."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from models.checkpoint import Ensemble, read_all
+from models.dataset import Dataset, RowSplit
+from models.pipeline import FineTuning, fine_tune, rehearsing
+from models.prediction import LearnedCostModel
+from models.predictors import PREDICTORS, FittedNetworks, Networks, Predictor
 from optimizers.governor import Governor
 from optimizers.interface import Optimizer
 from optimizers.local_search import LocalSearch
 from optimizers.sampling import Costream
 from optimizers.space import Space
-from papers.recipes import label, main_corpus
-from papers.sizes import Sizes
-from papers.training import Joined
-from papers.workspace import Workspace
+from papers.sizes import Sizes, label, main_corpus
+from papers.workspace import Joined, Workspace
+from scenarios.executing import Progress
+from scenarios.learning import steps
 from scenarios.planning.planner import WithCostModel, with_proof
-from twin.metrics import BINARY_METRICS, CostModel
+from twin.metrics import BINARY_METRICS, METRICS, CostModel
+from twin.randomness import random_stream
 from twin.rates.model import RateModel
 
 if TYPE_CHECKING:
-    from models.checkpoint import Ensemble
     from models.predictors import Fitted, FittedTrees
+
+
+# contestants ---------------------------------------------------------------------------------------------------------
+# Contestants of the experiments, at an experiment's size. Imports JAX and LightGBM.
+
+
+def everyone(sizes: Sizes) -> dict[str, Predictor]:
+    """All contestants by key, networks with as many members and epochs as the sizes say."""
+    return {name: _sized(contestant, sizes, sizes.members) for name, contestant in PREDICTORS.items()}
+
+
+def generalising(sizes: Sizes) -> list[Predictor]:
+    """Contestants among which extrapolations decide what is shipped; small ensembles, trained for that alone."""
+    names = ("paper", "ours", "trees-log", "trees-ratio", "rates")
+    return [_sized(PREDICTORS[name], sizes, sizes.restricted_members) for name in names]
+
+
+def anew(sizes: Sizes, *names: str) -> list[Predictor]:
+    """Contestants of these names, or all; small ensembles, trained for one experiment alone."""
+    return [_sized(PREDICTORS[name], sizes, sizes.restricted_members) for name in names or PREDICTORS]
+
+
+def ours(sizes: Sizes) -> Predictor:
+    """Network of ours."""
+    return _sized(PREDICTORS["ours"], sizes, sizes.members)
+
+
+def paper(sizes: Sizes, **network: Any) -> Predictor:
+    """Network of the paper; network: settings of models.settings.NetworkConfig that an ablation changes."""
+    found = _sized(PREDICTORS["paper"], sizes, sizes.members)
+    assert isinstance(found, Networks)
+    changed = found.settings.network.model_copy(update=network)
+    if changed == found.settings.network:
+        return found
+    name = f"{found.name}, {', '.join(f'{key} {value}' for key, value in network.items())}"
+    return Networks(name, found.settings.model_copy(update={"network": changed}))
+
+
+def flat() -> Predictor:
+    """Flat Vector on raw labels, as in the paper."""
+    return PREDICTORS["flat-raw"]
+
+
+def paper_on_logs(sizes: Sizes) -> Predictor:
+    """Network of the paper with regressions on log labels, which tell small costs apart as the MSLE does not."""
+    found = _sized(PREDICTORS["paper"], sizes, sizes.members)
+    assert isinstance(found, Networks)
+    return Networks(f"{found.name}, log labels", found.settings.model_copy(update={"scale": "log"}))
+
+
+def _sized(contestant: Predictor, sizes: Sizes, members: int) -> Predictor:
+    if not isinstance(contestant, Networks):
+        return contestant
+    changes = {"members": members} | ({} if sizes.epochs is None else {"epochs": sizes.epochs})
+    return Networks(contestant.name, contestant.settings.model_copy(update=changes))
+
+
+# a few more rows -----------------------------------------------------------------------------------------------------
+# Contestant that does not start afresh: networks trained on with a few more rows.
+
+
+@dataclass(frozen=True)
+class FewShot:
+    """Contestant that trains networks on. name: as tables show it. trained_on: names the rows that `start` learned
+    from. runs: number of new ones that it may learn from. rehearsed: the rows of `start`, if as many of them are mixed
+    in."""
+
+    name: str
+    trained_on: str
+    how: FineTuning
+    runs: int
+    rehearsal: bool
+    start: tuple[Ensemble, ...] = field(repr=False)
+    rehearsed: tuple[Dataset, RowSplit] | None = field(repr=False, default=None)
+
+    def fit(
+        self,
+        dataset: Dataset,
+        parts: RowSplit,
+        seed: int,
+        metrics: Sequence[str] = METRICS,
+        progress: Progress | None = None,
+    ) -> FittedNetworks:
+        """Networks trained on from `start`, also on the test rows of this split: other runs are judged."""
+        everything = random_stream(seed, "few-shot").permutation(np.concatenate(parts))[: self.runs]
+        tenth = max(1, len(everything) // 10)
+        parts = RowSplit(everything[tenth:], everything[:tenth], np.array([], dtype=int))
+        if self.rehearsed is not None:
+            dataset, parts = rehearsing(dataset, parts, *self.rehearsed, seed)
+        start = [each for each in self.start if set(each.metrics) & set(metrics)]
+        report = progress or (lambda _done, _total: None)
+        told = steps({each.name: len(each.members) for each in start}, report)
+        ensembles = fine_tune(start, dataset, parts, self.how, seed, told)
+        return FittedNetworks(self.name, LearnedCostModel(self.name, ensembles))
+
+    def load(self, folder: Path) -> FittedNetworks:
+        """Networks that `fit` gave."""
+        return FittedNetworks(self.name, LearnedCostModel(self.name, read_all(folder)))
+
+
+# planners ------------------------------------------------------------------------------------------------------------
+# Planners of the placement experiments, with their models. Imports JAX and LightGBM when asked.
+
 
 OBJECTIVE = "processing_latency_s"
 NEEDED = (OBJECTIVE, *BINARY_METRICS)
@@ -53,14 +165,14 @@ def learned(workspace: Workspace, sizes: Sizes) -> Models:
     """Cost models trained on the main corpus, for the metrics that a choice needs."""
     from models.prediction import LearnedCostModel
     from models.predictors import FlatCosts
-    from papers.costream import rivals
+    from papers.costream import planners
 
     recipe = main_corpus(sizes, workspace.seed)
     fitted = (
-        workspace.fitted(rivals.paper(sizes), recipe, metrics=NEEDED),  # a network a metric
-        workspace.fitted(rivals.ours(sizes), recipe),  # one for all metrics, which other experiments use as well
+        workspace.fitted(planners.paper(sizes), recipe, metrics=NEEDED),  # a network a metric
+        workspace.fitted(planners.ours(sizes), recipe),  # one for all metrics, which other experiments use as well
     )
-    flat = workspace.fitted(rivals.flat(), recipe, metrics=NEEDED)
+    flat = workspace.fitted(planners.flat(), recipe, metrics=NEEDED)
     paper, ours = (LearnedCostModel(each.name, ensembles(each)).only(NEEDED) for each in fitted)
     return Models(paper, ours, FlatCosts(trees_of(flat)))
 
@@ -112,10 +224,10 @@ def planners(models: Models, seed: int, candidates: int) -> dict[str, Optimizer]
 def key_of(workspace: Workspace, sizes: Sizes) -> dict[str, object]:
     """Key of everything about the planners that decides what they choose."""
     from models.vectors import FLAT_VERSION
-    from papers.costream import rivals
+    from papers.costream import planners
 
     return {
-        "models": [repr(rivals.paper(sizes)), repr(rivals.ours(sizes)), repr(rivals.flat()), FLAT_VERSION],
+        "models": [repr(planners.paper(sizes)), repr(planners.ours(sizes)), repr(planners.flat()), FLAT_VERSION],
         "corpus": label(main_corpus(sizes, workspace.seed)),
         "candidates": sizes.candidates,
         "proved": PROVED,

@@ -11,6 +11,7 @@ from papers.costream.judging import (
     RESAMPLES,
     SEEDS,
     SHORT,
+    TABLE_III,
     TWO_SEEDS,
     cells,
     judged,
@@ -18,14 +19,13 @@ from papers.costream.judging import (
     published,
     rivals,
 )
-from papers.costream.published import TABLE_III
 from papers.interface import CaseTable, Experiment, Row
-from papers.recipes import main_corpus
+from papers.sizes import main_corpus
 from papers.workspace import Workspace
 from twin.metrics import BINARY_METRICS, REGRESSION_METRICS
 
 if TYPE_CHECKING:
-    from models.error_breakdown import BreakdownRow
+    from models.evaluation import BreakdownRow
 
 MISJUDGED_BY = 0.2
 ROUGHLY = ("ours", "trees-ratio", "trees-log", "rates")
@@ -57,7 +57,7 @@ def _judged(corpus: Workspace, workspace: Workspace) -> list[dict[str, Any]]:
     fixed error, as of a profile, and by one that is drawn for each run anew, the same for all splits.
     """
     from models.perturbed_costs import PerturbedCosts
-    from papers.costream import rivals as contestants
+    from papers.costream import planners as contestants
 
     sizes, seed = workspace.sizes, workspace.seed
     recipe, everyone = main_corpus(sizes, corpus.seed), contestants.everyone(sizes)
@@ -82,8 +82,8 @@ def _judged(corpus: Workspace, workspace: Workspace) -> list[dict[str, Any]]:
 @lru_cache(maxsize=1)
 def breakdowns(workspace: Workspace) -> Sequence[Sequence[BreakdownRow]]:
     """Remaining error of the dissected models by stratum, in all metrics; kept, as each table asks for it."""
-    from models.error_breakdown import error_breakdown
-    from papers.costream import rivals as contestants
+    from models.evaluation import error_breakdown
+    from papers.costream import planners as contestants
 
     recipe, everyone = main_corpus(workspace.sizes, workspace.seed), contestants.everyone(workspace.sizes)
     dataset, test = workspace.dataset(recipe), workspace.split(recipe).test

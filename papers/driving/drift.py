@@ -1,7 +1,7 @@
 """Latency over the best known when the load drifts away from what a plan was chosen for, with policies and without.
 
 The jobs are those of the suite's family `changing-load`. The best known at any time is the lowest latency of all runs:
-of the same plan with and without policies, and of plans made for each of the loads to come, with one to MOST replicas
+of the same plan with and without policies, and of plans made for each of the loads to come, with one to MOST subtasks
 of the costly operator. None of the latter knows when the load changes, but each knows how high it gets.
 """
 
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optimizers.requirements import at_rate
+from optimizers.objectives import at_rate
 from papers.drawing import column_of
 from papers.interface import CaseTable, Experiment, Row, Rows, grid
-from papers.parallel import kept
+from papers.running import kept
 from papers.workspace import Workspace
-from scenarios.questions.control_measures import judged
+from scenarios.questions.policies_compared import judged
+from scenarios.suite.families import changing
 from scenarios.suite.members import MEMBERS
-from scenarios.suite.without_placement import changing
 from twin.control import policy_spec
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
@@ -59,7 +59,7 @@ def drifting(workspace: Workspace) -> Iterator[Row]:
 
 
 def courses(job: int, run: int, seed: int) -> dict[str, Any]:
-    """Latency over the best known, and replicas, by way and period, of one job of the suite. run: its number."""
+    """Latency over the best known, and subtasks, by way and period, of one job of the suite. run: its number."""
     scenario = changing(job)
     found = {way: _course(planned, child_seed(seed, run)) for way, planned in ways(scenario)}
     latencies = np.array([course["latency"] for course in found.values()])
@@ -88,11 +88,11 @@ def ways(job: Scenario) -> Iterator[tuple[str, Scenario]]:
     yield FOR_THE_PEAK, job.with_plan(chosen[loads[-1]][needed])
     for load, plans in chosen.items():
         for count, plan in plans.items():
-            yield f"load {load:g}, {count} replicas", job.with_plan(plan)
+            yield f"load {load:g}, {count} subtasks", job.with_plan(plan)
 
 
 def _chosen(job: Scenario, count: int) -> ExecutionPlan:
-    """Plan with `count` replicas of the costly operator."""
+    """Plan with `count` subtasks of the costly operator."""
     from scenarios.planning.planner import optimize
 
     places = {**job.plan.placement, COSTLY: job.plan.placement[COSTLY] * count}
@@ -100,14 +100,14 @@ def _chosen(job: Scenario, count: int) -> ExecutionPlan:
 
 
 def _bears(job: Scenario, count: int) -> bool:
-    """Whether `count` replicas of the costly operator have head room."""
+    """Whether `count` subtasks of the costly operator have head room."""
     spec = next(each for each in job.query.operators if each.name == COSTLY)
     (law,) = job.workload.arrivals.values()
     return law.mean_rate_per_s * float(spec.service_time_s or 0.0) <= 0.8 * count
 
 
 def _course(job: Scenario, seed: int) -> dict[str, list[float]]:
-    """Latency and replicas of each period after the warm-up."""
+    """Latency and subtasks of each period after the warm-up."""
     made = judged(job, seed, None).course or {}
     after = [number for number, at_s in enumerate(made["at_s"]) if at_s > job.run.warmup_s]
     latency = np.array([made["latency"][number] for number in after], float)
@@ -125,7 +125,7 @@ def _mean(ratios: np.ndarray) -> float:
 
 
 def _over_time(tables: Mapping[str, Rows]) -> Figure:
-    from figures.over_time import over_time
+    from figures.answers import over_time
 
     panels = {"latency over the best": "_over_best_by_period", "replicas": "_replicas_by_period"}
     points = [
@@ -149,7 +149,7 @@ DRIFT = Experiment(
             ),
             columns=f"""
                 way: plan | calm: before the first change | after: after it | last: in the last quarter |
-                behind: periods above {SLOW:g} (%) | replicas: replicas, mean
+                behind: periods above {SLOW:g} (%) | subtasks: subtasks, mean
             """,
             measure=drifting,
         )

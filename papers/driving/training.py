@@ -15,17 +15,15 @@ import numpy as np
 
 from papers.drawing import lines
 from papers.interface import CaseTable, Experiment, Row
-from papers.parallel import kept
-from papers.recipes import main_corpus
-from papers.rows import RowFilter, Within
-from papers.sizes import Sizes
+from papers.running import kept
+from papers.sizes import RowFilter, Sizes, Within, main_corpus
 from papers.workspace import Workspace
 from scenarios.suite.families import FAMILIES
 from twin.metrics import METRICS
 
 if TYPE_CHECKING:
     from models.dataset import Dataset
-    from scenarios.improving.test_set import JudgingJob
+    from scenarios.improving import JudgingJob
     from twin.metrics import CostModel
 
 JUDGES = ("edge-linear", "edge-2-way", "edge-3-way")
@@ -67,7 +65,7 @@ SHARES = tuple(map(FirstShare, (0.1, 0.2, 0.5)))
 
 def judged_models(workspace: Workspace) -> Iterator[Row]:
     """Rows of models, judged on at most `sizes.queries` jobs a family. Ensembles are as small as for one evaluation."""
-    from scenarios.improving.history import RoundRow
+    from scenarios.improving import RoundRow
     from twin.rates.model import RateModel
 
     questions = list(_questions(workspace))
@@ -81,14 +79,14 @@ def judged_models(workspace: Workspace) -> Iterator[Row]:
 def _models(workspace: Workspace, sizes: Sizes) -> Iterator[tuple[str, str, int, CostModel]]:
     """Yields name, words for the training runs, their number, and the model."""
     from models.prediction import LearnedCostModel
-    from papers.costream import rivals
+    from papers.costream import planners
     from papers.costream.planners import NEEDED, ensembles
 
     recipe = main_corpus(sizes, workspace.seed)
     parts: dict[RowFilter | None, str] = {share: share.words for share in SHARES}
     parts[None] = ALL_RUNS
     parts.update(RANGES.items())
-    for key, contestant in zip(CONTESTANTS, rivals.anew(sizes, *CONTESTANTS), strict=True):
+    for key, contestant in zip(CONTESTANTS, planners.anew(sizes, *CONTESTANTS), strict=True):
         for part, words in parts.items():
             split = workspace.split(recipe, part)
             metrics = NEEDED if key == "paper" else METRICS  # one network a metric, of which a choice needs three
@@ -99,8 +97,7 @@ def _models(workspace: Workspace, sizes: Sizes) -> Iterator[tuple[str, str, int,
 
 def _questions(workspace: Workspace) -> Iterator[JudgingJob]:
     """Yields every job with its plans and their outcomes, simulated now or earlier."""
-    from scenarios.improving.pool import job_pool
-    from scenarios.improving.test_set import JudgingJob
+    from scenarios.improving import JudgingJob, job_pool
     from scenarios.questions.kept import RunOutcome
 
     asked = jobs(workspace.sizes)
@@ -113,8 +110,7 @@ def _questions(workspace: Workspace) -> Iterator[JudgingJob]:
 
 def judged(family: str, number: int, plans: int, seed: int) -> Sequence[Mapping[str, float | None]]:
     """Outcomes of each plan of one job, as JSON values: None for a latency where nothing arrived."""
-    from scenarios.improving.pool import job_pool
-    from scenarios.improving.test_set import MEAN
+    from scenarios.improving import MEAN, job_pool
     from scenarios.questions.bench import outcome
 
     where = job_pool(family, 0)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from papers.interface import CaseTable, Experiment, Row, Rows, grid
-from papers.shapes import shape
+from papers.interface import CaseTable, Experiment, Row, Rows, grid, shape
 from papers.workspace import Workspace
-from twin.formations import Formation, Keys, expected_keys, formations, naive, one_each
-from twin.panes import Span, ending, panes_of
-from twin.windows import EventWindow
+from twin.windows import (
+    EventWindow,
+    Formation,
+    Keys,
+    Span,
+    ending,
+    expected_keys,
+    formations,
+    naive,
+    one_each,
+    panes_of,
+)
 
 HOUR = "paper: 5, 10, 15, 20"
 CASES = {
@@ -83,7 +91,7 @@ CONSOLIDATION = Experiment(
     },
     notes=f"""
 - Each window is formed the cheapest way there is, from panes and from windows that were formed before.
-- In keys: the paper's hour, {TUPLES_A_PANE:g} tuples a pane of random keys. Where hardly any repeats, a longer window
+- In keys: the paper's hour, {TUPLES_A_PANE:g} records a pane of random keys. Where hardly any repeats, a longer window
   has as many as its parts, and nothing is saved; the paper counts each result as one.
 """,
     about="Nothing here is measured or simulated: what is merged is counted.",

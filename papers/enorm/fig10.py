@@ -8,8 +8,7 @@ from typing import Any
 
 from papers.drawing import lines
 from papers.enorm.simple_job import COMPUTE, FEWER, PANE_S, notes, simple_job
-from papers.interface import CaseTable, Experiment, Row, Rows, grid
-from papers.shapes import shape, span
+from papers.interface import CaseTable, Experiment, Row, Rows, grid, shape, span
 from papers.workspace import Workspace
 from twin.simulation import simulate
 
@@ -30,7 +29,7 @@ NEGLIGIBLE = 0.01
 
 NOTES = f"""{notes()}
 - State grows by the bytes of a key; what moves is the open minute of a key group, or, combining, what consolidates
-  hold of all key groups that are elsewhere. A pause: from taking the state out to installing it; tuples wait from the
+  hold of all key groups that are elsewhere. A pause: from taking the state out to installing it; records wait from the
   redirection on.
 """
 

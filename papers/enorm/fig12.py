@@ -12,8 +12,7 @@ from papers.enorm.simple_job import (
     simple_job,
     worker_cpu_s,
 )
-from papers.interface import CaseTable, Experiment, Row, Rows, grid
-from papers.shapes import shape, span, within
+from papers.interface import CaseTable, Experiment, Row, Rows, grid, shape, span, within
 from papers.workspace import Workspace
 from twin.simulation import simulate
 
@@ -33,7 +32,7 @@ def moved_at_s(workspace: Workspace) -> float:
 
 
 def overhead(workspace: Workspace, keys: str, share: float) -> Row:
-    """Row of the work that moving a share of the key groups adds; tuples are the same, and all groups move once."""
+    """Row of the work that moving a share of the key groups adds; records are the same, and all groups move once."""
     base_s = used(workspace, "instant", 0.0, keys)
     more = {strategy: used(workspace, strategy, share, keys) - base_s for strategy in ("instant", "disruptive")}
     return {**more, **{f"{strategy}_share": value / base_s for strategy, value in more.items()}}

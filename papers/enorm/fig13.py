@@ -9,10 +9,9 @@ import numpy as np
 
 from papers.drawing import lines
 from papers.enorm.simple_job import COMPUTE, GROUPS, WORKERS, large, notes, simple_job
-from papers.interface import CaseTable, Experiment, Row, Rows, grid
-from papers.shapes import shape, within
+from papers.interface import CaseTable, Experiment, Row, Rows, grid, shape, within
 from papers.workspace import Workspace
-from twin.engine.sketch import histogram_of, quantile_s
+from twin.histograms import histogram_of, quantile_s
 from twin.run import Run
 from twin.simulation import simulate
 
@@ -21,11 +20,11 @@ PANE_KEYS = 120_000
 STATE_BYTES = 10_000.0
 """State of a key [bytes]: a key group of 2,000 keys pauses for seconds, as the paper's of 50,000 smaller ones may."""
 FINER = 50
-"""Number of tuples that a simulated one stands for: latency shows the time of a single one."""
+"""Number of records that a simulated one stands for: latency shows the time of a single one."""
 ROUND_S, RISES_S, SETTLE_S = 300.0, 180.0, 300.0
 """Times of the hot spot: a new hot worker every five minutes, after the first five; its load rises for three."""
 HOT = 1.667
-"""Factor on a hot worker's part of the tuples: with the others at 90 %, half as much load again."""
+"""Factor on a hot worker's part of the records: with the others at 90 %, half as much load again."""
 PERIOD_S = 5.0
 WAYS: Mapping[str, tuple[str | None, int]] = {
     "no migration": (None, 1),
@@ -125,7 +124,7 @@ FIG13 = Experiment(
         "latency": CaseTable(
             title=lambda workspace: f"{rounds_of(workspace)} hot workers one after the other, after {SETTLE_S:g} s",
             columns="""
-                way: migration | mean: latency of tuples, mean (ms) | p99: 99th percentile (ms) |
+                way: migration | mean: latency of records, mean (ms) | p99: 99th percentile (ms) |
                 worst: mean of the worst minute (ms) | moves: key groups moved | paused: pauses together (s) |
                 paper
             """,
@@ -144,7 +143,7 @@ FIG13 = Experiment(
     figures={
         "latency": lines(
             "minute",
-            "latency of tuples (ms)",
+            "latency of records (ms)",
             y="_minutes",
             series="way",
             only={"way": [way for way, (strategy, _) in WAYS.items() if strategy is not None]},
@@ -152,6 +151,6 @@ FIG13 = Experiment(
         )
     },
     notes=f"""{notes(FINER)}
-- Latency: from when a tuple is taken from the broker until it is in the state of its pane, pauses included.
+- Latency: from when a record is taken from the broker until it is in the state of its pane, pauses included.
 """,
 )

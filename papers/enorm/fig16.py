@@ -6,8 +6,7 @@ from itertools import pairwise
 
 from papers.drawing import lines
 from papers.enorm.simple_job import engine
-from papers.interface import CaseTable, Experiment, Row, Rows, grid
-from papers.shapes import shape
+from papers.interface import CaseTable, Experiment, Row, Rows, grid, shape
 from papers.workspace import Workspace
 from twin.scenario import Scenario
 from twin.simulation import simulate
@@ -17,18 +16,18 @@ STAGES = ("first", "second", "third", "fourth")
 FUSED = (0, 2, 3, 4)
 WORKERS = 6
 HAND_OVER_S, TUPLE_BYTES = 150e-6, 100.0
-"""Time to serialise a tuple and deserialise it, together."""
+"""Time to serialise a record and deserialise it, together."""
 RECEIVE_S = 25e-6
 LOGICS_S = (10e-6, 100e-6, 1e-3)
-"""Service times of a tuple's logic in each operator: as cheap as the paper's aggregation, and dearer."""
+"""Service times of a record's logic in each operator: as cheap as the paper's aggregation, and dearer."""
 TENTHS = 10
-"""Divisor of cores and tuples: workers have a tenth of a core."""
+"""Divisor of cores and records: workers have a tenth of a core."""
 OFFERED_PER_S, HORIZON_S = 6000.0, 15.0
 TUPLES = 18e6
 
 
 def times(workspace: Workspace, logic_s: float, fused: int) -> Row:
-    """Row of the time of 18 million tuples, and its ratio to the time with nothing fused."""
+    """Row of the time of 18 million records, and its ratio to the time with nothing fused."""
     rate, none = (workspace.measured("enorm-fig16", measured, logic_s=logic_s, fused=count) for count in (fused, 0))
     return {
         "logic": 1e6 * logic_s,
@@ -39,13 +38,13 @@ def times(workspace: Workspace, logic_s: float, fused: int) -> Row:
 
 
 def tuple_s(logic_s: float, count: int) -> float:
-    """CPU time of a tuple at all workers: half a hand-over from the source, and those between unfused operators."""
+    """CPU time of a record at all workers: half a hand-over from the source, and those between unfused operators."""
     away, between = 1.0 - 1.0 / WORKERS, len(STAGES) - max(1, count)
     return RECEIVE_S + HAND_OVER_S / 2.0 + len(STAGES) * logic_s + between * away * HAND_OVER_S
 
 
 def measured(logic_s: float, fused: int, seed: int) -> float:
-    """Rate of tuples that leave the last operator, after a third of the run [1/s]."""
+    """Rate of records that leave the last operator, after a third of the run [1/s]."""
     found = simulate(fast_job(logic_s, fused, seed))
     return TENTHS * next(each.rate_out_per_s for each in found.operators if each.operator == STAGES[-1])
 
@@ -115,8 +114,8 @@ FIG16 = Experiment(
         "times": CaseTable(
             title="The overloaded fast job on six workers of one core",
             columns="""
-                logic: logic of an operator (us) | fused: operators fused | time_s: seconds for 18 million tuples |
-                law_s: by what a tuple costs (s) | faster: times as fast as with none | paper
+                logic: logic of an operator (us) | fused: operators fused | time_s: seconds for 18 million records |
+                law_s: by what a record costs (s) | faster: times as fast as with none | paper
             """,
             cases=grid(logic_s=LOGICS_S, fused=FUSED),
             measure=times,
@@ -127,9 +126,9 @@ FIG16 = Experiment(
     },
     figures={"times": lines("operators fused", "times as fast", x="fused", y="faster", series="logic of {logic:g} us")},
     notes=f"""
-- A hand-over between workers takes {1000000.0 * HAND_OVER_S:g} us, half at either end; one tuple in six stays on its
+- A hand-over between workers takes {1000000.0 * HAND_OVER_S:g} us, half at either end; one record in six stays on its
   worker. Whatever it takes, time falls in a straight line with each hand-over less.
 - Workers of a tenth of a core.
-- The operators are maps: what aggregates and sends each tuple along at once costs what is given here.
+- The operators are maps: what aggregates and sends each record along at once costs what is given here.
 """,
 )

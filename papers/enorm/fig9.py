@@ -12,8 +12,7 @@ from papers.enorm.simple_job import (
     simple_job,
     taken_per_s,
 )
-from papers.interface import CaseTable, Experiment, Row, Rows, grid
-from papers.shapes import shape, within
+from papers.interface import CaseTable, Experiment, Row, Rows, grid, shape, within
 from papers.workspace import Workspace
 from twin.simulation import simulate
 
@@ -26,7 +25,7 @@ FITTED_TO = 0.02
 """Relative deviation that fitted times may have: costs are whole microseconds, and a run's first partial result is
 short."""
 SHORT_S, STEADY_S = 480.0, 3600.0
-"""Lengths of a run: as long as the paper's 18 million tuples last; and an hour, in which all windows are complete."""
+"""Lengths of a run: as long as the paper's 18 million records last; and an hour, in which all windows are complete."""
 
 
 def horizon_s(workspace: Workspace) -> float:
@@ -46,14 +45,15 @@ def both_forms(workspace: Workspace, minutes: tuple[int, ...], keys: int) -> Row
 
 
 def throughput(workspace: Workspace, keys: int, combined: bool, minutes: tuple[int, ...], seconds: float) -> float:
-    """Rate of tuples after the first minute [1/s]."""
+    """Rate of records after the first minute [1/s]."""
     case = {"keys": keys, "combined": combined, "minutes": list(minutes), "seconds": seconds}
     return float(workspace.measured("enorm-fig9", measured, **case))
 
 
 def measured(keys: int, combined: bool, minutes: tuple[int, ...], seconds: float, seed: int) -> float:
-    """Rate of tuples of one run. Channels hold as many simulated tuples as the job's hold of its own: the fewer tuples
-    there are, the more the workers' shares differ, and none may starve because the channel of another is full."""
+    """Rate of records of one run. Channels hold as many simulated records as the job's hold of its own: the fewer
+    records there are, the more the workers' shares differ, and none may starve because the channel of another is
+    full."""
     job = simple_job(
         pane_keys=keys,
         rate_per_s=OFFERED_PER_S,
@@ -88,7 +88,7 @@ def shapes(rows: Rows) -> Rows:
 
 
 def fitted(workspace: Workspace) -> Rows:
-    """Rows of the time of 18 million tuples as one component and as two (Section 7.7)."""
+    """Rows of the time of 18 million records as one component and as two (Section 7.7)."""
     combined, split = (TUPLES / throughput(workspace, FITTED_KEYS, form, (5,), SHORT_S) for form in (True, False))
     times = {"one component (combined)": combined, "two components (split)": split, "ratio": split / combined}
     return [{"form": form, "time_s": time_s} for form, time_s in times.items()]
@@ -112,7 +112,7 @@ FIG9 = Experiment(
         "throughput": CaseTable(
             title=lambda workspace: f"Throughput of the overloaded simple job, {horizon_s(workspace):g} s",
             columns="""
-                windows | keys: keys a partial result | combined: combined, tuples/s | split: split, tuples/s |
+                windows | keys: keys a partial result | combined: combined, records/s | split: split, records/s |
                 ratio: split takes so many times as long
             """,
             cases=pairs,
@@ -123,7 +123,7 @@ FIG9 = Experiment(
     figures={
         "throughput": lines(
             "keys a partial result (millions)",
-            "thousand tuples a second",
+            "thousand records a second",
             x=lambda row: row["keys"] / 1e6,
             y={"combined": "combined", "split": "split"},
             series="{quantity}, {windows} windows",
@@ -135,11 +135,11 @@ FIG9 = Experiment(
 COMPONENTS = Experiment(
     name="enorm.components",
     source="Enorm, Section 7.7",
-    summary="the simple job as one component and as two: seconds for 18 million tuples, simulated",
+    summary="the simple job as one component and as two: seconds for 18 million records, simulated",
     tables={
         "times": CaseTable(
             title=f"{FITTED_KEYS:,} keys a partial result, a window of 5 minutes",
-            columns="form | time_s: seconds for 18 million tuples | paper_s: paper (s)",
+            columns="form | time_s: seconds for 18 million records | paper_s: paper (s)",
             measure=fitted,
             shapes=fit_shapes,
             published={

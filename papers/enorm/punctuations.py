@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from papers.interface import CaseTable, Experiment, Row, Rows
-from papers.shapes import shape, span
+from papers.interface import CaseTable, Experiment, Row, Rows, shape, span
 from papers.workspace import Workspace
 from twin.randomness import random_stream
 

@@ -1,11 +1,11 @@
 """Simple job of Enorm's Section 7 in the simulator: partial results of a minute, merged into longer windows.
 
-Six workers of one core take 40,000 tuples a second, as in Section 7.1. The costs of a tuple and a key are fitted to the
-one pair of numbers that the paper has, 456 s against 512 s (Section 7.7); all else follows from it.
+Six workers of one core take 40,000 records a second, as in Section 7.1. The costs of a record and a key are fitted to
+the one pair of numbers that the paper has, 456 s against 512 s (Section 7.7); all else follows from it.
 
-Each simulated tuple stands for many of the job's, and each key for as many keys: it has their bytes, their state and
+Each simulated record stands for many of the job's, and each key for as many keys: it has their bytes, their state and
 their work. So work, bytes and state a second are the job's, and so are throughputs and pauses, in seconds. The times to
-serve a single tuple, and to wait for a few of them, are as many times as long.
+serve a single record, and to wait for a few of them, are as many times as long.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COMPUTE = "compute"
 WORKERS, GROUPS = 6, 60
 PANE_S = 60.0
 RECEIVE_S, EXECUTE_S = 129e-6, 15e-6
-"""Times to receive a tuple and for the user's logic; with 6 us to deserialise it, 150 us."""
+"""Times to receive a record and for the user's logic; with 6 us to deserialise it, 150 us."""
 KEY_BYTES, SERIALISE_NS = 100.0, 60.0
 HANDLE_S, MERGE_S = 8e-6, 2e-6
 """Times to receive a partial result of another component, and to merge it into a window. To ship one is 20 us."""
@@ -33,9 +33,9 @@ TWO, SIX = (5, 10), (5, 10, 15, 20, 25, 30)
 """Lengths of windows in minutes, in Section 7.1."""
 CAPACITY_PER_S = 40_000.0
 FEWER = 200
-"""Number of the job's tuples that a simulated one stands for: hours of 40,000 a second are too many for each."""
+"""Number of the job's records that a simulated one stands for: hours of 40,000 a second are too many for each."""
 CHANNEL_TUPLES = 16_384
-"""Credits of a channel, in tuples of the job: a few seconds of what a worker takes."""
+"""Credits of a channel, in records of the job: a few seconds of what a worker takes."""
 
 
 def large(workspace: Workspace) -> bool:
@@ -44,13 +44,13 @@ def large(workspace: Workspace) -> bool:
 
 
 def notes(fewer: int = FEWER) -> str:
-    """Notes of a page on the job's costs, and on the tuples that were simulated."""
+    """Notes of a page on the job's costs, and on the records that were simulated."""
     return f"""
-- Costs are fitted to 456 s and 512 s of Section 7.7: 135 us to take a tuple and 15 us for the user's logic, 20 us to
+- Costs are fitted to 456 s and 512 s of Section 7.7: 135 us to take a record and 15 us for the user's logic, 20 us to
   ship a key of a partial result, 2 us to merge one. The paper gives none, so no absolute value compares.
 - Split, every consolidate is on another worker than the compute whose key groups it has.
-- A simulated tuple stands for {fewer} of the job's and a key for {fewer} keys, with the bytes, the state and the work
-  of them all, because every tuple is simulated. Throughputs and pauses stay; the time in which a single tuple is
+- A simulated record stands for {fewer} of the job's and a key for {fewer} keys, with the bytes, the state and the work
+  of them all, because every record is simulated. Throughputs and pauses stay; the time in which a single record is
   served, and others wait for it, is {fewer} times as long.
 """
 
@@ -79,7 +79,8 @@ def simple_job(
     **more: Any,
 ) -> Scenario:
     """Scenario of the simple job. Keys, rates, bytes are the job's. pane_keys: different keys in a minute. key_bytes:
-    state of one. fewer: tuples that a simulated one stands for. channel_tuples: simulated ones; None: those of the job.
+    state of one. fewer: records that a simulated one stands for. channel_tuples: simulated ones; None: those of the
+    job.
     more: run settings, or a policy."""
     keys = keys_for(pane_keys / fewer, min(rate_per_s, CAPACITY_PER_S) * PANE_S / fewer)
     keyed = {"keys": keys, "key_groups": GROUPS, "state_bytes_per_key": key_bytes * fewer}
@@ -156,7 +157,7 @@ def engine() -> dict[str, Any]:
 
 
 def taken_per_s(run: Run) -> float:
-    """Rate of the job's tuples that computes took after the warm-up [1/s]."""
+    """Rate of the job's records that computes took after the warm-up [1/s]."""
     return FEWER * next(each.rate_in_per_s for each in run.operators if each.operator == COMPUTE)
 
 

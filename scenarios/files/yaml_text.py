@@ -14,7 +14,7 @@ import yaml
 
 from twin.collector import collector_paused
 from twin.errors import BadInput
-from twin.nesting import DEEPEST, TOO_DEEP
+from twin.files import DEEPEST, TOO_DEEP
 
 FLOW_WIDTH = 110
 """Number of characters of a line, into which a mapping of scalars must fit to be written on one."""

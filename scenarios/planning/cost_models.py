@@ -1,24 +1,67 @@
-"""Cost models by name: `rates` (analytic), the same for another load (`rates:peak`), `sim` (the simulator itself),
-`learned` (the shipped network), the folder of a trained one, `staged` (rates choose plans near the best, a learned
-model orders them, the simulator decides), and the file of a calibrated profile.
-"""
+"""Cost models by name."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy import stats
 
-from optimizers.loads import LOADS, MEAN, RatesAt, loads_of, rates_at
-from scenarios.planning.simulated_cost import SimulatedCostModel
+from optimizers.planner.proving import LOADS, MEAN, RatesAt, loads_of, rates_at
+from scenarios.calibration.calibrate import LEVEL
+from scenarios.calibration.profile_file import CalibratedProfile, applied, ends
+from scenarios.planning.bench import SimulatedCostModel
 from twin.errors import BadInput, suggest
 from twin.metrics import CostModel, Estimates, Ranged, Unsure
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate
+
+# a calibrated profile ------------------------------------------------------------------------------------------------
+# Cost model of a calibrated profile: the rate model under its constants, with a spread from its intervals.
+
+
+LATENCY = "processing_latency_s"
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedCostModel:
+    """Cost model of a profile. name: of its file. base: model that predicts under its constants."""
+
+    name: str
+    profile: CalibratedProfile
+    base: CostModel
+
+    def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
+        """Estimates of the base model for the calibrated scenario. spread: of the base and the intervals together.
+
+        Raises BadInput for a scenario that the profile does not fit.
+        """
+        found = self.base.predict(applied(self.profile, scenario), plans)
+        return Estimates(found.by_metric, np.hypot(found.spread, self._width(scenario, plans)))
+
+    def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
+        """Features of the scenario that the base model ignores, in words."""
+        return self.base.blind_to(scenario)
+
+    def _width(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> np.ndarray:
+        """[N] standard deviation of the log latency, as if it were normal with these intervals."""
+        kind, intervals = "latency", self.profile.intervals
+        latencies = [RateModel().predict(each, plans)[LATENCY] for each in ends(self.profile, scenario)]
+        low_n, high_n = np.sort(np.maximum(latencies, 1e-9), axis=0)
+        widened = math.log(intervals.beyond[kind].factor) if kind in intervals.beyond else 0.0
+        return np.asarray((np.log(high_n / low_n) / 2.0 + widened) / stats.norm.ppf(0.5 + LEVEL / 2.0))
+
+
+# names ---------------------------------------------------------------------------------------------------------------
+# Cost models by name: `rates` (analytic), the same for another load (`rates:peak`), `sim` (the simulator itself),
+# `learned` (the shipped network), the folder of a trained one, `staged` (rates choose plans near the best, a learned
+# model orders them, the simulator decides), and the file of a calibrated profile.
+
 
 RATES, LEARNED, STAGED = "rates", "learned", "staged"
 NAMES = (*(rates_at(load).name for load in LOADS), "sim", LEARNED, STAGED)
@@ -61,7 +104,7 @@ def cost_model(name: str) -> CostModel:
         return SimulatedCostModel(simulate)
     if name.endswith(PROFILES):
         from scenarios.calibration import profile_file  # it needs all that calibrates, a second of imports
-        from scenarios.planning.calibrated_cost import CalibratedCostModel
+        from scenarios.planning.cost_models import CalibratedCostModel
 
         return CalibratedCostModel(name, profile_file.load(Path(name)), RateModel().planning())
     kind, _, which = name.partition(":")

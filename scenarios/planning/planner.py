@@ -9,23 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from optimizers.deadline import Stopped, never
-from optimizers.interface import Candidate, Optimizer, PlanningProgress, Problem, Solution, traits_of
-from optimizers.loads import RatesAt
-from optimizers.objectives import OBJECTIVES
+from optimizers.interface import Candidate, Optimizer, PlanningProgress, Problem, Solution, Stopped, never, traits_of
+from optimizers.objectives import NOTHING_MORE, OBJECTIVES, Requirements
 from optimizers.planner import Planner, drive_of
+from optimizers.planner.proving import RatesAt
 from optimizers.plugins import AnswerError, of_others
 from optimizers.registry import optimizer_by_name
-from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.selection import choose, estimate, intervals
 from optimizers.slots import SlotDeployment, by_slots, fits, groups_of
 from optimizers.space import ALL_PLANS, Space, counts_of
-from scenarios.beside import PredictionBesideRuns
-from scenarios.doubts import doubts
+from scenarios.beside import PredictionBesideRuns, doubts
 from scenarios.files.documents import CLOSED, Number, Seconds
+from scenarios.planning.bench import Simulate, SimulatedCostModel
 from scenarios.planning.cost_models import StagedCostModel, is_learned
 from scenarios.planning.cost_models import cost_model as model_by_name
-from scenarios.planning.simulated_cost import Simulate, SimulatedCostModel
 from twin.errors import BadInput, suggest
 from twin.metrics import METRICS, CostModel, Ranged, Slow
 from twin.plan import ExecutionPlan
@@ -83,7 +80,7 @@ class PlanChosen:
     other requirements. simulated: objective in a run, where it was planned by profiles. beside: what the cost model
     predicts of the plan beside its simulation; null without one. plans_simulated: number, of the plans estimated; by
     `sim` as the cost model, all. bound, gap: null where nothing is proved. placement: by operator the hosts of its
-    replicas, or their sockets. hosts: those in use, where head room or prices matter. price, given_price: of the hosts,
+    subtasks, or their sockets. hosts: those in use, where head room or prices matter. price, given_price: of the hosts,
     where they have prices. parallelism, task_managers: deployment of the plan, where the engine has slots that can hold
     it: subtasks by operator, and slots by host. head_room, at_most: requirements: a share of the offered rates, and
     limits in seconds. starts: plans by rates for each load, and the one that bears the most, by name.

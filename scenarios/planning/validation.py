@@ -1,31 +1,32 @@
-"""Validates chosen plans in the simulator: the predicted and the simulated objective, and the regret.
+"""Validates chosen plans in the simulator: the predicted and the simulated objective, the regret, and the standings.
 
 For each scenario the chosen plans of all optimizers and cost models are simulated with common random numbers, and
 with them alternatives: all valid plans if they are few, else a uniform sample. The best of all of these is the
 reference, so no regret can be negative. A plan that is backpressured or fails in the simulator is compared only with
-its like: its regret is infinite if any plan is of a better kind.
+its like: its regret is infinite if any plan is of a better kind. Standings have one line for each optimizer and cost
+model: it is better if fewer scenarios are spoilt by such plans, refused or failed, then by its mean regret over the
+others.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
-from optimizers.counted import as_plans
+import numpy as np
+
 from optimizers.interface import Optimizer, Problem, Solution
-from optimizers.loads import RatesAt
-from optimizers.objectives import OBJECTIVES
+from optimizers.objectives import NOTHING_MORE, OBJECTIVES, Requirements
+from optimizers.planner.proving import LOADS, RatesAt, rates_at
 from optimizers.plugins import AnswerError, fitting
 from optimizers.registry import BASELINES
-from optimizers.requirements import NOTHING_MORE, Requirements
-from optimizers.space import ALL_PLANS, Space
-from optimizers.space_plans import SpacePlans
-from scenarios.beside import PredictionBesideRuns
-from scenarios.doubts import doubts
-from scenarios.executing.processes import Processes
-from scenarios.planning.bench import PlanBench
-from scenarios.planning.outcomes import half_width95
-from scenarios.planning.simulated_cost import Simulate, spared_s
+from optimizers.space import ALL_PLANS, Space, SpacePlans, as_plans
+from scenarios.beside import PredictionBesideRuns, doubts
+from scenarios.executing import Processes
+from scenarios.files.documents import CLOSED, Number
+from scenarios.planning.bench import PlanBench, Simulate, half_width95, spared_s
 from twin.errors import BadInput
 from twin.executor import Executor
 from twin.metrics import METRICS, REGRESSION_METRICS, CostModel
@@ -42,7 +43,7 @@ BUDGET = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationRow:
-    """Validation of one chosen plan, in the objective's own unit throughout: seconds, or tuples a second.
+    """Validation of one chosen plan, in the objective's own unit throughout: seconds, or records a second.
 
     status: of the solution; or "refused" (the optimizer cannot take the problem) or "failed" (it raised something else,
     or its plan is not in the space), with the reason in `message` and None below. predicted: by the cost model.
@@ -181,7 +182,7 @@ def _solve(problem: Problem, optimizer: Optimizer, planner_of: PlannerOf, simula
 
 
 def alternatives(scenario: Scenario, references: int, seed: int, space: Space) -> Sequence[ExecutionPlan]:
-    """Plans to compare with, drawn uniformly, with the given numbers of replicas even if the space leaves them free."""
+    """Plans to compare with, drawn uniformly, with the given numbers of subtasks even if the space leaves them free."""
     if references == 0:
         return []
     plans = SpacePlans(scenario, replace(space, free_replicas=False))
@@ -224,3 +225,93 @@ def _row(
         plan=solution.plan.model_dump(mode="json")["placement"],
         beside=None if solution.simulated or isinstance(model, RatesAt) else beside,
     )
+
+
+FAR = 10.0
+"""Largest ratio of a cost to the best known that is drawn; larger ones are drawn as this."""
+RATES, *LOADED = (rates_at(load).name for load in LOADS)
+"""Names of the rate model for the mean load, and for the others."""
+LABEL = "{optimizer} by {cost_model}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Standing of an optimizer with a cost model. scenarios: number that it was given; refused, failed: of these,
+    without a plan; spoilt: with a plan of a worse kind than the best known. mean +- ci95, median, p90: regret over the
+    others. plan_s, evaluations: medians."""
+
+    optimizer: str
+    cost_model: str
+    scenarios: int
+    refused: int
+    failed: int
+    spoilt: int
+    mean: Number
+    ci95: Number
+    median: Number
+    p90: Number
+    plan_s: Number
+    evaluations: Number
+
+
+@CLOSED
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlansJudged:
+    """The answer of `twin validate`. blind_to: features of a scenario that a cost model ignores, by both names."""
+
+    objective: str
+    rows: tuple[ValidationRow, ...]
+    standings: tuple[Standing, ...]
+    blind_to: Mapping[str, Mapping[str, tuple[str, ...]]]
+
+
+def standings(rows: Iterable[ValidationRow]) -> tuple[Standing, ...]:
+    """Standings of all optimizers and cost models in these rows, the best first. Where all loads are the mean, the plan
+    by rates stands for each load."""
+    groups: dict[tuple[str, str], list[ValidationRow]] = {}
+    for row in rows:
+        groups.setdefault((row.optimizer, row.cost_model), []).append(row)
+    for (optimizer, model), group in groups.items():
+        if model in LOADED:
+            known = {row.scenario for row in group}
+            group += [row for row in groups.get((optimizer, RATES), []) if row.scenario not in known]
+    lines = [_standing(optimizer, model, group) for (optimizer, model), group in groups.items()]
+    return tuple(sorted(lines, key=_place))
+
+
+def _place(line: Standing) -> tuple[int, float]:
+    return line.refused + line.failed + line.spoilt, math.inf if line.mean is None else line.mean
+
+
+def _standing(optimizer: str, model: str, rows: Sequence[ValidationRow]) -> Standing:
+    planned = [row for row in rows if row.regret is not None]
+    regrets = np.array([row.regret for row in planned if row.regret is not None and math.isfinite(row.regret)])
+    median, p90 = np.quantile(regrets, (0.5, 0.9)).tolist() if len(regrets) else (None, None)
+    return Standing(
+        optimizer=optimizer,
+        cost_model=model,
+        scenarios=len(rows),
+        refused=sum(row.status == REFUSED for row in rows),
+        failed=sum(row.status == FAILED for row in rows),
+        spoilt=len(planned) - len(regrets),
+        mean=float(regrets.mean()) if len(regrets) else None,
+        ci95=half_width95(regrets),
+        median=median,
+        p90=p90,
+        plan_s=float(np.median([row.plan_s or 0.0 for row in planned])) if planned else None,
+        evaluations=float(np.median([row.evaluations or 0 for row in planned])) if planned else None,
+    )
+
+
+def samples(rows: Iterable[ValidationRow]) -> Mapping[str, Sequence[float]]:
+    """Ratio of the cost to the best known in each scenario, at most FAR, by optimizer and cost model, for a figure."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        cost = FAR if row.regret is None else min(1.0 + row.regret, FAR)
+        found.setdefault(LABEL.format(optimizer=row.optimizer, cost_model=row.cost_model), []).append(cost)
+    return found
+
+
+def csv_rows(rows: Iterable[ValidationRow]) -> list[dict[str, Any]]:
+    """Rows as a table of plain values, without plans and what follows from others."""
+    return [{name: value for name, value in asdict(row).items() if name not in ("plan", "beside")} for row in rows]

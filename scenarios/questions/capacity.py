@@ -14,17 +14,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from scenarios.beside import PredictionBesideRuns
-from scenarios.executing.processes import Processes
-from scenarios.executing.progress import Audience, Lines
+from scenarios.executing import Audience, Lines, Processes
 from scenarios.files.documents import CLOSED, Seconds, Share
 from scenarios.questions import proof
 from scenarios.questions.bench import Bench
-from scenarios.questions.bisection import FAR, Range, broken
-from scenarios.questions.condition import Condition, Term, condition
+from scenarios.questions.bisection import FAR, Prober, Range, broken
 from scenarios.questions.knobs import Knob, LoadKnob, ReplicasKnob, whole
-from scenarios.questions.measures import LATENCIES
+from scenarios.questions.measures import LATENCIES, Condition, Term, condition
 from scenarios.questions.prediction import LimitForecast, PredictedLimit, status_of
-from scenarios.questions.prober import Prober
 from twin.errors import BadInput
 from twin.quantities import NUMBER
 from twin.scenario import Scenario

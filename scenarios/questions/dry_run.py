@@ -1,36 +1,202 @@
 """Tries a change of a running job before it is made: the pause, the growth of the backlog, and the time to catch up.
 
-Each run with the change has a twin without it on the same random numbers, so all differences are due to the change.
-Some tuples wait or are on the network in the undisturbed run, too: a job has caught up when no more are than there at
-the same time, but for chance. If that run does not keep up, its growing backlog is no measure; instead, the job has
-caught up when no more wait than at most before the first event, or, without events, in the first period.
+The change is given by options such as `--rescale match=4`, `--migrate match[1]=w-2`, `--fail w-1`. Each run with it has
+a twin without it on the same random numbers, so all differences are due to the change. Some records wait or are on the
+network in the undisturbed run, too: a job has caught up when no more are than there at the same time, but for chance.
+If that run does not keep up, its growing backlog is no measure; instead, the job has caught up when no more wait than
+at most before the first event, or, without events, in the first period.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from scenarios.executing.progress import Audience
+from scenarios.executing import Audience
 from scenarios.files.documents import CLOSED, Number, Seconds
-from scenarios.questions.bench import Bench, Job, outcome_of
-from scenarios.questions.change_options import Planned
-from scenarios.questions.control_measures import by_period, course, latencies
-from scenarios.questions.intervals import MeanOfRuns, of_mean
+from scenarios.files.scenario_file import parted
+from scenarios.questions.bench import Bench, Job, MeanOfRuns, of_mean, outcome_of, run
 from scenarios.questions.kept import RunOutcome
+from scenarios.questions.knobs import check_operator
 from scenarios.questions.measures import of
-from scenarios.questions.single_run import run
-from twin.engine.measure.meters import Row
-from twin.engine.sketch import representative_s
+from scenarios.questions.policies_compared import by_period, course, latencies
+from twin.deployment import Deployment
+from twin.errors import BadInput, suggest
+from twin.histograms import representative_s
+from twin.plan import Location
 from twin.randomness import child_seed
 from twin.run import Run, waiting
 from twin.scenario import Scenario
+from twin.scheduling import resized
+from twin.spec import parse
 from twin.steadiness import growth_per_s, varying
+from twin.world.meters import Row
+
+_REPLICA = re.compile(r"^(?P<operator>[^\[\]]+)(\[(?P<replica>\d+)\])?$")
+_COUNT = re.compile(r"-?[0-9]{1,18}")
+FAILOVERS = ("region", "full", "both")
+LOST = ("spread", "wait")
+USUAL_RECOVERY_S = 10.0
+"""Default time of detection and restart after a failure."""
+USUAL_SHARE = 1 / 3
+"""Default time of changes, as a share of the time after the warm-up; the larger part is left to catch up."""
+
+
+class ChangeOptions(NamedTuple):
+    """Options of changes, which all happen at `at_s`. recover_after_s: seconds of detection and restart after a
+    failure; None: 10. failover: the part that a failure restarts: `region`, `full`, or `both` for a comparison. lost:
+    failed hosts stay away, and their subtasks `spread` over the others, or `wait` as the whole job does; None: hosts
+    come back."""
+
+    rescale: Sequence[str] = ()
+    migrate: Sequence[str] = ()
+    fail: Sequence[str] = ()
+    at_s: float | None = None
+    recover_after_s: float | None = None
+    failover: str | None = None
+    lost: str | None = None
+
+
+class Planned(NamedTuple):
+    """Scenario with a change, the time of the change, and its description in words.
+
+    own: number of events, the last ones, that are the change. spread_s: the change comes at any time in this interval
+    after at_s. rival: the scenario where a failure restarts the whole job, for a comparison.
+    """
+
+    scenario: Scenario
+    at_s: float
+    words: str
+    own: int = 0
+    spread_s: float = 0.0
+    rival: Scenario | None = None
+
+
+def planned(given: Scenario, change: ChangeOptions) -> Planned:
+    """Scenario with the changes. Raises BadInput if there are none, or if one is impossible or not within the run."""
+    at_s = change.at_s if change.at_s is not None else _usual_s(given)
+    if not given.run.warmup_s <= at_s < given.run.horizon_s:
+        within = f"{given.run.warmup_s:g} s (the end of the warm-up) to {given.run.horizon_s:g} s"
+        raise BadInput(f"--at {at_s:g}: not within the run; give seconds from {within}")
+    events = [*_rescales(given, change), *_migrations(given, change), *_failures(given, change)]
+    if not events:
+        raise BadInput("nothing to try; give --rescale OPERATOR=4, --migrate OPERATOR=HOST or --fail HOST")
+    _check_failover(given, change)
+    spread_s = _spread_s(given, change, at_s)
+    data = given.model_dump(mode="json")
+    data["events"] = [*data["events"], *({**event, "at_s": at_s} for event in events)]
+    if change.failover is not None:
+        data["checkpoints"]["failover"] = "full" if change.failover == "full" else "region"
+    counts = [f"{text} subtasks" if text.partition("=")[2].isdigit() else text for text in change.rescale]
+    told = {"rescale": counts, "migrate": change.migrate, "fail": change.fail}
+    named = "; ".join(f"{what} {', '.join(texts)}" for what, texts in told.items() if texts)
+    asked = (("rescale", change.rescale), ("migrate", change.migrate), ("fail", change.fail))
+    flags = " ".join(f"--{what} {text}" for what, texts in asked for text in texts)
+    when = f"at {at_s:g} s" if not spread_s else f"at times from {at_s:g} to {at_s + spread_s:g} s"
+    tails = {"spread": ", lost: others take its subtasks", "wait": ", lost: the job waits for it to the end"}
+    words = f"{named} {when}{tails.get(change.lost or '', '')}"
+    made = parse(Scenario, data, where=flags)
+    rival = None
+    if change.failover == "both":
+        data["checkpoints"]["failover"] = "full"
+        rival = parse(Scenario, data, where=flags)
+    return Planned(made, at_s, words, len(events), spread_s, rival)
+
+
+def _check_failover(given: Scenario, change: ChangeOptions) -> None:
+    if change.failover is None:
+        return
+    if change.failover not in FAILOVERS:
+        raise BadInput(f"--failover {change.failover}: {suggest(change.failover, FAILOVERS)}")
+    if not change.fail:
+        raise BadInput("--failover: says what a failure restarts; give --fail HOST, too")
+    if given.checkpoints is None:
+        remedy = "add --set 'checkpoints={interval_s: 10}'"
+        raise BadInput(f"--failover: {given.name} has no checkpoints to restart a part of it from; {remedy}")
+
+
+def _spread_s(given: Scenario, change: ChangeOptions, at_s: float) -> float:
+    """Seconds over which the time of a change is spread over repetitions: the checkpoint interval, as the distance to
+    the last checkpoint matters, or what the run has room for. 0 if the time is given, or nothing goes back to one."""
+    if change.at_s is not None or not (change.fail or given.engine.rescaling.how == "reactive"):
+        return 0.0
+    return min(_interval_s(given), (given.run.horizon_s - at_s) / 2)
+
+
+def _usual_s(given: Scenario) -> float:
+    start_s, end_s = given.run.warmup_s, given.run.horizon_s
+    return max(start_s, float(f"{start_s + (end_s - start_s) * USUAL_SHARE:.3g}"))
+
+
+def _rescales(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, Any]]:
+    """Scale events. Places are listed; or the engine finds them for a number of subtasks (`twin.scheduling`)."""
+    now: Deployment = given
+    for text in change.rescale:
+        name, wanted = parted(text, "--rescale", "OPERATOR=4 or OPERATOR=HOST,HOST", empty=False)
+        check_operator(name, given, f"--rescale {text}")
+        if _COUNT.fullmatch(wanted):
+            if int(wanted) < 1:
+                raise BadInput(f"--rescale {text}: {wanted} subtasks; give a whole number from 1, or places")
+            placed = resized(now, name, int(wanted), f"--rescale {text}")
+            now = now.model_copy(update={"plan": now.plan.with_placement(now.plan.placement | placed)})
+            yield {"kind": "scale", "operator": name, "placement": placed[name]}
+        else:
+            places = [_place(each, given, f"--rescale {text}") for each in wanted.split(",")]
+            yield {"kind": "scale", "operator": name, "placement": places}
+
+
+def _migrations(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, Any]]:
+    """Migration events: of one subtask, or of all subtasks of an operator that are not at the place yet."""
+    for text in change.migrate:
+        who, to = parted(text, "--migrate", "OPERATOR=HOST, or OPERATOR[1]=HOST for one subtask", empty=False)
+        match = _REPLICA.match(who)
+        name = match["operator"] if match else who
+        check_operator(name, given, f"--migrate {text}")
+        place = _place(to, given, f"--migrate {text}")
+        count = given.plan.replicas(name)
+        replicas = [int(match["replica"])] if match and match["replica"] else range(count)
+        moving = [each for each in replicas if each >= count or given.plan.placement[name][each] != place]
+        if not moving:
+            raise BadInput(f"--migrate {text}: it is there already")
+        for replica in moving:
+            yield {"kind": "migration", "operator": name, "replica": replica, "to": place}
+
+
+def _failures(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, Any]]:
+    hosts = [host.name for host in given.cluster.hosts]
+    if change.lost is not None and change.lost not in LOST:
+        raise BadInput(f"--lost {change.lost}: {suggest(change.lost, LOST)}")
+    if change.lost is not None and not change.fail:
+        raise BadInput("--lost goes with a failure; give --fail HOST as well")
+    if change.lost == "wait" and change.recover_after_s is not None:
+        raise BadInput(
+            "--recover-after: with --lost wait the job never runs again; leave it out, or give --lost spread"
+        )
+    usual_s = USUAL_RECOVERY_S if change.recover_after_s is None else change.recover_after_s
+    recover_after_s = None if change.lost == "wait" else usual_s
+    for name in change.fail:
+        if name not in hosts:
+            raise BadInput(f"--fail {name}: unknown host; {suggest(name, hosts)}")
+        yield {"kind": "failure", "host": name, "recover_after_s": recover_after_s, "lost": change.lost == "spread"}
+
+
+def _place(text: str, given: Scenario, where: str) -> str:
+    """Place in the form of a plan. Raises BadInput for an unknown host."""
+    try:
+        host = Location.parse(text.strip()).host
+    except ValueError as error:
+        raise BadInput(f"{where}: {error}") from None
+    hosts = [each.name for each in given.cluster.hosts]
+    if host not in hosts:
+        raise BadInput(f"{where}: unknown host {host!r}; {suggest(host, hosts)}")
+    return text.strip()
+
 
 STRAYS = 5
 """Backlogs of two runs differ by chance by no more than so many times the median backlog (at least 1), with few
@@ -41,16 +207,16 @@ POINTS = 240
 """Least number of periods of a run, for courses that can be seen, unless a policy sees them."""
 MEANINGS: Mapping[str, str] = {
     "pause_s": "longest pause",
-    "lag": "largest growth of the backlog (tuples)",
+    "lag": "largest growth of the backlog (records)",
     "catch_up_s": "time to catch up",
     "latency_s": "highest end-to-end latency after the change",
     "late": "results later than any without the change",
     "twice": "results that come twice",
-    "lost": "tuples lost at full channels",
+    "lost": "records lost at full channels",
     "moved_mb": "state moved, more than without it (MB)",
-    "restarted": "replicas that restart",
+    "restarted": "subtasks that restart",
     "redone_s": "work done again, since the last checkpoint",
-    "replayed": "tuples that sources read again",
+    "replayed": "records that sources read again",
 }
 OF_RESTARTS = ("restarted", "redone_s", "replayed")
 """Measures that are shown only if something fails, or if the engine restarts the job to change its plan."""
@@ -83,7 +249,7 @@ class DryRunAnswer:
 
 
 def seen(scenario: Scenario, seed: int, at_s: float) -> RunOutcome:
-    """Makes one run, and keeps tuples that wait by look, results by bucket of latency, and pauses from `at_s` on."""
+    """Makes one run, and keeps records that wait by look, results by bucket of latency, and pauses from `at_s` on."""
     made = run(scenario, seed, LOOKS)
     growing = {"growing": [float(_growing(scenario, made))]}
     return outcome_of(made, _course(made, at_s, {event.at_s for event in scenario.events}) | growing)
@@ -121,7 +287,7 @@ def dry_run(
     bench: Bench, given: Scenario, change: Planned, replications: int, seed: int, audience: Audience
 ) -> DryRunAnswer:
     """Tries a change by paired runs. given: the scenario without it; both come from `finer`. bench: runs by `look`."""
-    tried = trials(change, replications)
+    tried = trials(change, replications, seed)
     kinds = 1 + len(tried[0].scenarios)
     cases = [given, *(case for trial in tried for case in trial.scenarios)]
     jobs: list[Job] = []
@@ -309,20 +475,30 @@ class Trial(NamedTuple):
     scenarios: tuple[Scenario, ...]
 
 
-def trials(change: Planned, replications: int) -> list[Trial]:
-    """Trials, one for each replication. The change happens in the middle of its part of the time span `spread_s`.
+def trials(change: Planned, replications: int, seed: int) -> list[Trial]:
+    """Trials, one for each replication. seed: of their family of runs.
 
-    A failure costs the work since the last checkpoint, from nothing to a whole interval. If it always came at the same
-    time after a checkpoint, all runs would agree on a cost that is really due to chance.
+    A failure costs the work since the last checkpoint, from nothing to a whole interval. If it came at the same time,
+    or at random, runs would tell less of its mean: so it comes in the middle of its own part of the interval between
+    two checkpoints of its run; of a shorter span, in the middle of its part of that.
     """
     tried = (change.scenario,) if change.rival is None else (change.scenario, change.rival)
     if not change.spread_s:
         return [Trial(change.at_s, tried)] * replications
-    later_s = [change.spread_s * (index + 0.5) / replications for index in range(replications)]
+    shifts_s = change.spread_s * (np.arange(replications) + 0.5) / replications
+    if change.spread_s == _interval_s(change.scenario):
+        spec, seeds = change.scenario.checkpoints, [child_seed(seed, index) for index in range(replications)]
+        first_s = np.array([0.0 if spec is None else spec.first_of_s(each) for each in seeds])
+        shifts_s = np.mod(first_s + shifts_s - change.at_s, change.spread_s)
     return [
         Trial(change.at_s + shift_s, tuple(_later(scenario, change.own, shift_s) for scenario in tried))
-        for shift_s in later_s
+        for shift_s in shifts_s.tolist()
     ]
+
+
+def _interval_s(scenario: Scenario) -> float:
+    """Seconds from a checkpoint to the next."""
+    return scenario.checkpoints.interval_s if scenario.checkpoints else scenario.run.checkpoint_interval_s
 
 
 def _later(scenario: Scenario, own: int, by_s: float) -> Scenario:

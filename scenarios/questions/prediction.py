@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from scenarios.files.documents import Number
-from scenarios.questions.bisection import Border, Range, broken, spot_checks
+from scenarios.questions.bisection import Border, Prober, Range, broken, spot_checks
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import ReplicasKnob
 from scenarios.questions.measures import FLAGS, KEEPS_UP, LATENCIES, MEAN, Measures
-from scenarios.questions.prober import Prober
 from scenarios.questions.resources import binding, resources
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario

@@ -16,11 +16,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from scenarios.files.documents import Number, Share
-from scenarios.questions.bisection import Border, Range, spot_checks
-from scenarios.questions.intervals import of_mean, runs_for
+from scenarios.questions.bench import of_mean, runs_for
+from scenarios.questions.bisection import Border, Prober, Range, spot_checks
 from scenarios.questions.kept import RunOutcome, said_once
 from scenarios.questions.measures import of
-from scenarios.questions.prober import Prober
 from scenarios.questions.resources import Resource, binding, resources, without_spare
 from twin.errors import TooMuch
 from twin.randomness import child_seed
@@ -43,7 +42,7 @@ LONGER = 4
 
 Status = Literal["found", "always", "never", "sometimes", "predicted"]
 Whole = int | float
-"""Number of a limit: numbers of replicas and hosts stay whole numbers in documents."""
+"""Number of a limit: numbers of subtasks and hosts stay whole numbers in documents."""
 
 
 @dataclass(frozen=True, slots=True)

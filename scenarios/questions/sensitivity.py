@@ -17,15 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scenarios.executing.progress import Audience
+from scenarios.executing import Audience
 from scenarios.files.documents import CLOSED, Number
-from scenarios.files.overrides import parted
-from scenarios.questions.bench import Bench, Job
-from scenarios.questions.intervals import of_mean
-from scenarios.questions.knobs import Knob, knob, whole
+from scenarios.files.scenario_file import parted
+from scenarios.questions.bench import Bench, Job, of_mean, to_go
+from scenarios.questions.knobs import Knob, bounds, knob, whole
 from scenarios.questions.measures import of, surely_keeps_up
-from scenarios.questions.ranges import bounds
-from scenarios.questions.replications import to_go
 from scenarios.questions.whatif import LEAST_SHARE
 from twin.errors import BadInput
 from twin.randomness import child_seed

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.executing.progress import Audience
+from scenarios.executing import Audience
 from scenarios.files.documents import CLOSED, Number
-from scenarios.questions.bench import Bench
-from scenarios.questions.intervals import of_difference, of_mean, p_value
-from scenarios.questions.replications import Samples, Wanted, replicate
+from scenarios.questions.bench import Bench, Samples, Wanted, of_difference, of_mean, p_value, replicate
+from scenarios.questions.kept import RunOutcome
+from scenarios.questions.measures import is_part, of
 from scenarios.questions.resources import limits, resources, without_spare
 from scenarios.questions.variants import Variant
 
@@ -112,7 +112,8 @@ class ComparedVariant:
     """Results of a variant. settings: changed values of the scenario. backpressured_runs: those in which the job falls
     behind, as sources are held back or queues grow. full: operators and hosts at their limit. placement: number of
     subtasks by operator and place, before events and policies. binds: resources that bind, in words; fullest: the
-    fullest one if none does. course: columns by period, of policies only."""
+    fullest one if none does. parts: by operator and way, such as `match.queue_s`, the mean seconds of the end-to-end
+    latency that results spend there. course: columns by period, of policies only."""
 
     variant: str
     settings: Mapping[str, Any]
@@ -124,6 +125,7 @@ class ComparedVariant:
     placement: Mapping[str, Mapping[str, int]]
     binds: tuple[str, ...]
     fullest: str
+    parts: Mapping[str, Number]
     warnings: tuple[str, ...]
     course: Mapping[str, tuple[Number, ...]] | None = None
 
@@ -197,8 +199,16 @@ def _variant(
         placement={name: Counter(places) for name, places in scenario.plan.placement.items()},
         binds=binds,
         fullest=fullest,
+        parts=_parts(outcomes),
         warnings=outcomes[0].warnings,
     )
+
+
+def _parts(outcomes: Sequence[RunOutcome]) -> dict[str, float]:
+    """Mean parts of the latency over the runs of a variant, by operator and way."""
+    names = dict.fromkeys(name for outcome in outcomes for name in outcome.measures if is_part(name))
+    found = {name: sum(of(outcome.measures, name) for outcome in outcomes) / len(outcomes) for name in names}
+    return {name.removeprefix("operators.").replace(".part.", "."): mean_s for name, mean_s in found.items()}
 
 
 def _metric(metric: str, values: np.ndarray, change: Change | None, comparisons: int) -> ComparedMetric:

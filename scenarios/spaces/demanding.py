@@ -2,7 +2,7 @@
 
 Queries and hosts are those of `wide`, made harder: arrivals come in bursts, spikes and waves; keys are skewed and
 drift; hosts are few, far apart behind links, and mostly at a utilisation of 70 to 105 %; calls wait for systems
-outside; operators have up to eight replicas. A third of the scenarios run on Flink, a third on Storm, the others on a
+outside; operators have up to eight subtasks. A third of the scenarios run on Flink, a third on Storm, the others on a
 random engine. Times of bursts, windows and drifts are shares of the run, whose length follows from its records.
 """
 
@@ -12,13 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.spaces.generator import random_query
-from scenarios.spaces.random_engine import log_uniform, random_engine
+from scenarios.spaces.generator import log_uniform, random_engine, random_query
 from scenarios.spaces.wide import PERIODS, SPACE, at_utilisation, changed, chosen_plan, drawn_cluster
-from twin.arrivals.bursty import BurstState, Bursty
-from twin.arrivals.diurnal import Diurnal
-from twin.arrivals.spikes import Spikes
-from twin.arrivals.steady import Poisson
+from twin.arrivals.laws import BurstState, Bursty, Diurnal, Poisson, Spikes
 from twin.cluster import Cluster, Link
 from twin.key_skew import KeySkew
 from twin.kinds.async_io import AsyncIO
@@ -88,7 +84,7 @@ def _call(name: str, rng: np.random.Generator, length_s: float) -> AsyncIO:
 
 
 def _keyed(operator: AnyOperator, rng: np.random.Generator) -> AnyOperator:
-    """Operator with key groups, if it is drawn so: a join, or an aggregate with at least as many groups as replicas may
+    """Operator with key groups, if it is drawn so: a join, or an aggregate with at least as many groups as subtasks may
     be."""
     groups = MOST_KEY_GROUPS if operator.joins else getattr(operator, "groups", 1)
     if groups < max(REPLICAS) or rng.random() >= SKEWS:
@@ -115,7 +111,7 @@ def _cluster(rng: np.random.Generator) -> Cluster:
 
 
 def _replicated(query: Query, cluster: Cluster, rng: np.random.Generator) -> ExecutionPlan:
-    """Plan with a number of replicas for each operator; all are on the first host, as they are placed later."""
+    """Plan with a number of subtasks for each operator; all are on the first host, as they are placed later."""
     replicas = {each.name: int(rng.choice(REPLICAS)) for each in query.operators}
     return ExecutionPlan(placement={name: (cluster.hosts[0].name,) * count for name, count in replicas.items()})
 

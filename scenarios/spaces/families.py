@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.enumeration import PlacementSpace
 from optimizers.interface import plan_on
+from optimizers.rules import PlacementSpace
 from scenarios.spaces.generator import on_random_hardware, random_scenario
 from scenarios.spaces.registry import DRAWN, SPACES
 from twin.cluster import Host

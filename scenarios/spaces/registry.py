@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
-from scenarios.spaces.parameter_space import COSTREAM, UNSEEN_HARDWARE, ParameterSpace, chains
+from scenarios.spaces.generator import COSTREAM, UNSEEN_HARDWARE, ParameterSpace, chains
 
 if TYPE_CHECKING:
     from twin.scenario import Scenario
@@ -38,7 +38,7 @@ class DrawnSpace:
 
 DRAWN: Mapping[str, DrawnSpace] = {
     "wide": DrawnSpace(
-        "random engines, queries with maps and measured joins, replicas and sockets; for models used as they are",
+        "random engines, queries with maps and measured joins, subtasks and sockets; for models used as they are",
         "scenarios.spaces.wide:wide_scenario",
     ),
     "demanding": DrawnSpace(

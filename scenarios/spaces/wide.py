@@ -1,4 +1,4 @@
-"""Random scenarios over a wide space: any engine, with maps, keyed windows, measured joins, replicas and sockets.
+"""Random scenarios over a wide space: any engine, with maps, keyed windows, measured joins, subtasks and sockets.
 
 A model that has seen these can be used without being trained again. Queries are those of Costream's space, changed;
 engines are drawn (`random_engine`); rates are set so that the plan's highest utilisation is spread over both sides of
@@ -14,13 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from optimizers.counted import as_plans
-from optimizers.requirements import at_rate
-from optimizers.space import Space
-from optimizers.space_plans import SpacePlans
-from scenarios.spaces.generator import random_cluster, random_query
-from scenarios.spaces.parameter_space import COSTREAM
-from scenarios.spaces.random_engine import log_uniform, random_engine
+from optimizers.objectives import at_rate
+from optimizers.space import Space, SpacePlans, as_plans
+from scenarios.spaces.generator import COSTREAM, log_uniform, random_cluster, random_engine, random_query
 from twin.cluster import Cluster, Host, Numa, Socket
 from twin.job import compile
 from twin.plan import ExecutionPlan
@@ -40,7 +36,7 @@ SPACE = replace(
 LONGEST_S, SHORTEST_S = 240.0, 0.3
 MAPS, MEASURED, SPREAD, SOCKETS = 0.4, 0.3, 0.5, 0.25
 """Shares of filters that become maps, of joins with a measured amplification, of scenarios whose operators may have
-replicas, and of clusters whose hosts have sockets."""
+subtasks, and of clusters whose hosts have sockets."""
 CANDIDATES = 8
 PERIODS = 10
 ROUNDS = 4
@@ -103,14 +99,14 @@ def _parted(host: Host, count: int, latency_ns: float) -> Host:
 
 
 def _replicated(query: Query, cluster: Cluster, rng: np.random.Generator) -> ExecutionPlan:
-    """Plan with a number of replicas for each operator; all are on the first host, as they are placed later."""
+    """Plan with a number of subtasks for each operator; all are on the first host, as they are placed later."""
     spread = rng.random() < SPREAD
     replicas = {each.name: 1 + int(rng.integers(4)) * int(spread and rng.random() < 0.5) for each in query.operators}
     return ExecutionPlan(placement={name: (cluster.hosts[0].name,) * count for name, count in replicas.items()})
 
 
 def chosen_plan(base: Scenario, rng: np.random.Generator) -> ExecutionPlan:
-    """Random plan, or the best of a few by the rate model at a utilisation of 0.5; numbers of replicas stay."""
+    """Random plan, or the best of a few by the rate model at a utilisation of 0.5; numbers of subtasks stay."""
     drawn = SpacePlans(base, Space(spread=bool(rng.random() < 0.5))).sample(rng, CANDIDATES)
     plans: Sequence[ExecutionPlan] = as_plans(base, drawn)
     if rng.random() < 0.5:

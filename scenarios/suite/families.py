@@ -1,33 +1,113 @@
-"""Families of the suite: functions from a seed to a scenario. A change of the scenarios is a new version of the suite.
-
-Costream's queries by their number of sources; such queries behind links, with sources pinned to gateways; replicas that
-may run on different hosts; hosts with sockets; one host of many sockets; arrivals in bursts. Rates are set so that the
-best placement by linear loads has a utilisation of LOAD: there placement decides, but a good plan keeps up.
-"""
+"""Families of the suite: functions from a seed to a scenario. A change of these is a new version of the suite."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from optimizers.milp.highest_rate import highest_rate
+from optimizers.balancing.problem import Balance
+from optimizers.milp.optimizer import highest_rate
+from optimizers.objectives import at_rate
 from optimizers.program import ProgramLimits
-from optimizers.requirements import at_rate
 from optimizers.selection import USUAL
 from optimizers.space import ALL_PLANS, Space
-from scenarios.spaces.generator import random_scenario
-from scenarios.spaces.parameter_space import COSTREAM, ParameterSpace
+from scenarios.spaces.generator import COSTREAM, ParameterSpace, random_scenario
 from scenarios.spaces.wide import at_utilisation
 from scenarios.suite.members import MEMBERS
-from twin.arrivals.bursty import BurstState, Bursty
+from twin.arrivals.laws import BurstState, Bursty
 from twin.cluster import Cluster, Host, Link, Numa, Socket
 from twin.errors import BadInput, suggest
 from twin.plan import ExecutionPlan
 from twin.randomness import random_stream
 from twin.scenario import RunSettings, Scenario
+from twin.spec import parse
 from twin.workload import Workload
+
+# problems that ask for no placement ----------------------------------------------------------------------------------
+# Problems of the suite that ask for no placement, from a seed each: jobs whose load changes while they run, and key
+# groups on nodes that are loaded unevenly.
+
+
+CHANGING_RUN = RunSettings(horizon_s=240.0, warmup_s=20.0, period_s=10.0)
+LOW = 0.5
+"""Utilisation of the most costly operator at the start."""
+WORKERS = 4
+MEAN = 60.0
+"""Mean load of a node, in percent."""
+SKEWS = (0.2, 0.5, 1.0)
+"""Standard deviations of the log of a group's load."""
+SHARES = (0.01, 0.05, 0.2)
+"""Shares of key groups that may migrate."""
+
+
+def changing(seed: int) -> Scenario:
+    """Job of a source, a costly map, a keyed window, a sink; its rate rises once, rises and falls, or climbs in steps.
+
+    At first one subtask of each operator is enough by far; at the peak the most costly one needs two to four.
+    """
+    rng = random_stream(seed, "suite")
+    rate, window_s = float(rng.uniform(200, 600)), float(rng.choice([1.0, 2.0, 5.0]))
+    peak = float(rng.uniform(2.5, 5.0))
+    courses = ([(60, peak)], [(60, peak), (150, 1.0)], [(50, peak**0.5), (110, peak)])
+    operators: list[dict[str, Any]] = [
+        {"kind": "source", "name": "events", "columns": {"ints": 2, "strings": 1, "doubles": 1}},
+        {"kind": "map", "name": "enrich", "service_time_s": LOW / rate},
+        {
+            "kind": "aggregate",
+            "name": "count",
+            "group_by": "int",
+            "groups": 200,
+            "window": {"policy": "time", "size_s": window_s},
+            "service_time_s": float(rng.uniform(0.05, 0.4)) * LOW / rate,
+        },
+        {"kind": "sink", "name": "out"},
+    ]
+    names = [each["name"] for each in operators]
+    hosts = [_worker(f"worker-{n}") for n in range(1, WORKERS + 1)]
+    document = {
+        "name": f"changing-load-{seed}",
+        "query": {
+            "operators": operators,
+            "streams": [{"producer": a, "consumer": b} for a, b in pairwise(names)],
+        },
+        "cluster": {"hosts": [_worker("gateway"), *hosts]},
+        "plan": {"placement": dict(zip(names, ("gateway", "worker-1", "worker-1", "gateway"), strict=True))},
+        "workload": {"arrivals": {"events": {"law": "poisson", "rate_per_s": rate}}},
+        "run": CHANGING_RUN.model_dump(mode="json"),
+        "events": [
+            {"kind": "rate-change", "at_s": float(at_s), "source": "events", "factor": factor}
+            for at_s, factor in courses[int(rng.integers(len(courses)))]
+        ],
+    }
+    return parse(Scenario, document, "suite")
+
+
+def _worker(name: str) -> dict[str, Any]:
+    return {"name": name, "cpu_percent": 200, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1}
+
+
+def unbalanced(seed: int) -> Balance:
+    """Balancing problem: 5 to 40 nodes of one or two capacities, unevenly loaded by 10 to 40 groups of lognormal load
+    each."""
+    rng = random_stream(seed, "suite")
+    nodes, each = int(rng.integers(5, 41)), int(rng.integers(10, 41))
+    load = np.exp(rng.choice(SKEWS) * rng.standard_normal((nodes, each)))
+    load *= (MEAN * rng.uniform(0.5, 1.5, nodes) / load.sum(axis=1))[:, None]
+    capacity = rng.choice([1.0, 2.0], nodes) if rng.random() < 0.5 else np.ones(nodes)
+    budget = max(1, round(float(rng.choice(SHARES)) * nodes * each))
+    home = np.repeat(np.arange(nodes), each)
+    return Balance(loads={"cpu": load.ravel()}, home_g=home, capacity_h=capacity, budget=budget)
+
+
+# families ------------------------------------------------------------------------------------------------------------
+# Costream's queries by their number of sources; such queries behind links, with sources pinned to gateways; subtasks
+# that may run on different hosts; hosts with sockets; one host of many sockets; arrivals in bursts. Rates are set so
+# that the best placement by linear loads has a utilisation of LOAD: there placement decides, but a good plan keeps up.
+
 
 TOGETHER = Space(spread=False)
 LOAD = 0.7
@@ -87,7 +167,7 @@ def behind_links(seed: int) -> Scenario:
 
 
 def replicated(seed: int) -> Scenario:
-    """Job on three or four equal hosts, with two replicas, maybe apart, of every operator but sources and sinks."""
+    """Job on three or four equal hosts, with two subtasks, maybe apart, of every operator but sources and sinks."""
     base = _drawn(replace(COSTREAM, sources={1: 1.0}), seed)
     count = int(random_stream(seed, "suite").integers(3, 5))
     hosts = tuple(_host(f"host-{n}", 200, 16_000, 1000, latency_ms=1) for n in range(1, count + 1))
@@ -96,7 +176,7 @@ def replicated(seed: int) -> Scenario:
 
 
 def rented(seed: int) -> Scenario:
-    """Job of four replicas an operator, and six hosts to rent: of one core, or of four at three times the price."""
+    """Job of four subtasks an operator, and six hosts to rent: of one core, or of four at three times the price."""
     base = _drawn(replace(COSTREAM, sources={1: 1.0, 2: 1.0}, window_sizes_s=(0.25, 0.5, 1)), seed)
     hosts = tuple(
         _host(f"{size}-{n}", percent, 16_000, 1000).model_copy(update={"price_per_hour": price})

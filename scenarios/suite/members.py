@@ -39,7 +39,7 @@ MEMBERS: Mapping[str, Members] = {
         (9202, 9204, 9209, 9216, 9217, 9219, 9220, 9221, 9225, 9227),
     ),
     "links": Members("gateways, fog and cloud behind links; sources are pinned", tuple(range(9300, 9310))),
-    "replicas": Members("two replicas an operator, on equal hosts", tuple(range(9400, 9408))),
+    "replicas": Members("two subtasks an operator, on equal hosts", tuple(range(9400, 9408))),
     "hosts-and-sockets": Members(
         "three hosts of two sockets",
         (9500, 9501, 9502, 9503, 9504, 9505, 9507, 9508),

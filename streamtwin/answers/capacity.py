@@ -11,8 +11,7 @@ from scenarios.questions.proof import BY_CHANCE, LONGER, ResourceAtLimit
 from scenarios.questions.variants import short
 from streamtwin.answers.presentation import Presentation
 from streamtwin.tables import rounding
-from streamtwin.tables.tables import cell, number, of_rows
-from streamtwin.tables.wide import Wide
+from streamtwin.tables.tables import Wide, cell, number, of_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -280,7 +279,7 @@ def _rows(answer: CapacityAnswer) -> list[dict[str, Any]]:
 
 
 def _figure(answer: CapacityAnswer) -> Figure:
-    from figures.border import border
+    from figures.answers import border
 
     table = {key: [float(row[key]) for row in _rows(answer)] for key in ("value", "holds")}
     return border(table, short(answer.of), answer.interval95)

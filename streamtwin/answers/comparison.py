@@ -13,8 +13,7 @@ from scenarios.questions.variants import label, short
 from scenarios.questions.whatif import ComparedMetric, ComparedVariant, VariantsCompared
 from streamtwin.answers.presentation import Presentation
 from streamtwin.tables import rounding
-from streamtwin.tables.tables import of_rows, places
-from streamtwin.tables.wide import Wide
+from streamtwin.tables.tables import Wide, of_rows, places, seconds
 from twin.steadiness import filling
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ COLUMNS = {
     "change": "change ± 95 %",
     "words": "in words",
 }
+LEAST_PART, MOST_PARTS = 0.01, 5
+"""Share of the latency by which a part differs that is listed, and the most of these."""
 FARTHEST = 10.0
 """Share of the mean beyond which a change is told in its unit: of almost nothing, per cents tell nothing."""
 LISTED = ("mean", "half_width95", "difference", "difference95", "p_value", "p_adjusted", "significant", "words")
@@ -39,7 +40,7 @@ def told(answer: VariantsCompared) -> Presentation:
         heading=f"{answer.scenario}: what if",
         sentences=list(changes(answer)),
         notes=list(notes(answer)),
-        tables=[_table(answer)],
+        tables=[_table(answer), *_parts(answer)],
         rows=rows(answer),
         figure=partial(_figure, answer),
     )
@@ -137,6 +138,23 @@ def _table(answer: VariantsCompared) -> Wide:
     )
 
 
+def _parts(answer: VariantsCompared) -> Iterator[Wide]:
+    """Table of the parts of the latency that differ most between variants."""
+    means = {
+        name: [row.parts.get(name) or 0.0 for row in answer.variants] for row in answer.variants for name in row.parts
+    }
+    longest_s = max((sum(value or 0.0 for value in row.parts.values()) for row in answer.variants), default=0.0)
+    apart = {name: max(each) - min(each) for name, each in means.items()}
+    shown = sorted((name for name in apart if apart[name] >= LEAST_PART * longest_s), key=lambda name: -apart[name])
+    if longest_s and shown:
+        columns = {"variant": "variant", **{name: name.removesuffix("_s") for name in shown[:MOST_PARTS]}}
+        rows = (
+            {"variant": row.variant, **{name: seconds(row.parts.get(name)) for name in shown[:MOST_PARTS]}}
+            for row in answer.variants
+        )
+        yield of_rows("where the time goes: parts of the mean end-to-end latency that differ most", columns, rows)
+
+
 def _moved(answer: VariantsCompared) -> list[str]:
     """Operators that are not at the same places in all variants."""
     first, *others = (row.placement for row in answer.variants)
@@ -181,7 +199,7 @@ def _of(count: int, runs: int) -> str:
 def _figure(answer: VariantsCompared) -> Figure:
     """Figure of the variants. If a knob takes numbers, its values are the x axis, and each combination of the other
     settings is a line."""
-    from figures.comparison import comparison
+    from figures.answers import comparison
 
     over = next((name for row in answer.variants for name, value in row.settings.items() if _number(value)), None)
     drawn = [row for row in answer.variants if over is None or over in row.settings]

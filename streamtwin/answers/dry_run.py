@@ -7,17 +7,16 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from scenarios.questions.bench import MeanOfRuns
 from scenarios.questions.dry_run import MEANINGS, DryRunAnswer
-from scenarios.questions.intervals import MeanOfRuns
 from streamtwin.answers.presentation import Presentation
 from streamtwin.tables import rounding
-from streamtwin.tables.tables import number, of_rows, seconds
-from streamtwin.tables.wide import Wide
+from streamtwin.tables.tables import Wide, number, of_rows, seconds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PANELS = {"waiting": "waiting tuples", "latency": "latency, 99 % (s)"}
+PANELS = {"waiting": "waiting records", "latency": "latency, 99 % (s)"}
 SERIES = {"without": "as it is", "with": "with the change"}
 UNKNOWN = MeanOfRuns(None, None, ())
 
@@ -46,7 +45,7 @@ def _effect(answer: DryRunAnswer) -> str:
     if None in known:
         caught_up = f"does not {'always ' if set(known) - {None} else ''}catch up within the run"
     return (
-        f"{answer.change}: the longest pause is {means['pause_s']}; the backlog grows by up to {means['lag']} tuples, "
+        f"{answer.change}: the longest pause is {means['pause_s']}; the backlog grows by up to {means['lag']} records, "
         f"and the job {caught_up}; {means['late']} results come later than any without the change, and {again}"
     )
 
@@ -59,7 +58,7 @@ def _limits(answer: DryRunAnswer) -> Iterator[str]:
             "change, so its backlog grows anyway"
         )
     if behind:
-        remedy = "lengthen the run (--set run.horizon_s=SECONDS); one that never does needs less load or more replicas"
+        remedy = "lengthen the run (--set run.horizon_s=SECONDS); one that never does needs less load or more subtasks"
         yield f"in {behind} of {runs} runs the job has not caught up by the end of the run; {remedy}"
     yield f"the backlog is looked at every {seconds(answer.period_s)}"
 
@@ -96,7 +95,7 @@ def _value(name: str, mean: float | None, half: float | None, difference: bool =
 
 def _figure(answer: DryRunAnswer) -> Figure:
     """Figure over time. Periods without results are left out, so that the line joins the periods that have results."""
-    from figures.over_time import over_time
+    from figures.answers import over_time
 
     table: dict[str, list[Any]] = {key: [] for key in ("panel", "series", "x", "mean", "half_width")}
     for name, panel in PANELS.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from scenarios.improving.history import COLUMNS, ModelImproved
+from scenarios.improving import COLUMNS, ModelImproved
 from streamtwin.answers.presentation import Presentation
 from streamtwin.tables.tables import of_rows
 
@@ -21,7 +21,7 @@ def told(answer: ModelImproved) -> Presentation:
     alone = f"mean regret before {first.regret:.1%}, after {answer.rounds} rounds {last.regret:.1%}"
 
     def figure() -> Figure:
-        from figures.lines import lines
+        from figures.charts import lines
 
         series: dict[str, list[Any]] = {
             "series": [row.strategy for row in answer.rows],

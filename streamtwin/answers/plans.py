@@ -1,18 +1,20 @@
-"""Shows the answers of `twin validate` and `twin benchmark`: optimizers compared in the simulator."""
+"""Shows the answers of `twin optimize`, a plan, and of `twin validate` and `twin benchmark`: optimizers compared."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from scenarios.benchmarking.request import SuiteJudged
-from scenarios.planning import leader_board
-from scenarios.planning.leader_board import PlansJudged, Standing
-from scenarios.planning.validation import ValidationRow
+from scenarios.benchmarking import SuiteJudged
+from scenarios.planning import validation
+from scenarios.planning.planner import PlanChosen
+from scenarios.planning.validation import PlansJudged, Standing, ValidationRow
 from scenarios.questions.kept import said_once
 from scenarios.suite.members import JUDGED, MEMBERS
 from streamtwin.answers.presentation import Presentation
-from streamtwin.tables.tables import of_regrets, of_standings
+from streamtwin.tables.chosen_plan import OBJECTIVES, quantity
+from streamtwin.tables.tables import of_regrets, of_rows, of_standings, places
+from twin.scenario import Scenario
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,7 +30,7 @@ def told(answer: PlansJudged) -> Presentation:
         heading="Optimizers in the simulator",
         sentences=[*_best(answer.standings), *careful(answer.rows)],
         tables=[*of_regrets(answer.rows), *([of_standings(answer.standings)] if several else [])],
-        rows=leader_board.csv_rows(answer.rows),
+        rows=validation.csv_rows(answer.rows),
         figure=_figure(answer.rows),
     )
 
@@ -42,9 +44,39 @@ def told_of_suite(answer: SuiteJudged) -> Presentation:
         heading="Optimizers in the simulator",
         sentences=_best(answer.standings) if answer.standings else families,
         tables=[*boards, *overall],
-        rows=leader_board.csv_rows(answer.rows),
+        rows=validation.csv_rows(answer.rows),
         figure=_figure([row for row in answer.rows if MEMBERS[_family(row)].asks == "placement"]),
     )
+
+
+def told_of_plan(answer: PlanChosen, now: Scenario | None = None) -> Presentation:
+    """Presentation of a plan on a page. now: the scenario for which it was found, if that is shown there."""
+    shows = quantity(answer.objective)
+    found = "keeps up" if answer.keeps_up else "does not keep up"
+    found += ", but not as required" * (answer.keeps_up and not answer.as_required)
+    predicted = "no value" if answer.predicted is None else shows(answer.predicted)
+    what = OBJECTIVES[answer.objective]
+    sentence = f"By {answer.optimizer}: {what}, {predicted} as predicted by {answer.cost_model}, and the job {found}"
+    if answer.given is not None:
+        given = "no value" if answer.given.predicted is None else shows(answer.given.predicted)
+        keeps = "does not keep up" if answer.given.backpressured or not answer.given.success else "keeps up"
+        sentence += f"; as it is now, {given}, and it {keeps}"
+    before = {} if now is None else now.plan.model_dump(mode="json")["placement"]
+    rows = [
+        {
+            "operator": name,
+            "before": places(before[name]),
+            "after": places(where),
+            "moves": "moves" * (before[name] != where),
+        }
+        for name, where in answer.placement.items()
+        if name in before
+    ]
+    columns = {"operator": "operator", "before": "now", "after": f"by {answer.optimizer}", "moves": ""}
+    claim = f"{answer.status}: {answer.evaluations:,} plans estimated by {answer.cost_model} in {answer.seconds:.2f} s."
+    notes = [f"The cost model ignores {'; '.join(answer.blind_to)}."] if answer.blind_to else []
+    tables = [of_rows("where operators run", columns, rows)] if rows else []
+    return Presentation(heading="A better plan", sentences=[f"{sentence}.", claim], notes=notes, tables=tables)
 
 
 def _best(standings: Sequence[Standing]) -> list[str]:
@@ -72,10 +104,10 @@ def _family(row: ValidationRow) -> str:
 
 
 def _figure(rows: Iterable[ValidationRow]) -> Callable[[], Figure] | None:
-    samples = leader_board.samples(rows)
+    samples = validation.samples(rows)
 
     def draw() -> Figure:
-        from figures.distributions import distributions
+        from figures.charts import distributions
 
         return distributions(samples, "simulated cost over the best known", log=True)
 

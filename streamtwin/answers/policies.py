@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from scenarios.questions.control_measures import COURSE, MEANINGS
-from scenarios.questions.policies_compared import PoliciesCompared
+from scenarios.questions.policies_compared import COURSE, MEANINGS, PoliciesCompared
 from scenarios.questions.whatif import ComparedMetric, ComparedVariant
 from streamtwin.answers.comparison import changes, keeps_up, notes, rows, state
 from streamtwin.answers.presentation import Presentation
 from streamtwin.tables.rounding import metric as shown
-from streamtwin.tables.tables import seconds
-from streamtwin.tables.wide import Column, Wide
+from streamtwin.tables.tables import Column, Wide, seconds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,7 +69,7 @@ def _state(row: ComparedVariant, runs: int) -> str:
 
 
 def _figure(answer: PoliciesCompared) -> Figure:
-    from figures.over_time import over_time
+    from figures.answers import over_time
 
     table: dict[str, list[Any]] = {key: [] for key in ("panel", "series", "x", "mean", "half_width")}
     for row in answer.variants:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from streamtwin.tables.wide import Wide
+from streamtwin.tables.tables import Wide
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,8 +10,7 @@ from scenarios.questions.sensitivity import ENOUGH, InputEffect, SensitivityAnsw
 from scenarios.questions.variants import short
 from streamtwin.answers.presentation import Presentation
 from streamtwin.tables.rounding import metric as value
-from streamtwin.tables.tables import of_rows
-from streamtwin.tables.wide import Wide
+from streamtwin.tables.tables import Wide, of_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,7 +73,7 @@ def _share(share: float | None, half: float | None) -> str:
 
 
 def _figure(answer: SensitivityAnswer) -> Figure:
-    from figures.tornado import tornado
+    from figures.answers import tornado
 
     inputs = answer.inputs
     table: dict[str, list[Any]] = {"input": [short(effect.input) for effect in inputs]}

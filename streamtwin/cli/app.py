@@ -17,28 +17,11 @@ from typing import Annotated, Any
 
 import typer
 
-from streamtwin.cli import (
-    calibrating,
-    comparing,
-    corpus,
-    importing,
-    importing_flink,
-    importing_hardware,
-    improve,
-    judging,
-    learning,
-    library,
-    optimize,
-    options,
-    profiling,
-    questions,
-    reproduce,
-    runs,
-    shadow,
-    starting,
-)
-from streamtwin.cli.interruption import INTERRUPTED, Interrupted, end_with_stdin, ended_as_interrupted, in_words, leave
-from streamtwin.house import PACKAGES
+from streamtwin.cli import calibrating, importing, learning, library, questions, runs
+from streamtwin.cli.terminal import INTERRUPTED, Interrupted, end_with_stdin, ended_as_interrupted, in_words, leave
+from streamtwin.options import add
+from streamtwin.package import PACKAGES
+from streamtwin.questions.runs import QUESTIONS
 from twin.errors import BadInput, Unfinished, one_line, suggest
 from twin.retired import LEAVE_OUT, RETIRED
 from twin.version import VERSION
@@ -57,7 +40,7 @@ app = typer.Typer(
 )
 REAL_SYSTEMS = "Real systems"
 COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
-    "Start here": {"demo": starting.demo, "serve": starting.serve},
+    "Start here": {"demo": library.demo, "serve": library.serve},
     "Scenarios": {
         "list": library.list_all,
         "show": library.show,
@@ -66,29 +49,24 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "export": runs.export,
     },
     "Questions": {
-        "whatif": comparing.whatif,
-        "compare": comparing.compare,
-        "compare-policies": comparing.compare_policies,
-        "capacity": questions.capacity,
-        "sensitivity": questions.sensitivity,
-        "dry-run": questions.dry_run,
-        "shadow": shadow.shadow,
+        **{each.command: questions.command(each) for each in QUESTIONS},
+        "shadow": importing.shadow,
         "report": runs.report,
     },
     "Cost model": {
-        "corpus": corpus.corpus,
-        "dataset": corpus.dataset,
+        "corpus": learning.corpus,
+        "dataset": learning.dataset,
         "train": learning.train,
         "evaluate": learning.evaluate,
-        "improve": improve.improve,
+        "improve": questions.improve,
     },
     "Plans": {
-        "profile": profiling.profile,
-        "optimize": optimize.optimize,
-        "validate": judging.validate,
-        "benchmark": judging.benchmark,
+        "profile": questions.profile,
+        "optimize": questions.optimize,
+        "validate": questions.validate,
+        "benchmark": questions.benchmark,
     },
-    "Published experiments": {"reproduce": reproduce.reproduce},
+    "Published experiments": {"reproduce": library.reproduce},
     REAL_SYSTEMS: {
         "validate-runs": importing.validate_runs,
         "calibrate": calibrating.calibrate,
@@ -99,19 +77,19 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
 """Commands, by their heading in the help."""
 IMPORTERS: Mapping[str, Callable[..., None]] = {
     "run-graph": importing.run_graph,
-    "flink": importing_flink.flink,
-    "lstopo": importing_hardware.lstopo,
-    "numactl": importing_hardware.numactl,
-    "mlc": importing_hardware.mlc_alone,
+    "flink": importing.flink,
+    "lstopo": importing.lstopo,
+    "numactl": importing.numactl,
+    "mlc": importing.mlc_alone,
     "metrics": importing.metrics,
 }
 """Commands of `twin import`."""
 imports = typer.Typer(no_args_is_help=True, help="Turns what another tool wrote into a scenario file.")
 for panel, commands in COMMANDS.items():
     for name, function in commands.items():
-        options.add(app, name, panel, function)
+        add(app, name, panel, function)
 for name, function in IMPORTERS.items():
-    options.add(imports, name, None, function)
+    add(imports, name, None, function)
 app.add_typer(imports, name="import", rich_help_panel=REAL_SYSTEMS)
 
 

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from streamtwin.cli.given import NewYaml, ScenarioName, Set, scenario_of
-from streamtwin.cli.terminal import Terminal
+from streamtwin.cli.terminal import NewYaml, ScenarioName, Set, Terminal, scenario_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scenarios.calibration.calibrate import Calibration
-    from scenarios.calibration.intervals import Prediction
+    from scenarios.calibration.calibrate import Calibration, Prediction
     from scenarios.calibration.profile_file import CalibratedProfile, NextPoint
-    from streamtwin.tables.wide import Wide
+    from streamtwin.tables.tables import Wide
 
 By = Literal["operator", "kind", "function"]
 Machine = Annotated[
@@ -30,11 +28,12 @@ def calibrate(
     points: Annotated[
         Path, typer.Argument(metavar="POINTS", help="A table (CSV, YAML, Parquet) of readings, or a folder of runs.")
     ],
-    terminal: Terminal,
     out: Annotated[Path | None, typer.Option(metavar="PROFILE", help="Write the profile (YAML).")] = None,
     by: Annotated[By | None, typer.Option(help="Fit a cost for each of these. Default: what explains most.")] = None,
     machine: Machine = None,
     set_: Set = None,
+    *,
+    terminal: Terminal,
 ) -> None:
     """Fits an engine's constants to measured operating points: busy times, host CPU, rates, latencies; any of these.
 
@@ -44,12 +43,11 @@ def calibrate(
     Examples: `twin calibrate job.yaml points.csv --out measured.yaml`, then
     `twin use-profile job.yaml measured.yaml --out calibrated.yaml` · `twin calibrate smart-grid runs --by kind`
     """
-    from scenarios.calibration import host_cpu, profile_file
+    from scenarios.calibration import profile_file, structures
     from scenarios.calibration.calibrate import calibrate as fitted
-    from scenarios.calibration.judging import held_out
-    from scenarios.calibration.point_files import read_points
-    from scenarios.calibration.profile_file import LEARN_FROM
-    from scenarios.files.traces import check_free, write_text
+    from scenarios.calibration.points import read_points
+    from scenarios.calibration.profile_file import LEARN_FROM, held_out
+    from scenarios.files.run_folder import check_free, write_text
     from twin.errors import BadInput
 
     check_free(out)
@@ -69,7 +67,7 @@ def calibrate(
             terminal.note(
                 f"point {point.name}: {source} {words}; its offer is unknown, so this is the most it can take"
             )
-    for host in host_cpu.untold(read):
+    for host in structures.untold(read):
         terminal.note(
             f"host {host}: its points are at about one rate, so what is used of it without records counts as costs; "
             "one more, at half or twice the rate, would tell"
@@ -98,11 +96,12 @@ def calibrate(
 def use_profile(
     scenario: ScenarioName,
     profile: Annotated[Path, typer.Argument(metavar="PROFILE", help="Written by `twin calibrate --out`.")],
-    terminal: Terminal,
     out: NewYaml = None,
     machine: Annotated[str | None, typer.Option(metavar="NAME", help="Refuse a profile of another machine.")] = None,
     costs: Annotated[Literal["low", "high"] | None, typer.Option(help="Take an end of the costs' intervals.")] = None,
     set_: Set = None,
+    *,
+    terminal: Terminal,
 ) -> None:
     """A scenario with the constants of a calibrated profile, to be used with every other command.
 
@@ -112,7 +111,7 @@ def use_profile(
     """
     from scenarios.calibration import profile_file
     from scenarios.files import scenario_file
-    from scenarios.files.traces import check_free
+    from scenarios.files.run_folder import check_free
     from twin.errors import BadInput
 
     check_free(out)

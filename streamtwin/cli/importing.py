@@ -1,15 +1,30 @@
 """Commands `twin import run-graph | metrics`, for real runs of a stream engine, and `twin validate-runs`, which checks
-the twin on them."""
+the twin on them.
+
+Command `twin import flink`: a running job of Apache Flink as a scenario, and its readings as an operating point.
+
+Commands `twin import lstopo | numactl | mlc`: a machine as a host with sockets, distances and bandwidths.
+
+Command `twin shadow`: a twin beside a running job, fed by its metrics."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamtwin.cli.given import NewYaml, ScenarioName, Set, scenario_of
-from streamtwin.cli.terminal import Seed, Terminal
+from streamtwin.cli.terminal import NewYaml, ScenarioName, Seed, Set, Terminal, kept, scenario_of
+from streamtwin.options import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamtwin.connect.importers.flink_answers import Answers
+    from streamtwin.connect.importers.hardware import Machine, MemoryDistances
+    from streamtwin.connect.shadow.shadow import AlertRow, JobFollowed
+    from streamtwin.tables.tables import Wide
 
 Points = Annotated[
     Path | None, typer.Option("--points", metavar="CSV", help="Add the readings to a table for `twin calibrate`.")
@@ -20,16 +35,17 @@ def run_graph(
     source: Annotated[
         Path, typer.Argument(metavar="FILE", help="A .graph file of a real Flink run (ZeroTune's form).")
     ],
-    terminal: Terminal,
     out: NewYaml = None,
     _seed: Seed = 0,
+    *,
+    terminal: Terminal,
 ) -> None:
     """A published graph of a real Flink run as a scenario, with the rates that were measured beside it.
 
     Example: `twin import run-graph run.graph --out run.yaml`, then `twin run run.yaml`
     """
     from scenarios.files import scenario_file
-    from scenarios.files.traces import check_free
+    from scenarios.files.run_folder import check_free
     from streamtwin.connect.importers.run_graph import read_run_graph
 
     check_free(out)
@@ -42,16 +58,16 @@ def run_graph(
 
 def validate_runs(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of .graph files of real runs.")],
-    terminal: Terminal,
     horizon: Annotated[float | None, typer.Option(metavar="S", help="Simulated seconds a run.")] = None,
     seed: Seed = 0,
+    *,
+    terminal: Terminal,
 ) -> None:
     """Imports and simulates every run graph below DIR, and compares predicted with measured rates of each operator.
 
     Example: `twin validate-runs runs --json`
     """
-    from streamtwin.connect.importers.run_graph import SETTINGS
-    from streamtwin.connect.importers.validate_runs import validate
+    from streamtwin.connect.importers.run_graph import SETTINGS, validate
     from streamtwin.tables import tables
     from twin.scenario import RunSettings
     from twin.simulation import simulate
@@ -80,9 +96,10 @@ def metrics(
         Path, typer.Argument(metavar="FILE", help="Samples (CSV, Parquet): time, metric, value, and labels.")
     ],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder of training rows.")],
-    terminal: Terminal,
     points: Points = None,
     set_: Set = None,
+    *,
+    terminal: Terminal,
 ) -> None:
     """Metrics of measured runs of one scenario, as a time-series database exports them: a training row a run.
 
@@ -91,12 +108,10 @@ def metrics(
 
     Example: `twin import metrics job.yaml prometheus.csv rows --points points.csv`, then `twin evaluate MODEL rows`
     """
-    from scenarios.calibration.measured_rows import check_subtasks, training_row, write_rows
-    from scenarios.calibration.point import check
-    from scenarios.calibration.point_files import points_of, with_point
-    from scenarios.files.traces import check_free
+    from scenarios.calibration.points import check, check_subtasks, points_of, training_row, with_point, write_rows
+    from scenarios.files.run_folder import check_free
     from streamtwin.connect.importers.prometheus import read_metrics
-    from twin.atomic import write_bytes
+    from twin.files import write_bytes
 
     check_free(out)
     loaded, runs = scenario_of(scenario, set_), read_metrics(source)
@@ -119,3 +134,247 @@ def metrics(
     if points is not None:
         write_bytes(points, table.encode())
     terminal.result({"rows": len(rows)}, f"{len(rows)} measured training rows in {out}")
+
+
+def flink(
+    source: Annotated[
+        str, typer.Argument(metavar="URL|DIR", help="The REST endpoint of a cluster, or a folder of saved answers.")
+    ],
+    out: NewYaml = None,
+    job: Annotated[str | None, typer.Option(help="Name or id of the job, where there are several.")] = None,
+    window: Annotated[float, typer.Option(min=1.0, metavar="S", help="How long a live job is watched.")] = 20.0,
+    offered: Annotated[
+        list[str] | None, typer.Option(metavar="SOURCE=RATE", help="What arrives at a source. Repeatable.")
+    ] = None,
+    points: Points = None,
+    point: Annotated[str | None, typer.Option(help="Name of the readings in that table. Default: the job's.")] = None,
+    save: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the answers, to import them again.")] = None,
+    *,
+    terminal: Terminal,
+) -> None:
+    """A running Flink job as a scenario: its plan, rates, selectivities, service times, sizes, state and machines.
+
+    Examples: `twin import flink http://localhost:8081 --out job.yaml --points a.csv --point 1`, again at other rates,
+    then `twin calibrate job.yaml a.csv`
+    """
+    from scenarios.calibration.points import with_point
+    from scenarios.files import scenario_file
+    from scenarios.files.run_folder import check_free
+    from streamtwin.connect.importers.flink_job import read_job
+    from streamtwin.connect.importers.flink_scenario import scenario_of
+    from twin.files import write_bytes
+
+    check_free(out, save)
+    rates = _rates(offered or [])
+    answers = _answers(terminal, source, job, window)
+    imported = scenario_of(read_job(answers), rates)
+    for note in imported.notes:
+        terminal.note(f"note: {note}")
+    if points is not None:
+        write_bytes(points, with_point(points, point or imported.scenario.name, imported.readings).encode())
+    if save is not None:
+        _save(answers, save)
+    words = f"scenario {imported.scenario.name!r} in {out}; run it with: twin run {out}"
+    terminal.file(scenario_file.dump(imported.scenario), out, imported, words)
+
+
+def _answers(terminal: Terminal, source: str, job: str | None, window_s: float) -> Answers:
+    from streamtwin.connect.importers.flink_answers import from_endpoint, from_folder, without_credentials
+    from twin.errors import BadInput
+
+    if source.lower().startswith(("http://", "https://")):
+        with terminal.progress("answers") as report:
+            return from_endpoint(source, job, window_s, report)
+    if not Path(source).is_dir():
+        shown = without_credentials(source)
+        raise BadInput(f"{shown} is neither an address (http://host:8081) nor a folder of saved answers")
+    return from_folder(Path(source), job)
+
+
+def _rates(offered: list[str]) -> dict[str, float]:
+    from twin.errors import BadInput
+
+    rates = {}
+    for assignment in offered:
+        name, equals, text = assignment.rpartition("=")
+        try:
+            rates[name] = float(text)
+        except ValueError:
+            equals = ""
+        if not equals or not rates[name] > 0:
+            raise BadInput(f"--offered {assignment}: write SOURCE=RATE with a rate above 0, such as gen=2000")
+    return rates
+
+
+def _save(answers: Answers, folder: Path) -> None:
+    import json
+
+    from twin.files import new_folder
+
+    with new_folder(folder) as aside:
+        for name, answer in answers.saved().items():
+            (aside / name).write_text(json.dumps(answer, indent=1) + "\n", encoding="utf-8")
+
+
+Mlc = Annotated[
+    Path | None, typer.Option("--mlc", metavar="FILE", help="What mlc measured there: latencies and bandwidths.")
+]
+
+
+@dataclass(frozen=True)
+class AsHost(Options):
+    """Options of the host that a machine becomes, and of the file to which it is written."""
+
+    name: Annotated[str, typer.Option(help="Name of the host.")] = "host"
+    core_percent: Annotated[float, typer.Option(min=1e-3, help="Speed of one core; 100: a reference core.")] = 100.0
+    out: NewYaml = None
+
+    def tell(self, machine: Machine, memory: MemoryDistances | None, terminal: Terminal) -> None:
+        """Writes a cluster of one host, the machine."""
+        from scenarios.files.run_folder import check_free
+        from scenarios.files.yaml_text import to_text
+        from streamtwin.connect.importers.hardware import cluster_of
+
+        check_free(self.out)
+        cluster, notes = cluster_of(machine, memory, self.name, self.core_percent)
+        for note in notes:
+            terminal.note(f"note: {note}")
+        document = cluster.model_dump(mode="json", exclude_defaults=True)
+        words = f"cluster of one host in {self.out}"
+        terminal.file(to_text(document), self.out, {"cluster": document, "notes": notes}, words)
+
+
+def lstopo(
+    source: Annotated[Path, typer.Argument(metavar="XML", help="Written by `lstopo --of xml FILE` (hwloc).")],
+    mlc: Mlc = None,
+    *,
+    host: AsHost,
+    terminal: Terminal,
+) -> None:
+    """A machine as hwloc sees it, as a cluster of one host.
+
+    Example: `twin import lstopo machine.xml --out host.yaml`, then `twin run JOB --set "cluster=$(cat host.yaml)"`
+    """
+    from scenarios.files.scenario_file import read_text
+    from streamtwin.connect.importers.hardware import read_lstopo
+
+    host.tell(read_lstopo(read_text(source), str(source)), None if mlc is None else _measured(mlc), terminal)
+
+
+def numactl(
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="What `numactl --hardware` printed.")],
+    threads_per_core: Annotated[int, typer.Option(min=1, help="numactl lists processing units, not cores.")] = 1,
+    mlc: Mlc = None,
+    *,
+    host: AsHost,
+    terminal: Terminal,
+) -> None:
+    """A machine as numactl sees it, as a cluster of one host.
+
+    Example: `numactl --hardware > numa.txt`, then `twin import numactl numa.txt --threads-per-core 2`
+    """
+    from scenarios.files.scenario_file import read_text
+    from streamtwin.connect.importers.hardware import read_numactl
+
+    machine = read_numactl(read_text(source), str(source), threads_per_core)
+    host.tell(machine, None if mlc is None else _measured(mlc), terminal)
+
+
+def mlc_alone(
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="Latencies or bandwidths that Intel's mlc printed.")],
+    cores: Annotated[int, typer.Option(min=1, help="Cores of each socket; mlc does not say.")],
+    ram_mb: Annotated[float, typer.Option(min=1e-3, help="Memory of the machine; mlc does not say.")],
+    *,
+    host: AsHost,
+    terminal: Terminal,
+) -> None:
+    """Measured latencies and bandwidths between sockets, as a cluster of one host.
+
+    Example: `mlc --latency_matrix > mlc.txt; mlc --bandwidth_matrix >> mlc.txt`, then
+    `twin import mlc mlc.txt --cores 16 --ram-mb 256000`
+    """
+    from streamtwin.connect.importers.hardware import Machine
+
+    memory = _measured(source)
+    nodes = len(memory.latency_ns or memory.bandwidth_gbps or ())
+    host.tell(Machine(cores=(cores,) * nodes, ram_mb=ram_mb, distances=None), memory, terminal)
+
+
+def _measured(path: Path) -> MemoryDistances:
+    from scenarios.files.scenario_file import read_text
+    from streamtwin.connect.importers.hardware import read_mlc
+
+    return read_mlc(read_text(path), str(path))
+
+
+MOST = 10
+"""Most alerts that are shown."""
+
+
+def shadow(
+    scenario: ScenarioName,
+    samples: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Where files of metric samples arrive; see `twin import metrics`.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Write statistics, forecasts, alerts; resume there.")] = Path(
+        "shadow"
+    ),
+    window: Annotated[float, typer.Option(metavar="S", min=0.001, help="Length of a window in seconds.")] = 60,
+    ahead: Annotated[float, typer.Option(metavar="S", min=0.001, help="Seconds to look ahead.")] = 600,
+    trend: Annotated[int, typer.Option(metavar="N", min=2, help="Windows to fit a trend to.")] = 10,
+    late: Annotated[float, typer.Option(metavar="S", min=0, help="How long a window waits for late samples.")] = 10,
+    once: Annotated[bool, typer.Option("--once", help="End when all files have been read.")] = False,
+    master: Annotated[str, typer.Option(metavar="URL", help="Spark master that reads.")] = "local[2]",
+    set_: Set = None,
+    *,
+    terminal: Terminal,
+) -> None:
+    """Follows a running job: its rates, costs and trends, when it will not keep up, and which move avoids that.
+
+    Reads what arrives in FOLDER until Ctrl-C (or --once), and goes on from there the next time, with nothing lost or
+    doubled. Backpressure is forecast by the rate model; a move is found by an optimizer and tried in the simulator.
+
+    Examples: `twin shadow job.yaml metrics --out shadow` ·
+    `twin export rush-hour --format metrics --out metrics`, then `twin shadow rush-hour metrics --window 30 --once`
+    """
+    from scenarios.questions.kept import key, opened
+    from spark.metric_windows import watch
+    from spark.session import session
+    from streamtwin.connect.shadow.belief import parsed
+    from streamtwin.connect.shadow.shadow import Shadow, followed
+    from twin.errors import BadInput
+
+    loaded = scenario_of(scenario, set_)
+    if not samples.is_dir():
+        raise BadInput(f"{samples} is no folder; name the one in which files of metric samples arrive")
+    asked = {"command": "shadow", "scenario": key(loaded), "folder": str(samples.resolve())}
+    opened(out, {**asked, "window_s": window, "ahead_s": ahead, "trend": trend, "late_s": late})
+    terminal.stage(f"{loaded.name}: starting Spark")
+    twin = Shadow(loaded, out, window, ahead, trend, terminal.stage)
+    with kept(f"what was read, in {out}"), session(master) as spark:
+        terminal.stage(f"following {samples}" + ("" if once else "; Ctrl-C ends it, the same command goes on"))
+        checkpoint = out / "checkpoint"
+        note = terminal.note
+        watch(spark, samples, checkpoint, parsed, twin.told, window_s=window, late_s=late, once=once, note=note)
+    seen = followed(out)
+    terminal.result(seen, *_alerts(seen.alerts), _summary(loaded.name, seen))
+
+
+def _alerts(alerts: Sequence[AlertRow]) -> list[Wide]:
+    """Table of the last alerts; none if there are no alerts."""
+    from streamtwin.tables.tables import of_rows
+
+    if not alerts:
+        return []
+    rows = [{"at": f"{each.end_s:,.0f} s", "words": each.words} for each in alerts[-MOST:]]
+    more = f", the last {MOST} of {len(alerts)}" if len(alerts) > MOST else ""
+    return [of_rows(f"alerts{more}", {"at": "at", "words": ""}, rows)]
+
+
+def _summary(name: str, seen: JobFollowed) -> str:
+    """Sentence on the windows so far, and on the present and forecast utilisation."""
+    last = seen.last
+    if last is None:
+        return f"{name}: no window is complete yet; a window is told when samples have passed its end"
+    used = f"{last.pressure_now:.0%} of what {last.operator} can bear now, {last.pressure_then:.0%} then"
+    return f"{name}: {seen.windows} windows up to {last.end_s:,.0f} s; {used}; rows are in {seen.out}"

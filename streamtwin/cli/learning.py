@@ -1,4 +1,6 @@
-"""Commands `twin train`, which makes a cost model of training rows, and `twin evaluate`, which measures its errors."""
+"""Commands `twin train`, which makes a cost model of training rows, and `twin evaluate`, which measures its errors.
+
+Commands `twin corpus` and `twin dataset`: many runs, then training rows, both by Spark."""
 
 from __future__ import annotations
 
@@ -8,15 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamtwin.cli.interruption import kept
-from streamtwin.cli.terminal import Seed, Terminal
+from streamtwin.cli.terminal import Seed, Set, Terminal, kept
+from streamtwin.questions.plans import model_of
 from twin.errors import BadInput
 
 if TYPE_CHECKING:
-    from models.prediction import LearnedCostModel
     from scenarios.calibration.profile_file import UnderProfile
+    from scenarios.learning import CorpusRecipe
+    from scenarios.spaces.families import Make
+    from twin.corpus.chunks import CorpusSummary
+    from twin.corpus.manifest import CorpusSpec
 
-SHIPPED = "learned"
 DatasetFolder = Annotated[Path, typer.Argument(metavar="DATASET", help="A folder that `twin dataset` wrote.")]
 Profile = Annotated[
     Path | None,
@@ -30,7 +34,6 @@ TrainingSeed = Annotated[
 def train(
     dataset: DatasetFolder,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder of the model.")],
-    terminal: Terminal,
     metrics: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="Metrics to predict. Default: all five.")
     ] = None,
@@ -50,6 +53,8 @@ def train(
     ] = None,
     profile: Profile = None,
     seed: TrainingSeed = 0,
+    *,
+    terminal: Terminal,
 ) -> None:
     """Trains an ensemble of graph neural networks on simulated runs.
 
@@ -59,7 +64,7 @@ def train(
     `twin train dataset costream --preset paper` · `twin train chains better --from model --rehearse dataset` ·
     `twin train measured mine --from learned --profile engine.yaml`
     """
-    from scenarios.files.traces import check_free
+    from scenarios.files.run_folder import check_free
 
     check_free(out)
     if start is not None:
@@ -73,8 +78,7 @@ def train(
     from models.pipeline import check_metrics
     from models.pipeline import train as train_ensembles
     from models.settings import preset as preset_of
-    from scenarios.learning.fine_tuning import ModelTrained
-    from scenarios.learning.learner import networks, rows_of, steps, under_way, write_model
+    from scenarios.learning import ModelTrained, networks, rows_of, steps, under_way, write_model
     from twin.metrics import METRICS
 
     settings = preset_of(preset or "ours")
@@ -108,13 +112,6 @@ def _lens(profile: Path | None) -> UnderProfile | None:
     return None if profile is None else UnderProfile(profile_file.load(profile))
 
 
-def model_of(name: str | Path) -> LearnedCostModel:
-    """Cost model in a folder, or the shipped one. Raises BadInput if there is none."""
-    from models import prediction, shipped
-
-    return shipped.model() if str(name) == SHIPPED else prediction.load(Path(name))
-
-
 def _fine_tune(
     dataset: Path,
     out: Path,
@@ -126,8 +123,8 @@ def _fine_tune(
     terminal: Terminal,
 ) -> None:
     from models.pipeline import FineTuning
-    from scenarios.learning import fine_tuning
-    from scenarios.learning.learner import rows_of, write_model
+    from scenarios import learning
+    from scenarios.learning import rows_of, write_model
     from streamtwin.tables import tables
 
     model = model_of(start)
@@ -137,37 +134,38 @@ def _fine_tune(
     how = FineTuning() if epochs is None else FineTuning(epochs=epochs)
     terminal.stage(f"fine-tuning on {len(new)} rows")
     with terminal.progress("steps at most; training stops early") as report:
-        tuned = fine_tuning.tune(model, new, old, how, seed, report)
+        tuned = learning.tune(model, new, old, how, seed, report)
     write_model(tuned.ensembles, out)
-    answer = fine_tuning.ModelTrained(model=str(out), rows=tuned.sizes, from_=str(start), evaluation=tuned.rows)
+    answer = learning.ModelTrained(model=str(out), rows=tuned.sizes, from_=str(start), evaluation=tuned.rows)
     title = f"predicted against simulated on held-out runs, before and after; the model is in {out}"
-    terminal.result(answer, tables.of_rows(title, fine_tuning.COLUMNS, map(asdict, tuned.rows)))
+    terminal.result(answer, tables.of_rows(title, learning.COLUMNS, map(asdict, tuned.rows)))
 
 
 def evaluate(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that `twin train` wrote.")],
     dataset: DatasetFolder,
-    terminal: Terminal,
     every_row: Annotated[bool, typer.Option("--all", help="Every row: for a dataset it was not trained on.")] = False,
     by_stratum: Annotated[
         bool, typer.Option("--strata", help="Also where the model's error sits: by query type, results and load.")
     ] = False,
     profile: Profile = None,
     seed: Seed = 0,
+    *,
+    terminal: Terminal,
 ) -> None:
     """Predicted against simulated on held-out runs: q-errors and accuracy, beside baselines and the limit.
 
     Examples: `twin evaluate model dataset --strata` · `twin evaluate model other-dataset --all` ·
     `twin evaluate learned measured --all --profile engine.yaml`
     """
-    from scenarios.learning import learner
+    from scenarios import learning
     from streamtwin.tables import tables
 
     loaded = model_of(model)
     with terminal.progress("rows encoded") as report:
-        rows = learner.rows_of(dataset, report, _lens(profile))
+        rows = learning.rows_of(dataset, report, _lens(profile))
     terminal.stage("predicting" if every_row else "predicting, and training the baselines")
-    found = learner.evaluate(loaded, rows, every_row=every_row, seed=seed, by_stratum=by_stratum)
+    found = learning.evaluate(loaded, rows, every_row=every_row, seed=seed, by_stratum=by_stratum)
     for note in found.notes:
         terminal.note(note)
     measures = {"q50": "q-error median", "q95": "q-error 95 %", "accuracy": "balanced accuracy"}
@@ -179,3 +177,108 @@ def evaluate(
         measures |= {"limit_q95": "limit, 95 %", "limit_accuracy": "limit, accuracy"}
         shown.append(tables.of_strata(title, measures, [asdict(row) for row in found.strata]))
     terminal.result(found, *shown)
+
+
+Master = Annotated[
+    str,
+    typer.Option("--master", metavar="URL", help="Spark master: local[N], or spark://HOST:PORT with shared storage."),
+]
+
+
+def corpus(
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Folder; the same command resumes it, more --runs let it grow.")
+    ],
+    runs: Annotated[int, typer.Option(metavar="N", min=1, help="How many runs.")],
+    space: Annotated[str | None, typer.Option(help="Random scenarios from this parameter space.")] = None,
+    scenario: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCENARIO",
+            help="This scenario with other plans, rates and hardware. With --space: drawn from that space.",
+        ),
+    ] = None,
+    set_: Set = None,
+    master: Master = "local[*]",
+    horizon: Annotated[float | None, typer.Option(metavar="S", help="Simulated seconds a run.")] = None,
+    replicates: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, help="Simulate the first N runs again, with other seeds. Only N can grow then."
+        ),
+    ] = 0,
+    seed: Seed = 0,
+    *,
+    terminal: Terminal,
+) -> None:
+    """Simulates many scenarios and writes their traces, resumable at any moment, and a data card (OUT/card.md).
+
+    Given again, with the same or more runs, it simulates what is missing; damaged files are found and made again.
+
+    Examples: `twin corpus corpus --runs 2000` · `twin corpus grid --runs 500 --scenario smart-grid --horizon 60` ·
+    `twin corpus spikes --runs 100 --scenario spike-detection --space costream`
+    """
+    from scenarios import learning
+    from twin.corpus.chunks import CARD, complete
+    from twin.corpus.manifest import check_corpus
+
+    recipe = learning.CorpusRecipe(
+        runs=runs,
+        seed=seed,
+        space=space,
+        scenario=scenario,
+        horizon_s=horizon,
+        replicates=replicates,
+        set_=tuple(set_ or ()),
+    )
+    make, spec = recipe.plan()
+    check_corpus(out, spec)  # before a JVM is started in vain
+    if summary := complete(out, spec):
+        card = out / f"{CARD}.md"
+    else:
+        with kept(f"the finished runs in {out}"):
+            summary, card = _simulated(out, recipe, make, spec, master, terminal)
+    answer = learning.CorpusWritten(**asdict(summary), card=str(card))
+    terminal.result(answer, f"{learning.in_words(summary, out)}; described in {card}")
+
+
+def _simulated(
+    out: Path, recipe: CorpusRecipe, make: Make, spec: CorpusSpec, master: str, terminal: Terminal
+) -> tuple[CorpusSummary, Path]:
+    """Simulates the missing runs of the corpus, and writes its card; returns the summary, and the card's path."""
+    from spark.corpus import write_corpus
+    from spark.pipeline import write_card
+    from spark.session import session
+    from twin.simulation import simulate
+
+    terminal.stage("starting Spark")
+    with session(master) as spark:
+        terminal.stage(f"simulating {spec.runs} runs into {out}; Ctrl-C keeps what is finished")
+        with terminal.progress("runs") as report:
+            summary = write_corpus(spark, out, spec, make, simulate, progress=report, note=terminal.stage)
+        terminal.stage("describing it")
+        return summary, write_card(spark, out, recipe.command)
+
+
+def dataset(
+    corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="A folder that `twin corpus` wrote.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder of training rows.")],
+    master: Master = "local[*]",
+    _seed: Seed = 0,
+    *,
+    terminal: Terminal,
+) -> None:
+    """Aggregates a corpus to training rows: one a run, with its labels.
+
+    Example: `twin dataset corpus dataset`
+    """
+    from spark.pipeline import check_dataset, write_dataset
+    from spark.session import session
+
+    check_dataset(corpus, out)  # before a JVM is started in vain
+    terminal.stage("starting Spark")
+    with session(master) as spark:
+        terminal.stage(f"aggregating {corpus}")
+        summary = write_dataset(spark, corpus, out)
+    failed = f" ({summary.failed} runs failed)" if summary.failed else ""
+    terminal.result(asdict(summary), f"{summary.rows} training rows in {out}{failed}")

@@ -1,178 +1,289 @@
-"""Commands `twin capacity` (limits of a job), `sensitivity` (inputs that matter) and `dry-run` (effect of a change)."""
+"""Commands of questions and of profiles: where their runs are made and kept, and how their answers are shown."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamtwin.cli.asking import AskingOne
-from streamtwin.cli.given import Places, PolicyName, ScenarioName, places, seconds
+from streamtwin.cli.terminal import (
+    AsJson,
+    Events,
+    Horizon,
+    Interrupted,
+    Quiet,
+    ScenarioName,
+    ScenarioSeed,
+    Seed,
+    Set,
+    Terminal,
+    hearing,
+    kept,
+    known_scenarios,
+    scenario_of,
+    with_events,
+)
+from streamtwin.options import Options
+from streamtwin.questions.plans import (
+    BenchmarkSuite,
+    ImproveModel,
+    OptimizePlan,
+    Percentile,
+    PlanRules,
+    Searching,
+    ValidatePlans,
+)
+from streamtwin.questions.question import OfScenario, Question, Runs
+from streamtwin.questions.runs import Compare
 
-WHAT = "A path such as workload.arrivals.clicks.rate_per_s, load (all sources), 'subtasks of OPERATOR', or hosts."
-
-
-def capacity(
-    scenario: ScenarioName,
-    asking: AskingOne,
-    find_max: Annotated[str | None, typer.Option(metavar="WHAT", help=WHAT)] = None,
-    find_min: Annotated[
-        str | None, typer.Option(metavar="WHAT", help="The same, for the smallest value that holds.")
-    ] = None,
-    while_: Annotated[
-        str,
-        typer.Option(
-            "--while", metavar="CONDITION", help="Condition that must hold: metrics with < <= > >=, and, or, not."
-        ),
-    ] = "not backpressured",
-    between: Annotated[
-        str | None, typer.Option(metavar="LOW..HIGH", help="Range to search. Default: around the prediction.")
-    ] = None,
-    on: Places = None,
-    policy: PolicyName = None,
-    replications: Annotated[
-        int | None, typer.Option(metavar="N", help="Runs at each value. Default: 4 to 10, for the precision.")
-    ] = None,
-    precision: Annotated[
-        str, typer.Option(metavar="SHARE", help="Relative precision of the limit in each run.")
-    ] = "1%",
-    predict_only: Annotated[
-        bool, typer.Option("--predict-only", help="Answer at once by the rate model, without a run.")
-    ] = False,
-    full_length: Annotated[
-        bool, typer.Option("--full-length", help="Make runs as long as the scenario says, even if shorter ones do.")
-    ] = False,
-) -> None:
-    """The largest rate that a job bears, or the fewest subtasks or hosts that it needs; and what binds.
-
-    The rate model predicts the limit at once; exact runs prove it.
-
-    Examples: `twin capacity edge-filter --find-max workload.arrivals.sensors.rate_per_s` ·
-    `twin capacity smart-grid --find-max load --predict-only` ·
-    `twin capacity rush-hour-scaling --find-min "subtasks of match" --set events=[]` ·
-    `twin capacity smart-grid --find-min hosts --while "not backpressured and e2e_latency_s.p99 < 500ms"`
-    """
-    from scenarios.files.overrides import set_value
-    from scenarios.questions import capacity as asked
-    from scenarios.questions import single_run
-    from scenarios.questions.condition import condition
-    from scenarios.questions.knobs import knob
-    from scenarios.questions.ranges import bounds, share
-    from scenarios.questions.replications import Wanted
-    from streamtwin.answers.capacity import predicted, told
-    from twin.errors import BadInput
-
-    if (find_max is None) == (find_min is None):
-        raise BadInput("give either --find-max or --find-min, such as --find-max workload.arrivals.SOURCE.rate_per_s")
-    loaded = asking.scenario(scenario, "capacity")
-    if replications is not None:
-        Wanted(replications).check()
-    find: Literal["max", "min"] = "max" if find_min is None else "min"
-    question = asked.CapacityQuestion(
-        find,
-        knob(find_max or find_min or "", f"--find-{find}", places(on)),
-        condition(while_, loaded),
-        None if between is None else bounds(between, "--between"),
-        share(precision),
-        replications,
-        full_length,
-    )
-    job = loaded if policy is None else set_value(loaded, f"policy={policy}", "--policy")
-    keyed = {"find": question.find, "of": question.knob.name, "while": while_, "on": on, "seed": loaded.run.seed}
-    with asking.bench() as bench:
-        question.range(job)
-        asking.keep(bench, {"command": "capacity", "case": single_run.key(job), **keyed})
-        said = lambda answer: asking.terminal.stage(predicted(answer))  # noqa: E731
-        answer = asked.capacity(job, question, bench, loaded.run.seed, asking.terminal, said, not predict_only)
-    asking.answered(answer, told)
+if TYPE_CHECKING:
+    from streamtwin.connect.profiles import OperatorProfile
+    from streamtwin.tables.tables import Wide
+    from twin.scenario import Scenario
 
 
-def sensitivity(
-    scenario: ScenarioName,
-    asking: AskingOne,
-    input_: Annotated[
-        list[str] | None,
-        typer.Option("--input", metavar="PATH=LOW..HIGH", help="An input and its interval; LOW..HIGH:log. Repeatable."),
-    ] = None,
-    metric: Annotated[str, typer.Option(metavar="NAME", help="The metric to explain.")] = "e2e_latency_s",
-    trajectories: Annotated[int, typer.Option(metavar="N", help="Runs of Morris' screening.")] = 10,
-    samples: Annotated[int, typer.Option(metavar="N", help="Samples for Sobol's indices; a power of 2 from 8.")] = 64,
-    replications: Annotated[int, typer.Option(metavar="N", help="Runs of each point.")] = 2,
-) -> None:
-    """Which inputs matter: screening (Morris), then how much of the variance each explains (Sobol); a tornado figure.
-
-    Examples: `twin sensitivity rush-hour --input workload.arrivals.gates.rate_per_s=600..1200
-    --input cluster.hosts.edge-2.cpu_percent=80..120 --input cluster.hosts.edge-2.latency_ms=5..50 --out answer`
-    """
-    loaded = asking.scenario(scenario, "sensitivity")
-    from scenarios.questions import sensitivity as asked
-    from scenarios.questions import single_run
-    from scenarios.questions.measures import full_name
-    from streamtwin.answers.sensitivity import told
-
-    budget = asked.SampleBudget(trajectories, samples, replications)
-    budget.check()
-    inputs = asked.inputs(input_ or [], loaded)
-    model = asked.Model(loaded, inputs, full_name(metric, loaded, "--metric"), replications, loaded.run.seed)
-    question = {"command": "sensitivity", "scenario": single_run.key(loaded), "inputs": input_, "seed": loaded.run.seed}
-    with asking.bench() as bench:
-        asking.keep(bench, question)
-        answer = asked.sensitivity(model, budget, bench, asking.terminal)
-    asking.answered(answer, told)
+# questions -----------------------------------------------------------------------------------------------------------
+# Commands of questions: where their runs are made and kept, and how their answers are printed.
 
 
-def dry_run(
-    scenario: ScenarioName,
-    asking: AskingOne,
-    rescale: Annotated[
-        list[str] | None,
-        typer.Option(metavar="OPERATOR=N", help="Subtasks, or their places: OPERATOR=HOST,HOST. Repeatable."),
-    ] = None,
-    migrate: Annotated[
-        list[str] | None,
-        typer.Option(metavar="OPERATOR=HOST", help="To a host or socket; OPERATOR[1]=HOST: one replica."),
-    ] = None,
-    fail: Annotated[
-        list[str] | None, typer.Option(metavar="HOST", help="This host fails, and the job restarts.")
-    ] = None,
-    at: Annotated[
-        float | None,
-        typer.Option(metavar="S", parser=seconds, help="Simulated time of the change. Default: a third of the run."),
-    ] = None,
-    recover_after: Annotated[
-        float | None,
-        typer.Option(metavar="S", parser=seconds, help="With --fail: seconds until the job runs again. Default: 10."),
-    ] = None,
-    failover: Annotated[
-        str | None, typer.Option(metavar="region|full|both", help="With --fail: what restarts; both: a comparison.")
-    ] = None,
-    lost: Annotated[
+@dataclass(frozen=True)
+class Answering(Options):
+    """Options of every question: where its runs are made and kept, and how the answer is printed."""
+
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Keep runs, table.csv, figure.png and answer.json; resume there."),
+    ] = None
+    workers: Annotated[
+        int | None, typer.Option("--workers", metavar="N", help="Number of processes. Default: one a core.")
+    ] = None
+    master: Annotated[
         str | None,
         typer.Option(
-            metavar="spread|wait",
-            help="With --fail: the host stays lost; its subtasks spread over others, or the job waits.",
+            "--master",
+            metavar="URL",
+            help="Run on this Spark master instead: spark://HOST:PORT; the result is the same.",
         ),
-    ] = None,
-    replications: Annotated[int, typer.Option(metavar="N", help="Pairs of runs.")] = 5,
+    ] = None
+    as_json: AsJson = False
+    quiet: Quiet = False
+    terminal: Terminal = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terminal", Terminal(as_json=self.as_json, quiet=self.quiet))
+
+    @property
+    def runs(self) -> Runs:
+        """Where the runs are made and kept."""
+        return Runs(self.workers, self.master, self.terminal, self.out, kept, command=True, note=self.terminal.note)
+
+    def answered(self, question: Question, answer: Any) -> None:
+        """Prints the notes, writes the files of the folder of --out, if any, and prints the answer."""
+        presentation = question.told()(answer)
+        for line in presentation.notes:
+            self.terminal.note(line)
+        if self.out is not None:
+            from scenarios.files.documents import document
+            from scenarios.files.run_folder import png
+            from scenarios.questions.kept import write
+
+            figure = None if presentation.figure is None else png(presentation.figure())
+            write(self.out, document(answer), presentation.rows, figure)
+            self.terminal.note(f"table.csv, figure.png and answer.json are in {self.out}")
+        self.terminal.result(answer, "\n".join(presentation.sentences), *presentation.tables)
+
+
+@dataclass(frozen=True)
+class AskingGiven(Answering):
+    """Options of a question about one scenario: those of every question, --set, --horizon and --seed."""
+
+    set_: Set = None
+    horizon: Horizon = None
+    seed: ScenarioSeed = None
+
+    def scenario(self, name: str, question: str) -> Scenario:
+        """Scenario of a name or file, with the values of these options. question: for progress messages."""
+        self.terminal.stage(f"{question}: reading {name}")
+        return scenario_of(name, self.set_, horizon_s=self.horizon, seed=self.seed)
+
+
+@dataclass(frozen=True)
+class AskingOne(AskingGiven):
+    """Options of a question about one scenario, with --event, which adds events to it."""
+
+    event: Events = None
+
+    def scenario(self, name: str, question: str) -> Scenario:
+        """Scenario of a name or file, with the values of these options. question: for progress messages."""
+        return with_events(super().scenario(name, question), self.event)
+
+
+def command(kind: type[Question]) -> Callable[..., None]:
+    """Command of a question about a scenario, or about several. Its options are the fields of the question, then those
+    of all."""
+    if not issubclass(kind, OfScenario):
+        return compare
+
+    def ask(scenario: str, question: OfScenario, asking: AskingGiven) -> None:
+        asking.answered(question, question.ask(asking.scenario(scenario, question.doing), asking.runs))
+
+    its_own = any(field.name == "events" for field in fields(kind))
+    asking = AskingGiven if its_own else AskingOne
+    ask.__annotations__ = {"scenario": ScenarioName, "question": kind, "asking": asking}
+    return ask
+
+
+def compare(
+    scenarios: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A B...",
+            help="Names from `twin list`, or YAML files; the others are compared with the first.",
+            autocompletion=known_scenarios,
+        ),
+    ],
+    question: Compare,
+    asking: AskingOne,
 ) -> None:
-    """Tries a change of a running job: how long it pauses, lags and catches up, and which results come late or twice.
+    asking.terminal.stage(f"reading {', '.join(scenarios)}")
+    given = [(name, scenario_of(name, asking.set_, asking.event, horizon_s=asking.horizon)) for name in scenarios]
+    asking.answered(question, replace(question, seed=asking.seed).ask(given, asking.runs))
 
-    Examples: `twin dry-run failover --rescale per-page=8 --at 100` ·
-    `twin dry-run failover --fail worker-1 --set events=[]` ·
-    `twin dry-run failover --migrate "per-page[0]=worker-3" --replications 10 --out answer` ·
-    `twin dry-run checkpointed-shop --fail worker-3 --failover both --set events=[]`
+
+# profiles ------------------------------------------------------------------------------------------------------------
+# Commands about plans: `twin profile`, `optimize`, `validate`, `benchmark`, and `improve`, which learns where they are
+# searched.
+
+
+def optimize(
+    *,
+    scenario: ScenarioName,
+    set_: Set = None,
+    event: Events = None,
+    question: OptimizePlan,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the scenario with its new plan.")] = None,
+    seed: ScenarioSeed = None,
+    searching: Searching,
+    rules: PlanRules,
+    terminal: Terminal,
+) -> None:
+    from scenarios.files import scenario_file
+    from scenarios.files.run_folder import check_free, write_text
+    from streamtwin.tables import chosen_plan
+
+    check_free(out)
+    loaded = scenario_of(scenario, set_, event, seed=seed)
+    search = question.search(loaded, searching, rules, Runs(1, None, terminal, note=terminal.note))
+    with terminal.search(search.objective) as report, hearing(terminal.note) as heard:
+        solution = search.solution(heard, report)
+    if solution.message:
+        terminal.note(f"note: {solution.message}")
+    if moved := chosen_plan.moved_ends(loaded.query, loaded.plan, solution.plan):
+        terminal.note(f"note: {moved}")
+    if out is not None:
+        write_text(scenario_file.dump(loaded.with_plan(solution.plan)), out)
+        terminal.note(f"scenario written to {out}; run it with: twin run {out}")
+    found = search.found(solution, heard())
+    terminal.result(found.answer, *chosen_plan.told(found))
+    if found.interrupted:
+        raise Interrupted("the plan is the best so far" + (f", in {out}" if out is not None else ""))
+
+
+def validate(
+    *,
+    scenarios: Annotated[
+        list[str], typer.Argument(metavar="SCENARIO...", help="Names from `twin list`, or YAML files.")
+    ],
+    set_: Set = None,
+    event: Events = None,
+    seed: Seed = 0,
+    question: ValidatePlans,
+    answering: Answering,
+) -> None:
+    given = [scenario_of(name, set_, event) for name in scenarios]
+    answering.answered(question, question.ask(given, seed, answering.runs))
+
+
+def benchmark(*, question: BenchmarkSuite, seed: Seed = 0, answering: Answering) -> None:
+    answering.answered(question, question.ask(seed, answering.runs))
+
+
+@dataclass(frozen=True)
+class Improving(Answering):
+    """Options of every question, where --out has a default: there is always a folder."""
+
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Keep runs, models, table and figure; resume there.")] = Path(
+        "improved"
+    )
+
+
+def improve(*, question: ImproveModel, seed: Seed = 0, answering: Improving) -> None:
+    answering.answered(question, question.ask(seed, answering.out, answering.runs))
+
+
+def profile(
+    scenario: ScenarioName,
+    set_: Set = None,
+    samples: Annotated[int, typer.Option(min=1, help="Records that each operator is measured on.")] = 10_000,
+    percentile: Percentile = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the profiles, for `twin optimize --profile`.")
+    ] = None,
+    figure: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the distributions of times (PNG).")] = None,
+    seed: ScenarioSeed = None,
+    *,
+    terminal: Terminal,
+) -> None:
+    """Runs each operator alone, on a core of its own: the distribution of its time per record, and more.
+
+    Examples: `twin profile briskstream-wc` · `twin profile briskstream-lr --out lr.json --figure lr.png`, then
+    `twin optimize briskstream-lr --optimizer rlas --profile lr.json --percentile 90`
     """
-    from scenarios.questions import dry_run as asked
-    from scenarios.questions import single_run
-    from scenarios.questions.change_options import ChangeOptions, planned
-    from scenarios.questions.replications import Wanted
-    from streamtwin.answers.dry_run import told
+    from scenarios.files.run_folder import check_free, write_bytes, write_text
+    from streamtwin.connect.profiles import MEDIAN, check_percentile, dump, profiles_of
+    from streamtwin.connect.profiles import profile as measured
 
-    Wanted(replications).check()
-    given = asked.finer(asking.scenario(scenario, "dry run"))
-    change = planned(given, ChangeOptions(rescale or (), migrate or (), fail or (), at, recover_after, failover, lost))
-    case = {"command": "dry-run", "case": single_run.key(change.scenario), "seed": given.run.seed}
-    with asking.bench(asked.look(change.at_s)) as bench:
-        asking.keep(bench, case)
-        answer = asked.dry_run(bench, given, change, replications, given.run.seed, asking.terminal)
-    asking.answered(answer, told)
+    check_free(out, figure)
+    chosen = check_percentile(MEDIAN if percentile is None else percentile)
+    loaded = scenario_of(scenario, set_, seed=seed)
+    seed = loaded.run.seed
+    with terminal.progress("operators profiled") as report:
+        found = measured(loaded.deployment, samples, seed, report)
+    profiles = profiles_of(loaded, found, samples, seed)
+    if out is not None:
+        write_text(dump(profiles), out)
+        terminal.note(f"profiles written to {out}; plan with: twin optimize {scenario} --profile {out}")
+    if figure is not None:
+        from figures.charts import profile_times
+        from scenarios.files.run_folder import png
+
+        write_bytes(png(profile_times({name: each.times_s for name, each in found.items()})), figure)
+        terminal.note(f"figure written to {figure}")
+    document = {**profiles.model_dump(mode="json"), "percentile": chosen}
+    terminal.result(document, _table(loaded.name, found, chosen))
+
+
+def _table(name: str, found: Mapping[str, OperatorProfile], percentile: float) -> Wide:
+    from streamtwin.tables import tables
+
+    shown = dict.fromkeys((5.0, percentile, 95.0, 99.0))
+    columns = {"operator": "operator", "samples": "samples", "mean": "mean"}
+    columns |= {str(each): f"{each:g} %" for each in sorted(shown)}
+    columns |= {"memory": "memory (B)", "input": "input (B)", "output": "output (B)", "selectivity": "results/input"}
+    rows = [
+        {
+            "operator": operator,
+            "samples": each.samples,
+            "mean": tables.seconds(each.mean_s),
+            **{str(point): tables.seconds(each.time_s(point)) for point in shown},
+            "memory": each.memory_bytes,
+            "input": each.input_bytes,
+            "output": each.output_bytes,
+            "selectivity": each.selectivity,
+        }
+        for operator, each in found.items()
+    ]
+    return tables.of_rows(f"{name}: time a record on one reference core, and what it reads and makes", columns, rows)

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamtwin.cli.given import (
+from streamtwin.cli.terminal import (
     Events,
     Horizon,
-    PolicyName,
     ScenarioName,
+    ScenarioSeed,
     Set,
     Target,
+    Terminal,
     known_scenarios,
     run_of,
     scenario_of,
 )
-from streamtwin.cli.terminal import ScenarioSeed, Terminal
+from streamtwin.options import Written
+from streamtwin.questions.runs import PolicyName, precise
 
 if TYPE_CHECKING:
     from twin.run import Run
@@ -26,19 +28,22 @@ if TYPE_CHECKING:
 
 def run(
     scenario: ScenarioName,
-    terminal: Terminal,
     set_: Set = None,
     event: Events = None,
     horizon: Horizon = None,
     policy: PolicyName = None,
     precision: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="End once throughput and latencies are this precise: 1%.")
+        float | None,
+        typer.Option(metavar="SHARE", help="End once throughput and latencies are this precise: 1%."),
+        Written(precise),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the trace to this new folder.")] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the run over time: a .png, .pdf or .svg.")
     ] = None,
     seed: ScenarioSeed = None,
+    *,
+    terminal: Terminal,
 ) -> None:
     """Simulates a scenario, with its events, and prints throughput, latency and load.
 
@@ -47,17 +52,14 @@ def run(
     `twin run smart-grid --horizon 3600 --precision 1%` · `twin run failover --plot failover.png` ·
     `twin run mine.yaml --horizon 60 --seed 7 --out trace --json`
     """
-    from scenarios.files.pictures import check_picture
-    from scenarios.files.traces import check_free
-    from scenarios.questions.ranges import share
+    from scenarios.files.run_folder import check_free, check_picture
     from streamtwin.tables import run_tables
     from twin.simulation import simulate
 
     check_free(out)
     if plot is not None:
         check_picture(plot)
-    asked = None if precision is None else share(precision)
-    loaded = scenario_of(scenario, set_, event, policy, horizon_s=horizon, precision=asked, seed=seed)
+    loaded = scenario_of(scenario, set_, event, policy, horizon_s=horizon, precision=precision, seed=seed)
     result = simulate(loaded, tell=terminal.waiting)
     _close(terminal, result, loaded.name, out, plot)
     terminal.result(result.to_dict(), *run_tables.of_run(loaded.name, result))
@@ -65,15 +67,15 @@ def run(
 
 def _close(terminal: Terminal, result: Run, name: str, out: Path | None, plot: Path | None) -> None:
     """Writes the trace and the picture, if they are wanted, and prints the run's warnings."""
-    from scenarios.files.traces import write_bytes, write_run
+    from scenarios.files.run_folder import write_bytes, write_run
 
     if out is not None:
         write_run(result, name, out)
         terminal.note(f"trace written to {out}")
     if plot is not None:
         from figures.run_panels import run_panels
-        from scenarios.files.pictures import picture
-        from streamtwin.tables.timelines import panels
+        from scenarios.files.run_folder import picture
+        from streamtwin.tables.run_tables import panels
 
         write_bytes(picture(run_panels(panels(result)), plot), plot)
         terminal.note(f"picture written to {plot}")
@@ -90,7 +92,6 @@ def report(
             autocompletion=known_scenarios,
         ),
     ],
-    terminal: Terminal,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The page. Default: NAME.html in the current folder.")
     ] = None,
@@ -102,6 +103,8 @@ def report(
     event: Events = None,
     horizon: Horizon = None,
     seed: ScenarioSeed = None,
+    *,
+    terminal: Terminal,
 ) -> None:
     """One self-contained page: the query on its hosts, the bottleneck in a sentence, time-lines, tables.
 
@@ -111,9 +114,9 @@ def report(
     `twin report answer`
     """
     terminal.stage(f"report: reading {target}")
-    from scenarios.files.traces import writing
+    from scenarios.files.run_folder import writing
     from streamtwin.report.page import check_ours
-    from twin.atomic import write_text
+    from twin.files import write_text
 
     page = out if out is not None else Path(f"{Path(target).resolve().stem if Path(target).exists() else target}.html")
     check_ours(page)
@@ -144,7 +147,6 @@ def _html(
 
 def export(
     target: Target,
-    terminal: Terminal,
     form: Annotated[
         str,
         typer.Option(
@@ -160,6 +162,8 @@ def export(
     event: Events = None,
     horizon: Horizon = None,
     seed: ScenarioSeed = None,
+    *,
+    terminal: Terminal,
 ) -> None:
     """Writes a run for other programs: a trace for Perfetto's viewer, tables as CSV or Parquet, or samples of metrics.
 
@@ -167,12 +171,12 @@ def export(
     `twin export rush-hour --format metrics --out metrics`, then `twin shadow rush-hour metrics --once`
     """
     terminal.stage(f"export: reading {target}")
-    from scenarios.files.traces import check_free
-    from streamtwin.export import files
+    from scenarios.files.run_folder import check_free
+    from streamtwin import export
 
-    files.check_format(form)
-    place = out if out is not None else files.default_place(Path(target).stem, form)
+    export.check_format(form)
+    place = out if out is not None else export.default_place(Path(target).stem, form)
     check_free(place)
-    files.export(run_of(target, set_, seed=seed, events=event, horizon_s=horizon), form, place)
+    export.export(run_of(target, set_, seed=seed, events=event, horizon_s=horizon), form, place)
     opened = "; open it at ui.perfetto.dev or in chrome://tracing" if form == "perfetto" else ""
     terminal.result({"format": form, "path": place}, f"written to {place}{opened}")

@@ -1,8 +1,8 @@
 """Profiles of operators: measures the costs that an optimizer plans with, and keeps them in files.
 
 After BriskStream (SIGMOD 2019, Section 3.1, "Model instantiation"): each operator runs alone on sampled input of its
-own; the execution time Te, the memory traffic M and the input size N of a tuple are measured, and the model is given a
-percentile of Te, by default the 50th. A lower percentile is more optimistic. Sizes and traffic of an operator's tuples
+own; the execution time Te, the memory traffic M and the input size N of a record are measured, and the model is given a
+percentile of Te, by default the 50th. A lower percentile is more optimistic. Sizes and traffic of an operator's records
 do not vary in the simulator; times and numbers of results do.
 """
 
@@ -16,12 +16,11 @@ from typing import Annotated, Any, Self, TypeVar
 import numpy as np
 from pydantic import Field, model_validator
 
-from scenarios.executing.progress import Progress
+from scenarios.executing import Progress
 from scenarios.files.scenario_file import read_text
-from twin.checksums import KEY, ChecksumError, of_json
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
-from twin.nesting import parse_json
+from twin.files import KEY, ChecksumError, of_json, parse_json
 from twin.query import AnyOperator, Query
 from twin.scenario import Scenario, config_hash
 from twin.service_times import MeasuredTimes, measure
@@ -38,20 +37,20 @@ SAMPLES = 10_000
 class OperatorProfile(Spec):
     """Profile of one operator, measured alone."""
 
-    samples: Annotated[int, Field(ge=1, description="tuples measured")]
+    samples: Annotated[int, Field(ge=1, description="records measured")]
     times_s: Annotated[
         tuple[Annotated[float, Field(ge=0)], ...],
         Field(
             min_length=len(PERCENTILES),
             max_length=len(PERCENTILES),
-            description="Te, CPU seconds a tuple on one reference core: its percentiles from 0 to 100",
+            description="Te, CPU seconds a record on one reference core: its percentiles from 0 to 100",
         ),
     ]
     mean_s: Annotated[float, Field(ge=0, description="the mean of Te")]
-    memory_bytes: Annotated[float, Field(ge=0, description="M, local memory traffic an input tuple")]
-    input_bytes: Annotated[float, Field(ge=0, description="N, size of an input tuple; of a source, of what it reads")]
-    output_bytes: Annotated[float | None, Field(gt=0, description="size of an emitted tuple; absent: a sink")] = None
-    selectivity: Annotated[float, Field(ge=0, description="results an input tuple")]
+    memory_bytes: Annotated[float, Field(ge=0, description="M, local memory traffic an input record")]
+    input_bytes: Annotated[float, Field(ge=0, description="N, size of an input record; of a source, of what it reads")]
+    output_bytes: Annotated[float | None, Field(gt=0, description="size of an emitted record; absent: a sink")] = None
+    selectivity: Annotated[float, Field(ge=0, description="results an input record")]
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -74,7 +73,7 @@ def check_percentile(percentile: float) -> float:
 def profile(
     deployment: Deployment, samples: int = SAMPLES, seed: int = 0, progress: Progress | None = None
 ) -> dict[str, OperatorProfile]:
-    """Measures a profile of each operator, alone, in data-flow order, over `samples` tuples each.
+    """Measures a profile of each operator, alone, in data-flow order, over `samples` records each.
 
     An operator's input is a mixture of its producers' results, in the proportions that their own profiles found.
     Raises BadInput if an operator gets no input, costs nothing, or cannot be measured alone.
@@ -140,7 +139,7 @@ def _inputs_per_s(
     if len(idle) == len(producers) or (idle and operator.joins):
         raise BadInput(
             f"operator {name!r} cannot be profiled: {' and '.join(idle)} emitted nothing for it; "
-            "give --samples more tuples, or what comes before it a selectivity above 0"
+            "give --samples more records, or what comes before it a selectivity above 0"
         )
     return {each: rate for each, rate in sent_per_s.items() if each not in idle}
 

@@ -9,19 +9,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from figures.learning_curve import learning_curve
-from figures.placement_regret import placement_regret
-from figures.predicted_vs_simulated import predicted_vs_simulated
+from figures.learning import learning_curve, predicted_vs_simulated
+from figures.plans import placement_regret
 from scenarios.files import scenario_file
 from scenarios.files.documents import as_csv
-from scenarios.files.pictures import png
-from scenarios.files.traces import writing
+from scenarios.files.run_folder import png, writing
 from scenarios.planning.validation import ValidationRow
 from streamtwin.demo.loop import DemoOutcome, Settings, learned_plan
 from streamtwin.demo.page import page
-from twin.atomic import write_text
 from twin.errors import BadInput
-from twin.nesting import parse_json
+from twin.files import parse_json, write_text
 from twin.version import VERSION
 
 MANIFEST = "manifest.json"
@@ -79,7 +76,7 @@ def write(out: Path, outcome: DemoOutcome) -> None:
 
 
 def regret_table(rows: Sequence[ValidationRow]) -> dict[str, list[Any]]:
-    """Table that `figures.placement_regret` draws."""
+    """Table that `figures.plans` draws."""
     nan = float("nan")
     return {
         "plan": [row.optimizer for row in rows],

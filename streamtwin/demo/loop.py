@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optimizers.loads import LOADS, MEAN, loads_of, rates_at
-from scenarios.executing.progress import Audience
+from optimizers.planner.proving import LOADS, MEAN, loads_of, rates_at
+from scenarios import learning
+from scenarios.executing import Audience
 from scenarios.files import scenario_file
-from scenarios.learning import corpora
 from scenarios.planning import planner, validation
-from scenarios.planning.simulated_cost import SimulatedCostModel
+from scenarios.planning.bench import SimulatedCostModel
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.run import Run
@@ -27,7 +27,7 @@ from twin.simulation import simulate
 if TYPE_CHECKING:
     from models.dataset import Dataset
     from models.prediction import LearnedCostModel
-    from scenarios.learning.learner import EvaluationTable
+    from scenarios.learning import EvaluationTable
 
 SCENARIO = "smart-grid"
 OBJECTIVE = "e2e_latency_s"
@@ -88,14 +88,11 @@ def play(out: Path, settings: Settings, audience: Audience) -> DemoOutcome:
     clock.stop("naive plan")
     training_data(scenario, out, settings, audience)
     clock.stop("corpus and dataset (Spark)")
-    from scenarios.learning import (
-        learner,  # imports JAX; only now, because its threads and the launcher of Spark's JVM do not mix
-    )
 
     say(f"4/5 training {settings.members} graph neural networks on them")
     model, dataset, curve = train(out, settings, audience)
     clock.stop("training")
-    accuracy = learner.evaluate(model, dataset, every_row=False, seed=settings.seed)
+    accuracy = learning.evaluate(model, dataset, every_row=False, seed=settings.seed)
     clock.stop("evaluation")
     say("5/5 planning with each optimizer, and simulating every plan")
     rows = prove(scenario, model, settings)
@@ -107,7 +104,7 @@ def play(out: Path, settings: Settings, audience: Audience) -> DemoOutcome:
         learned=simulate(scenario.with_plan(learned_plan(rows))),
         training_rows=len(dataset),
         accuracy=accuracy,
-        predictions=learner.predictions(model, dataset, OBJECTIVE),
+        predictions=learning.predictions(model, dataset, OBJECTIVE),
         curve=curve,
         rows=rows,
         seconds=clock.seconds,
@@ -122,7 +119,7 @@ def training_data(scenario: Scenario, out: Path, settings: Settings, audience: A
 
     say = audience.stage
     say("2/5 starting Spark")
-    make, spec = corpora.around(scenario, runs=settings.runs, seed=settings.seed)
+    make, spec = learning.around(scenario, runs=settings.runs, seed=settings.seed)
     with session(settings.master) as spark:
         say(f"    simulating {settings.runs} variations: plan, rates and hardware drawn anew for each")
         with audience.progress("runs") as report:
@@ -137,7 +134,7 @@ def train(out: Path, settings: Settings, audience: Audience) -> tuple[LearnedCos
     from models import prediction
     from models.pipeline import train as train_ensembles
     from models.settings import OURS
-    from scenarios.learning import learner
+    from scenarios import learning
     from twin.metrics import METRICS
 
     rows = datasets.read(out / "dataset")
@@ -145,10 +142,10 @@ def train(out: Path, settings: Settings, audience: Audience) -> tuple[LearnedCos
     network = OURS.model_copy(update={"members": settings.members, "patience": settings.patience})
     with audience.progress("steps at most; training stops early") as report:
         ensembles = train_ensembles(
-            rows, parts, network, settings.seed, progress=learner.steps(learner.networks(network, METRICS), report)
+            rows, parts, network, settings.seed, progress=learning.steps(learning.networks(network, METRICS), report)
         )
-    learner.write_model(ensembles, out / "model")
-    return prediction.load(out / "model"), rows, learner.learning_curve(ensembles)
+    learning.write_model(ensembles, out / "model")
+    return prediction.load(out / "model"), rows, learning.learning_curve(ensembles)
 
 
 def prove(scenario: Scenario, model: LearnedCostModel, settings: Settings) -> list[validation.ValidationRow]:

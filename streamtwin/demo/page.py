@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 
 from figures.job_map import job_map
-from optimizers.loads import LOADS, loads_of
+from optimizers.planner.proving import LOADS, loads_of
 from scenarios.planning.validation import ValidationRow
 from streamtwin.answers.plans import careful
 from streamtwin.demo.loop import DemoOutcome, learned_plan
@@ -22,7 +22,7 @@ from twin.version import VERSION
 
 CLOSE = 0.01
 """Relative difference below which latencies count as equally good."""
-OPERATORS = ("operator", "what it does", "reads from", "tuples/s in", "naive plan", "learned plan")
+OPERATORS = ("operator", "what it does", "reads from", "records/s in", "naive plan", "learned plan")
 HOSTS = ("host", "tier", "CPU (100 % = one core)", "memory", "bandwidth out", "latency out")
 REGRETS = ("plan by", "latency predicted", "latency simulated", "in the simulator", "regret", "effort of planning")
 ACCURACY = ("quantity", "model", "runs", "q-error, median / 95 %", "accuracy (balanced)")

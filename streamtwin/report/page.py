@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from figures.svg import element, text
-from scenarios.files.traces import check_free
-from streamtwin.tables.wide import Column, Wide
+from scenarios.files.run_folder import check_free
+from streamtwin.tables.tables import Column, Wide
 from twin.errors import BadInput
 from twin.version import VERSION
 

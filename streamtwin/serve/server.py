@@ -1,40 +1,140 @@
-"""Server with its routes.
-
-It is bound to this machine alone, has a token that outlives a restart, and is ended by Ctrl-C.
-"""
+"""Server with its routes, which answers only its own pages."""
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
+import hmac
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import IO, Any
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from scenarios.files import documents
-from scenarios.files.pictures import png
+from scenarios.files.run_folder import png
 from streamtwin.serve import page
-from streamtwin.serve.acts import act
-from streamtwin.serve.guard import Guard
-from streamtwin.serve.hub import MOST_LISTENERS, Hub, stream
-from streamtwin.serve.jobs import Jobs
+from streamtwin.serve.sessions import MOST_LISTENERS, Jobs, Sessions, act, stream
 from streamtwin.serve.work import shown
 from twin.errors import BadInput
-from twin.nesting import parse_json
+from twin.files import parse_json
+
+# the guard -----------------------------------------------------------------------------------------------------------
+# Guards the server: it answers only its own pages, in browsers that were given its token, on this machine.
+#
+# Other pages in the same browser can send requests here, and names of other sites can be made to lead here. So the
+# Host must be this one, a request that changes anything must come from this page, and each request must have the
+# token.
+
+
+MOST_BYTES = 1_000_000
+"""Most bytes of a request's body."""
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": "default-src 'self'; style-src-attr 'unsafe-inline'; frame-ancestors 'none'; "
+    "base-uri 'none'; form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Headers of each answer. Style attributes are allowed, as drawings have their least width in one."""
+
+
+class Guard:
+    """Application around another one, which refuses requests that must not get in, with a line on the reason."""
+
+    def __init__(self, app: ASGIApp, port: int, token: str) -> None:
+        self._app, self._token, self.cookie = app, token, f"twin-{port}"
+        self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers or refuses a request, as an ASGI application."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        refused = self._refused(scope)
+        app = self._app if refused is None else PlainTextResponse(f"{refused[1]}\n", refused[0])
+        given = self._same(QueryParams(scope["query_string"]).get("token", ""))
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                added = dict(HEADERS)
+                if given and refused is None:
+                    added["Set-Cookie"] = f"{self.cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+                message["headers"] = [
+                    *message["headers"],
+                    *((k.lower().encode(), v.encode()) for k, v in added.items()),
+                ]
+            await send(message)
+
+        await app(scope, _bounded(receive), guarded)
+
+    def _refused(self, scope: Scope) -> tuple[int, str] | None:
+        """Status and words of a refusal; None if the request may get in."""
+        headers = Headers(scope=scope)
+        if headers.get("host", "") not in self._hosts:
+            return 421, "this is not a name of this server; use the address that twin serve printed"
+        if (
+            int(headers.get("content-length", "0") if headers.get("content-length", "0").isdigit() else MOST_BYTES + 1)
+            > MOST_BYTES
+        ):
+            return 413, f"a request has at most {MOST_BYTES:,} bytes"
+        origin = headers.get("origin")
+        if (origin is not None or scope["method"] not in ("GET", "HEAD")) and origin not in self._origins():
+            return 403, "this comes from another page"
+        if not (
+            self._same(QueryParams(scope["query_string"]).get("token", "")) or self._same(self._of_cookie(headers))
+        ):
+            return 403, "the token is missing or wrong; use the whole address that twin serve printed"
+        return None
+
+    def _origins(self) -> set[str]:
+        return {f"http://{host}" for host in self._hosts}
+
+    def _of_cookie(self, headers: Headers) -> str:
+        try:
+            found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
+        except CookieError:
+            return ""
+        return "" if found is None else found.value
+
+    def _same(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode(), self._token.encode())
+
+
+def _bounded(receive: Receive) -> Receive:
+    """`receive` that cuts off a body which is too long, whatever its headers said."""
+    seen = 0
+
+    async def bounded() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        return message if seen <= MOST_BYTES else {"type": "http.disconnect"}
+
+    return bounded
+
+
+# routes --------------------------------------------------------------------------------------------------------------
+# Server with its routes.
+#
+# It is bound to this machine alone, has a token that outlives a restart, and is ended by Ctrl-C.
+
 
 LONGEST_NUMBER = 9
 """Most digits of a number in an address."""
@@ -42,7 +142,7 @@ STATIC: list[str | tuple[str, str]] = [("streamtwin.serve", "static"), ("streamt
 """Folders of files that are served unchanged: package, and name of the folder there."""
 
 
-def application(hub: Hub, port: int, token: str, started: Callable[[], None] = lambda: None) -> Guard:
+def application(sessions: Sessions, port: int, token: str, started: Callable[[], None] = lambda: None) -> Guard:
     """Application of the whole server, guarded. started: called when it begins to serve."""
 
     @asynccontextmanager
@@ -51,7 +151,7 @@ def application(hub: Hub, port: int, token: str, started: Callable[[], None] = l
         try:
             yield
         finally:
-            await hub.close()
+            await sessions.close()
 
     async def refused(_request: Request, error: Exception) -> Response:
         return PlainTextResponse(f"{error}\n", 422)
@@ -60,22 +160,22 @@ def application(hub: Hub, port: int, token: str, started: Callable[[], None] = l
         return PlainTextResponse("the request was cut, or is too long\n", 413)
 
     async def home(_request: Request) -> Response:
-        names = {name: await run_in_threadpool(hub.jobs.about, name) for name in hub.jobs.called}
-        return HTMLResponse(page.listed(names, str(hub.shelf.folder)))
+        names = {name: await run_in_threadpool(sessions.jobs.about, name) for name in sessions.jobs.called}
+        return HTMLResponse(page.listed(names, str(sessions.store.folder)))
 
     async def job(request: Request) -> Response:
         name = request.path_params["name"]
-        _, found = hub.view(name)
-        about = await run_in_threadpool(hub.jobs.about, name)
-        return HTMLResponse(page.page(name, found, list(hub.jobs.called), about))
+        _, found = sessions.view(name)
+        about = await run_in_threadpool(sessions.jobs.about, name)
+        return HTMLResponse(page.page(name, found, list(sessions.jobs.called), about))
 
     async def view(request: Request) -> Response:
-        state, found = hub.view(request.path_params["name"])
+        state, found = sessions.view(request.path_params["name"])
         return JSONResponse({**state, "regions": found})
 
     async def acts(request: Request) -> Response:
         name = request.path_params["name"]
-        hub.desk(name)
+        sessions.session(name)
         try:
             asked = parse_json(await request.body())
             if not isinstance(asked, dict) or not all(isinstance(each, str) for each in asked.values()):
@@ -84,38 +184,38 @@ def application(hub: Hub, port: int, token: str, started: Callable[[], None] = l
         except ValueError:
             return JSONResponse({"wrong": "a request is an object of texts, with an act"}, 400)
         try:
-            said = act(hub, name, asked)
+            said = act(sessions, name, asked)
         except BadInput as error:
             return JSONResponse({"wrong": str(error)}, 422)
-        return JSONResponse({"said": said, "version": hub.shelf.get(name).version})
+        return JSONResponse({"said": said, "version": sessions.store.get(name).version})
 
     async def moment(request: Request) -> Response:
-        desk, _ = hub.desk(request.path_params["name"])
-        film = desk.film()
-        if film is None or desk.asked is None or request.query_params.get("of") != desk.asked.key:
+        session, _ = sessions.session(request.path_params["name"])
+        replay = session.replay()
+        if replay is None or session.asked is None or request.query_params.get("of") != session.asked.key:
             raise HTTPException(409, "this run is no longer the one that is shown")
         text = request.path_params["number"]
-        if not text.isdecimal() or len(text) > LONGEST_NUMBER or (number := int(text)) >= len(film.ends_s):
-            raise HTTPException(404, f"the run has {len(film.ends_s)} moments")
-        picture, told, owned = await run_in_threadpool(film.picture, number)
+        if not text.isdecimal() or len(text) > LONGEST_NUMBER or (number := int(text)) >= len(replay.ends_s):
+            raise HTTPException(404, f"the run has {len(replay.ends_s)} moments")
+        picture, told, owned = await run_in_threadpool(replay.picture, number)
         return JSONResponse({"picture": picture, "told": told, "owned": owned})
 
     async def document(request: Request) -> Response:
-        desk, _ = hub.desk(request.path_params["name"])
-        made = desk.run()
+        session, _ = sessions.session(request.path_params["name"])
+        made = session.run()
         if made is None or made.result is None:
             raise HTTPException(409, made.refused if made is not None else "the run is not done yet")
         return JSONResponse(documents.document(made.result.to_dict()))
 
     async def compared(request: Request) -> Response:
-        desk, _ = hub.desk(request.path_params["name"])
-        answer = desk.compared("before", "now")
+        session, _ = sessions.session(request.path_params["name"])
+        answer = session.compared("before", "now")
         if answer is None:
             raise HTTPException(409, "there are fewer than two pairs of runs yet")
         return JSONResponse(documents.document(answer))
 
     async def figure(request: Request) -> Response:
-        _, inquiry = hub.desk(request.path_params["name"])
+        _, inquiry = sessions.session(request.path_params["name"])
         if inquiry.answer is None or not inquiry.answer["document"]:
             raise HTTPException(404, "there is no figure")
         drawn = shown(inquiry.answer["question"], inquiry.answer["document"]).figure
@@ -124,9 +224,9 @@ def application(hub: Hub, port: int, token: str, started: Callable[[], None] = l
         return Response(await run_in_threadpool(lambda: png(drawn())), media_type="image/png")
 
     async def events(_request: Request) -> Response:
-        if len(hub.listeners) >= MOST_LISTENERS:
+        if len(sessions.listeners) >= MOST_LISTENERS:
             raise HTTPException(503, "too many pages listen; close some")
-        return StreamingResponse(stream(hub), media_type="text/event-stream")
+        return StreamingResponse(stream(sessions), media_type="text/event-stream")
 
     routes = [
         Route("/", home),
@@ -167,13 +267,13 @@ def serve(jobs: Jobs, state: Path, port: int | None, count: int, ready: Callable
     )
 
     async def run() -> None:
-        hub = Hub(jobs, state, count)
-        app = application(hub, number, token, lambda: ready(address))
+        sessions = Sessions(jobs, state, count)
+        app = application(sessions, number, token, lambda: ready(address))
         settings = uvicorn.Config(
             app, log_level="error", access_log=False, ws="none", server_header=False, timeout_graceful_shutdown=5,
             limit_concurrency=1000, lifespan="on", http=Impatient,
         )  # fmt: skip
-        await _Server(settings, hub).serve(sockets=[bound])
+        await _Server(settings, sessions).serve(sockets=[bound])
 
     with owned:
         asyncio.run(run())
@@ -214,13 +314,13 @@ class Impatient(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 class _Server(uvicorn.Server):
     """Server that ends the streams to pages before it waits for answers that are still being sent."""
 
-    def __init__(self, settings: uvicorn.Config, hub: Hub) -> None:
+    def __init__(self, settings: uvicorn.Config, sessions: Sessions) -> None:
         super().__init__(settings)
-        self._hub = hub
+        self._sessions = sessions
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Ends the streams, then shuts down as uvicorn does."""
-        self._hub.hush()
+        self._sessions.hush()
         await super().shutdown(sockets)
 
 

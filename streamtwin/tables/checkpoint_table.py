@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from streamtwin.tables.tables import number, of_rows, seconds
-from streamtwin.tables.wide import Wide
+from streamtwin.tables.tables import Wide, number, of_rows, seconds
 
 KIND = "checkpoint"
 """Kind of checkpoints in the rows of events."""
@@ -15,9 +14,9 @@ QUANTITIES: Mapping[str, tuple[Callable[[Row], float], Callable[[float], str]]] 
     "from the first barrier to the last upload": (lambda row: row["end_s"] - row["at_s"], seconds),
     "uploaded (MB)": (lambda row: row["bytes"] / 1e6, number),
     "state (MB)": (lambda row: row["detail"]["state_bytes"] / 1e6, number),
-    "tuples on their way (MB)": (lambda row: row["detail"]["flying_bytes"] / 1e6, number),
+    "records on their way (MB)": (lambda row: row["detail"]["flying_bytes"] / 1e6, number),
     "a task waits for its last barrier": (lambda row: row["detail"]["alignment_s"], seconds),
-    "tuples put aside meanwhile": (lambda row: row["detail"]["put_aside"], number),
+    "records put aside meanwhile": (lambda row: row["detail"]["put_aside"], number),
 }
 
 

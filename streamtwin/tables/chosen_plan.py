@@ -6,17 +6,26 @@ Each line of an answer names the plan that it is about: `as given` is the scenar
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from optimizers.interface import Candidate, PlanningProgress, Solution
 from scenarios.planning.planner import HostsChosen
+from scenarios.questions.optimize import PlanFound
 from streamtwin.tables import tables
-from streamtwin.tables.wide import Wide
+from streamtwin.tables.tables import Wide
 from twin.plan import ExecutionPlan
 from twin.query import Query
 
+OBJECTIVES: Mapping[str, str] = {
+    "e2e_latency_s": "end-to-end latency, mean",
+    "processing_latency_s": "processing latency, mean",
+    "throughput_per_s": "results a second",
+    "price": "price of the hosts",
+    "traffic_bytes_per_s": "bytes a second between hosts",
+}
+"""Words for all of `optimizers.objectives`."""
 EVERY_S = 2.0
 """Least time between two lines of progress, where there is no terminal."""
 
@@ -63,13 +72,37 @@ def one_line(objective: str) -> Iterator[Callable[[PlanningProgress], None]]:
 
 GIVEN = "as given"
 LACKS = {True: "not as required", False: "does not keep up"}
-"""Words for a plan that is not sane, by whether it runs."""
+"""Words for a plan that is not feasible, by whether it runs."""
 PROVED = 0.0005
 """Gap below which it is 0.0 % in print, and left out beside `optimal`."""
 
 
+def told(found: PlanFound) -> list[Any]:
+    """Tables and sentences on a plan that was found."""
+    search, solution = found.search, found.solution
+    optimizer, objective, shown = search.optimizer, search.objective, quantity(search.objective)
+    said: list[Any] = [placements(search.job.name, search.job.plan, solution, optimizer)]
+    if solution.plan.fused:
+        said.append(f"run as one: {'; '.join(' + '.join(group) for group in solution.plan.fused)}")
+    said.append(estimates(search.job.plan, solution, optimizer, found.judge, objective))
+    by_run = "" if found.outcome is None else f"; simulated, by {optimizer}: {objective} = {shown(found.outcome)}"
+    said.append(f"{claim(solution)}{by_run}")
+    if found.beside is not None:
+        said += found.beside.told(shown(found.beside.predicted or 0.0))
+    if found.between is not None:
+        low, high = map(shown, found.between)
+        within = f"nine runs of ten should be between {low} and {high}, by the model's errors on other runs"
+        said.append(f"by {optimizer}, {within}")
+    said += found.doubts
+    if found.hosts is not None:
+        said += on_hosts(found.hosts, found.price, found.given_price)
+    if found.slots is not None:
+        said.append(found.slots.words)
+    return said
+
+
 def placements(name: str, given: ExecutionPlan, solution: Solution, optimizer: str) -> Wide:
-    """Table of the places of each operator's replicas under both plans."""
+    """Table of the places of each operator's subtasks under both plans."""
     before, after = (each.model_dump(mode="json")["placement"] for each in (given, solution.plan))
     rows = [
         {"operator": operator, "before": tables.places(before[operator]), "after": tables.places(where)}
@@ -127,10 +160,10 @@ def claim(solution: Solution) -> str:
     weighed = f", {solution.weighed:,} placements weighed in the search" if solution.weighed else ""
     simulated = f", {solution.simulated:,} of them simulated" if solution.simulated else ""
     estimated = f"{solution.evaluations:,} plans estimated{simulated}{weighed}"
-    lacks = "" if solution.sane or solution.status == "infeasible" else f", but {LACKS[solution.runs]}"
+    lacks = "" if solution.feasible or solution.status == "infeasible" else f", but {LACKS[solution.runs]}"
     words = f"{solution.status}{among}{lacks}: {estimated}, in {solution.seconds:.2f} s"
     if solution.gap is not None and not (solution.status == "optimal" and solution.gap < PROVED):
-        whose = "no plan that keeps up" if solution.sane else "no plan"
+        whose = "no plan that keeps up" if solution.feasible else "no plan"
         words += f"; {whose} can be more than {solution.gap:.1%} better by this model"
     return words
 
@@ -155,4 +188,4 @@ def _state(found: Candidate | Solution) -> str:
     if isinstance(found, Candidate) and found.success < 0.5:
         return "fails"
     kept = "keeps up, but " * found.runs
-    return "keeps up" if found.sane else f"{kept}{LACKS[found.runs]}"
+    return "keeps up" if found.feasible else f"{kept}{LACKS[found.runs]}"

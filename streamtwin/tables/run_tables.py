@@ -1,35 +1,47 @@
-"""Tables of a run for people: metrics with their errors, operators, hosts, links and events."""
+"""Tables and time-lines of a run for people."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any
 
 from figures import units
+from figures.time_line import EventMark, Panel
 from streamtwin.tables import checkpoint_table, rounding
-from streamtwin.tables.tables import cell, number, of_rows, seconds
-from streamtwin.tables.wide import Column, Wide
-from twin import markers
-from twin.engine.measure.standard_errors import ERRORS
-from twin.engine.sketch import GROWTH
-from twin.kinds.registry import SINKS
-from twin.metrics import Latency, measured
+from streamtwin.tables.checkpoint_table import apart
+from streamtwin.tables.tables import Column, Wide, cell, number, of_rows, seconds
+from twin import breakdown, metrics
+from twin.chaining import fused, written
+from twin.deployment import Deployment
+from twin.histograms import GROWTH, histogram_of, quantile_s
+from twin.kinds.registry import SINKS, SOURCES
+from twin.metrics import Latency, Metrics, measured
 from twin.plan import Location
 from twin.run import OperatorTotals, Run
+from twin.standard_errors import ERRORS
+from twin.world.meters import Row
+
+# runs ----------------------------------------------------------------------------------------------------------------
+# Tables of a run for people: metrics with their errors, operators, hosts, links and events.
+
 
 QUANTILES = ("p50", "p95", "p99")
 MOST_DIGITS = 3
 """Most digits of numbers that have no error beside them."""
+LEAST_PART = 0.01
+"""Share of the latency from which on a part of it is listed."""
+SAME = 1.0 - 1e-6
+"""Share of a latency above which another is the same, but for rounding."""
 NUMBERED = frozenset({"replica", "to_replica"})
 """Details of events in which 0 means the first one, and not none."""
 
 
 def of_run(name: str, run: Run) -> list[Wide]:
-    """Tables of a run: metrics, operators, hosts and, if there were any, links, events, checkpoints."""
-    tables = [_metrics(name, run), _operators(run), _hosts(run)]
+    """Tables of a run: metrics, operators, hosts and, if there were any, event time, links, events, checkpoints."""
+    tables = [_metrics(name, run), _operators(run), *_event_time(run), *_times(run), _hosts(run)]
     if any("->" in link.link for link in run.links):  # hosts' cards are above
         tables.append(_links(run))
     changes, taken = checkpoint_table.apart(run.event_rows)
@@ -49,8 +61,11 @@ def _metrics(name: str, run: Run) -> Wide:
     rows: list[tuple[str, ...]] = [
         ("throughput (results/s)", rounding.number(rate, error) or number(rate)),
         ("processing latency", *_latency(processing, errors["processing_latency_s"])),
+        *_without_windows(metrics),
         ("end-to-end latency", *_latency(e2e, errors["e2e_latency_s"])),
     ]
+    if metrics.late_per_s:
+        rows.append(("late records (records/s)", f"{number(metrics.late_per_s)}, which are no results"))
     precise = about["simulated_s"] < about["horizon_s"]
     if about["warmup_s"] or precise:
         span = f"{seconds(about['warmup_s'])} to {seconds(about['simulated_s'])}"
@@ -58,22 +73,29 @@ def _metrics(name: str, run: Run) -> Wide:
     grows = "yes" if metrics.backpressured else "no"
     more = f"; queues grow by {number(metrics.queue_growth_per_s)}/s" if metrics.queue_growth_per_s else ""
     rows.append(("backpressured", f"{grows} ({number(metrics.backpressure_per_s)}/s unread{more})"))
-    rows.append(("keeps up", _keeps_up(run)))
+    rows.append(("keeps up", keeps_up(run)))
     results = "results came, no crash" if metrics.success else "it crashed" if run.crashed else "no results"
     rows.append(("success", f"{'yes' if metrics.success else 'no'} ({results})"))
     out = metrics.tuples_out
     results = rounding.number(out, out * error / rate) if error and rate else ""
-    rows.append(("tuples in / out", f"{metrics.tuples_in:,} / {results or format(out, ',')}"))
+    rows.append(("records in / out", f"{metrics.tuples_in:,} / {results or format(out, ',')}"))
     columns = zip(("metric", mean, *QUANTILES), zip_longest(*rows, fillvalue=""), strict=True)
     shown = tuple(Column((heading,), cells, number=heading != "metric") for heading, cells in columns)
     more = " of this run's; how much of them is chance is unknown" * (errors["processing_latency_s"] is None)
     return Wide(f"{name}: simulated metrics (quantiles are within {GROWTH**0.5 - 1:.0%}{more})", shown)
 
 
-def _keeps_up(run: Run) -> str:
-    """Whether a job keeps up, in words: what is full for the whole run may yet hold it up."""
-    full = f"unknown: {', '.join(run.full)} full, run longer" if run.full else "yes"
-    return full if run.metrics.keeps_up else "no"
+def _without_windows(metrics: Metrics) -> Iterator[tuple[str, ...]]:
+    """Row of the latency without the wait for windows, if the job has any."""
+    with_s, without_s = metrics.processing_latency_s, metrics.result_delay_s
+    if with_s is not None and without_s is not None and without_s.mean < SAME * with_s.mean:
+        yield ("  without the wait for windows", *_latency(without_s, None))
+
+
+def keeps_up(run: Run) -> str:
+    """Whether a job keeps up, in words."""
+    unknown = f"unknown: {', '.join(run.full)} full, run longer"
+    return {True: "yes", False: "no", None: unknown}[run.keeps_up]
 
 
 def _latency(latency: Latency | None, error_s: float | None) -> Iterator[str]:
@@ -104,7 +126,7 @@ def _operators(run: Run) -> Wide:
         "idle": "idle",
         "marker": "markers",
     }
-    shares, ages_s = ("busy", "backpressured", "idle"), markers.by_operator(run.markers)
+    shares, ages_s = ("busy", "backpressured", "idle"), metrics.by_operator(run.markers)
     lost, measured_s = drops(run), run.manifest["simulated_s"] - run.manifest["warmup_s"]
     rows = [
         {
@@ -123,12 +145,67 @@ def _operators(run: Run) -> Wide:
     return of_rows("operators", columns, rows)
 
 
+def _event_time(run: Run) -> Iterator[Wide]:
+    """Late records, and the mean and worst lag of watermarks, if any operator is over event time."""
+    columns = {
+        "operator": "operator",
+        "late": "late records dropped",
+        "aside": "late to an output",
+        "mean": "watermark lag",
+        "most": "at most",
+    }
+    rows = [
+        {
+            "operator": each.operator,
+            "late": f"{each.event_time.late_dropped:,}",
+            "aside": f"{each.event_time.late_aside:,}" if each.event_time.late_aside else None,
+            "mean": seconds(each.event_time.watermark_lag_mean_s) or "none came",
+            "most": seconds(each.event_time.watermark_lag_max_s),
+        }
+        for each in run.operators
+        if each.event_time is not None
+    ]
+    if not any(row["aside"] for row in rows):
+        del columns["aside"]
+    if rows:
+        yield of_rows("event time", columns, rows)
+
+
 def drops(run: Run) -> dict[str, int]:
     """Records lost at full channels after the warm-up, by producer; those that lost none are not listed."""
     lost: Counter[str] = Counter()
     for row in measured(run.operator_rows, run.manifest["warmup_s"]):
         lost[row["operator"]] += row["numRecordsDropped"]
     return {name: count for name, count in lost.items() if count}
+
+
+def _times(run: Run) -> Iterator[Wide]:
+    """Table of where the time goes, of the parts that matter."""
+    e2e, found = run.metrics.e2e_latency_s, breakdown.parts(run.operators)
+    if e2e is None or not e2e.mean or not found:
+        return
+    shown = [part for part in found if part.mean_s >= LEAST_PART * e2e.mean]
+    rows = [
+        {
+            "operator": part.operator,
+            "way": part.way,
+            "share": f"{part.mean_s / e2e.mean:.0%}",
+            "mean": seconds(part.times.mean),
+            **{q: seconds(getattr(part.times, q)) for q in QUANTILES},
+        }
+        for part in shown
+    ]
+    left = 1.0 - sum(part.mean_s for part in shown) / e2e.mean
+    if left >= LEAST_PART:
+        rows.append({"operator": "all else", "share": f"{left:.0%}"})
+    columns = {
+        "operator": "operator",
+        "way": "spent in",
+        "share": "share",
+        "mean": "mean",
+        **{q: q for q in QUANTILES},
+    }
+    yield of_rows(f"where the time goes (shares of the mean end-to-end latency, {seconds(e2e.mean)})", columns, rows)
 
 
 def _busiest(totals: OperatorTotals) -> str | None:
@@ -202,3 +279,131 @@ def _row(totals: Any, *shares: str) -> dict[str, Any]:
     """Fields of a record as a row, with shares in percent."""
     row = asdict(totals)
     return {**row, **{key: f"{row[key]:.0%}" for key in shares}}
+
+
+# time-lines ----------------------------------------------------------------------------------------------------------
+# Time-lines of a run: rates, queues, latencies, utilisation of operators and hosts, and events.
+
+
+MOST_POINTS = 240
+MOST_SERIES = 6
+MOST_MARKS = 40
+DRAWN_QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+
+Group = Sequence[Row]
+"""Rows of one point: of a period, or of several where there are many."""
+
+
+def panels(run: Run) -> list[Panel]:
+    """Five panels on the same axis of time; in long runs a point is several periods."""
+    operators = _by_point(run.operator_rows)
+    at_s = [(group[0]["start_s"] + group[-1]["end_s"]) / 2 for group in operators]
+    rest: dict[str, Any] = {"at_s": at_s, "marks": marks(run), "end_s": run.manifest["horizon_s"]}
+    ends = rest | {"at_s": [group[-1]["end_s"] for group in operators], "levels": True}
+    hosts = _by_point(run.host_rows)
+    return [
+        Panel("records a second", series=_rates(operators), **rest),
+        Panel("waiting records", series=_queues(operators), **ends),
+        Panel("end-to-end latency [s]", series=_latencies(operators), logarithmic=True, **rest),
+        Panel("operators: share of time busy", series=_busy(operators, run), top=1.0, shares=True, **rest),
+        Panel("hosts: share of CPU in use", series=_cpu(hosts), top=1.0, shares=True, **rest),
+    ]
+
+
+def marks(run: Run) -> list[EventMark]:
+    """Marks of events and decisions; the first ones if there are very many."""
+    return [EventMark(row["at_s"], row["end_s"], in_words(row)) for row in apart(run.event_rows)[0][:MOST_MARKS]]
+
+
+def in_words(event: Mapping[str, Any]) -> str:
+    """Event in words: time, kind, component, key groups, and for how long the job or a part of it was paused."""
+    paused = f", paused {seconds(event['paused_s'])}" if event["paused_s"] else ""
+    detail = event["detail"]
+    moved = detail.get("key_groups", ())
+    what = f", {len(moved)} key group{'s' * (len(moved) != 1)}" if moved else ""
+    to = f" to {detail['to']}" if "to" in detail else ""
+    to = f" to subtask {detail['to_replica']}" if "to_replica" in detail else to
+    reason = f" ({detail['reason']})" if detail.get("reason") else ""
+    return f"{cell(event['at_s'])} s: {event['kind']} of {event['component']}{what}{to}{paused}{reason}"
+
+
+def _by_point(rows: Iterable[Row]) -> list[list[Row]]:
+    """Rows by point, in order: by period, or by several neighbouring periods if there would be too many points."""
+    periods: dict[int, list[Row]] = {}
+    for row in rows:
+        periods.setdefault(row["period"], []).append(row)
+    ordered = [periods[number] for number in sorted(periods)]
+    step = -(-len(ordered) // MOST_POINTS) or 1
+    return [[row for period in ordered[at : at + step] for row in period] for at in range(0, len(ordered), step)]
+
+
+def _length_s(group: Group) -> float:
+    return float(group[-1]["end_s"] - group[0]["start_s"])
+
+
+def _rates(groups: Sequence[Group]) -> dict[str, list[float | None]]:
+    def rate(key: str, kinds: Iterable[str]) -> list[float | None]:
+        return [sum(row[key] or 0 for row in group if row["kind"] in kinds) / _length_s(group) for group in groups]
+
+    return {
+        "arriving": rate("arrived", SOURCES),
+        "taken up": rate("numRecordsIn", SOURCES),
+        "results": rate("latencyCount", SINKS),
+    }
+
+
+def _queues(groups: Sequence[Group]) -> dict[str, list[float | None]]:
+    """Queues at the sources' brokers, and before the operators with the longest ones; at the end of each point."""
+    at_brokers: list[float | None] = []
+    for group in groups:
+        last = group[-1]["period"]
+        at_brokers.append(float(sum(row["backlog"] or 0 for row in group if row["period"] == last)))
+    longest = _fullest(groups, "operator", lambda rows: float(rows[-1]["queueLength"]), MOST_SERIES - 1, "before ")
+    return {"unread at sources": at_brokers, **longest}
+
+
+def _latencies(groups: Sequence[Group]) -> dict[str, list[float | None]]:
+    found: dict[str, list[float | None]] = {name: [] for name in DRAWN_QUANTILES}
+    for group in groups:
+        rows = [row for row in group if row["kind"] in SINKS and row["latencyCount"]]
+        counts = histogram_of(rows, "e2e")
+        for name, q in DRAWN_QUANTILES.items():
+            found[name].append(quantile_s(counts, q) if counts else None)
+    return found
+
+
+def _busy(groups: Sequence[Group], run: Run) -> dict[str, list[float | None]]:
+    """Busy shares of the busiest tasks; chained operators are one task, and so one line, which has all their names."""
+    job = Deployment.model_validate_json(run.deployment_json)
+    chains = {chain[0]: chain for chain in fused(job.query, job.plan, job.engine)}
+    followers = {name for chain in chains.values() for name in chain[1:]}
+    heads = [[row for row in group if row["operator"] not in followers] for group in groups]
+    lines = _fullest(heads, "operator", lambda rows: _mean(rows, "busyTimeMsPerSecond") / 1000, MOST_SERIES)
+    return {written(job.query, chains.get(name, (name,))): line for name, line in lines.items()}
+
+
+def _cpu(groups: Sequence[Group]) -> dict[str, list[float | None]]:
+    return _fullest(groups, "host", lambda rows: _mean(rows, "cpuUtilisation"), MOST_SERIES)
+
+
+def _mean(rows: Group, key: str) -> float:
+    """Mean of a column of rows, weighted by the lengths of their periods."""
+    lengths = [row["end_s"] - row["start_s"] for row in rows]
+    return float(sum(row[key] * each for row, each in zip(rows, lengths, strict=True)) / sum(lengths))
+
+
+def _fullest(
+    groups: Sequence[Group], key: str, value: Callable[[Group], float], most: int, prefix: str = ""
+) -> dict[str, list[float | None]]:
+    """Lines of the `most` components with the highest values, the highest first, without those that are always 0."""
+    lines: dict[str, list[float | None]] = {}
+    for place, group in enumerate(groups):
+        mine: dict[str, list[Row]] = {}
+        for row in group:
+            mine.setdefault(row[key], []).append(row)
+        for name, rows in mine.items():
+            line = lines.setdefault(name, [None] * len(groups))
+            line[place] = value(rows)
+    tops = {name: max(each or 0.0 for each in line) for name, line in lines.items()}
+    chosen = sorted((name for name in lines if tops[name] > 0.0), key=lambda name: -tops[name])[:most]
+    return {f"{prefix}{name}": lines[name] for name in chosen}

@@ -10,14 +10,14 @@ import pytest
 from benchmarks.fuzz.__main__ import run
 from benchmarks.fuzz.damage_cases import COSTLY, KEPT, damage_case
 from benchmarks.fuzz.outcome import FAULTS, UNNOTICED
-from scenarios.improving import rounds
+from scenarios import improving
 
 NAMES = [pytest.param(each, marks=pytest.mark.slow if each in COSTLY else ()) for each in KEPT]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_flipped_bit_goes_unnoticed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "STEPS", 40)  # however little an improved model has learned
+    monkeypatch.setattr(improving, "STEPS", 40)  # however little an improved model has learned
     for number in range(1 if name in COSTLY else 5):
         (tmp_path / str(number)).mkdir()
         found = damage_case(Random(number), tmp_path / str(number), name)

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.limits.__main__ import listed, rows
 from benchmarks.limits.asking import PARTS, largest, predicted
 from benchmarks.limits.jobs import random_job
-from optimizers.requirements import at_rate
+from optimizers.objectives import at_rate
 from twin.metrics import METRICS
 from twin.scenario import config_hash
 

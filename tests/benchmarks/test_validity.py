@@ -58,7 +58,7 @@ def test_every_check_can_be_run_and_each_way_differs() -> None:
     assert len(set(WAYS)) == len(WAYS)
 
 
-def test_the_kernel_is_held_to_the_engine_on_jobs_of_every_kind_and_on_random_ones() -> None:
+def test_compiled_code_is_held_to_plain_python_on_jobs_of_every_kind_and_on_random_ones() -> None:
     sorts = [sort for sort, _, _ in judged("small")]
     assert sorts.count("small, of every kind") == len(scenarios()) and sorts.count("random ones") == 5
 

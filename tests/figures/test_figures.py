@@ -11,14 +11,10 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from figures.bars import bars, grouped_bars
-from figures.comparison import comparison
-from figures.distributions import distributions, profile_times
-from figures.error_by_group import error_by_group
-from figures.learning_curve import learning_curve
-from figures.lines import lines, scalability
-from figures.placement_regret import placement_regret
-from figures.predicted_vs_simulated import predicted_vs_simulated
+from figures.answers import comparison
+from figures.charts import bars, distributions, grouped_bars, lines, profile_times, scalability
+from figures.learning import error_by_group, learning_curve, predicted_vs_simulated
+from figures.plans import placement_regret
 from figures.style import looks
 
 PLANS = {

@@ -1,4 +1,4 @@
-"""Random deployments for tests: any kind of operator, unions, several sinks, replicas, hosts without work."""
+"""Random deployments for tests: any kind of operator, unions, several sinks, subtasks, hosts without work."""
 
 from __future__ import annotations
 

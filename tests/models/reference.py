@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from models.feature import encode
-from models.features import CONTEXT, FEATURES, HOST, NODE_TYPES
+from models.features import CONTEXT, FEATURES, HOST, NODE_TYPES, encode
 from models.graph import JointGraph
 from models.settings import NetworkConfig
 

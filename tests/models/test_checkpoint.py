@@ -19,7 +19,7 @@ from models.gnn import initial
 from models.labels import Scaling
 from models.settings import NetworkConfig
 from models.training import TrainedNetwork
-from scenarios.learning.learner import under_way
+from scenarios.learning import under_way
 from tests.models.test_training import TINY, dataset
 from twin.errors import BadInput
 from twin.metrics import METRICS

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from models.dataset import Dataset, of_deployments, read, split
 from tests.models.deployments import random_deployment
-from twin.checksums import seal
 from twin.errors import BadInput
+from twin.files import seal
 from twin.scenario import RunSettings, Scenario
 from twin.trace import TRAINING_ROWS
 

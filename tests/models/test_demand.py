@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.demand import Peaks, peaks_of, variations
-from models.job_columns import job_columns, plan_physics
+from models.job_columns import Peaks, job_columns, peaks_of, plan_physics, variations
 from scenarios.spaces.families import drawn
 from tests.twin.worlds import chain, deployment, sink, source
 from twin.job import compile

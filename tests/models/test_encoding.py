@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models import encoded_file, encoding
+from models import encoding
 from models.encoding import Encoded, Text, encode, encode_texts, join
 from tests.models.deployments import random_deployment
 from twin.deployment import Deployment
@@ -66,27 +66,27 @@ def test_file_gives_back_what_was_written_and_only_for_the_same_rows_and_code(
 ) -> None:
     hashes = np.array(list("abcdef"))
     encoded = encode(deployments(), [MINUTES] * 6)
-    assert encoded_file.read(tmp_path, hashes) is None
-    encoded_file.write(tmp_path, encoded, hashes)
-    again = encoded_file.read(tmp_path, hashes)
+    assert encoding.read(tmp_path, hashes) is None
+    encoding.write(tmp_path, encoded, hashes)
+    again = encoding.read(tmp_path, hashes)
     assert again is not None
     assert_equal(again, encoded)
-    assert encoded_file.read(tmp_path, hashes[::-1]) is None
-    path = encoded_file.path_in(tmp_path)
+    assert encoding.read(tmp_path, hashes[::-1]) is None
+    path = encoding.path_in(tmp_path)
     content, rng = path.read_bytes(), np.random.default_rng(0)
     for _ in range(100):
         bit = int(rng.integers(8 * len(content)))
         path.write_bytes(content[: bit // 8] + bytes([content[bit // 8] ^ 1 << bit % 8]) + content[bit // 8 + 1 :])
-        damaged = encoded_file.read(tmp_path, hashes)
+        damaged = encoding.read(tmp_path, hashes)
         if damaged is not None:  # a bit may be in a part that decides nothing
             assert_equal(damaged, encoded)
     behind = content.index(b"%r, }" % (encoded.derived_GxD.shape,)) + 16  # a bracket after the header of a large array
     path.write_bytes(content[:behind] + b"(" + content[behind + 1 :])
-    assert encoded_file.read(tmp_path, hashes) is None
+    assert encoding.read(tmp_path, hashes) is None
     path.write_bytes(content[:1000])
-    assert encoded_file.read(tmp_path, hashes) is None
-    monkeypatch.setattr(encoded_file, "code_version", lambda: "other")
-    assert encoded_file.read(tmp_path, hashes) is None
+    assert encoding.read(tmp_path, hashes) is None
+    monkeypatch.setattr(encoding, "code_version", lambda: "other")
+    assert encoding.read(tmp_path, hashes) is None
 
 
 def test_a_deployment_that_is_none_is_bad_input_with_the_run_s_name() -> None:

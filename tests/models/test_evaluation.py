@@ -12,8 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.dataset import Dataset, of_deployments
-from models.error_breakdown import OF_EACH, STRATA, BreakdownRow, error_breakdown
-from models.evaluation import balanced_accuracy, q_error, replicate_rows, row
+from models.evaluation import (
+    OF_EACH,
+    STRATA,
+    BreakdownRow,
+    balanced_accuracy,
+    error_breakdown,
+    q_error,
+    replicate_rows,
+    row,
+)
 from models.labels import LABEL_FLOOR
 from tests.models.deployments import random_deployment
 from twin.errors import BadInput

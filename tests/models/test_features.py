@@ -12,8 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.dataset import of_deployments
-from models.feature import Feature, Linear, Log, OneHot, encode
-from models.features import CONTEXT, FEATURE_SETS, FEATURE_VERSION, FEATURES, NODE_TYPES, REVISION, WIDTHS, table
+from models.features import (
+    CONTEXT,
+    FEATURE_SETS,
+    FEATURE_VERSION,
+    FEATURES,
+    NODE_TYPES,
+    REVISION,
+    WIDTHS,
+    Feature,
+    Linear,
+    Log,
+    OneHot,
+    encode,
+    table,
+)
 from models.graph import joint_graph
 from models.job_columns import job_columns
 from tests.models.deployments import random_deployment
@@ -99,7 +112,7 @@ def column(deployment: Deployment, node: str, name: str) -> list[float]:
 
 
 def moved(deployment: Deployment, hosts: tuple[str, ...]) -> Deployment:
-    """Deployment with a replica of all operators on each of `hosts`."""
+    """Deployment with a subtask of all operators on each of `hosts`."""
     return deployment.with_plan(ExecutionPlan(placement={o.name: hosts for o in deployment.query.operators}))
 
 
@@ -128,7 +141,7 @@ def test_features_of_operators_do_not_know_the_cluster_but_for_physics() -> None
 
 @pytest.mark.parametrize(("left", "right"), [(50, 450), (450, 50), (200, 200)])
 def test_the_state_of_a_join_is_of_its_sides_tuples_at_their_own_size(left: int, right: int) -> None:
-    """A join's state counts each side's tuples at their own size; by hand, and as an exact run holds it at the end."""
+    """A join's state counts each side's records at their own size; by hand, and as an exact run holds it at the end."""
     columns = {"wide": {"strings": 20}, "narrow": {"ints": 1}}
     operators = [
         *(source(name, columns=of) for name, of in columns.items()),

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from models.batch import Batch, Capacity, batch_of, cut, needs
-from models.gnn import CostNetwork, initial
+from models.gnn import Batch, Capacity, CostNetwork, batch_of, cut, initial, needs
 from models.graph import GraphTable, JointGraph, concatenate, joint_graph, stack
 from models.prediction import forward
 from models.settings import NetworkConfig

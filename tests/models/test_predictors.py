@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from models import pipeline, predictors, trees
-from models.coverage import coverage_of
+from models.checkpoint import coverage_of
 from models.dataset import Dataset, of_deployments, split
 from models.evaluation import evaluate
 from models.predictors import PREDICTORS, BoostedTrees, Networks, Predictor, RateModelAlone

@@ -11,17 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import pipeline
-from models.calibration import GATES, Judged, gated, half_width, intervals
-from models.checkpoint import Ensemble
-from models.coverage import coverage_of, outside, ranges_of
+from models.checkpoint import Ensemble, coverage_of, outside, ranges_of
 from models.dataset import of_deployments, split
 from models.gnn import initial, silent
 from models.job_columns import job_columns
 from models.labels import KINDS, Scaling, in_units, kinds_of_plans, scaled, scaling_of, targets
-from models.prediction import LearnedCostModel, forward
+from models.prediction import GATES, Judged, LearnedCostModel, forward, gated, half_width, intervals
 from models.settings import NetworkConfig, TrainingSettings
-from scenarios.spaces.generator import random_scenario
-from scenarios.spaces.parameter_space import COSTREAM
+from scenarios.spaces.generator import COSTREAM, random_scenario
 from tests.models.deployments import random_deployment
 from twin.metrics import METRICS, REGRESSION_METRICS
 from twin.profiles import FLINK

@@ -11,8 +11,7 @@ import jax
 import numpy as np
 import pytest
 
-from models.checkpoint import Ensemble
-from models.coverage import coverage_of, found_in, outside, refuse_unseen
+from models.checkpoint import Ensemble, coverage_of, found_in, outside, refuse_unseen
 from models.dataset import Dataset, of_deployments
 from models.features import require_learned
 from models.gnn import initial
@@ -20,8 +19,8 @@ from models.graph import graph_table
 from models.job_columns import job_columns
 from models.labels import Scaling
 from models.prediction import LearnedCostModel
+from models.scoring import distinct
 from models.settings import NetworkConfig
-from models.sharing import distinct
 from scenarios.files.scenario_file import load
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.registry import SPACES
@@ -33,7 +32,7 @@ from twin.metrics import METRICS, REGRESSION_METRICS
 from twin.plan import ExecutionPlan
 from twin.profiles import Noise
 from twin.rates.model import RateModel
-from twin.rates.placements import Placements
+from twin.rates.seats import Placements
 from twin.scenario import RunSettings, Scenario
 
 CONFIGS = {

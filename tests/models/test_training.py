@@ -16,14 +16,13 @@ from models.checkpoint import Ensemble
 from models.dataset import Dataset, RowSplit, of_deployments, split
 from models.evaluation import evaluate, q_error
 from models.job_columns import job_columns
-from models.member_checkpoints import MemberCheckpoints
 from models.pipeline import FineTuning, fine_tune, rehearsing
 from models.prediction import LearnedCostModel
 from models.predictors import FittedNetworks
 from models.settings import NetworkConfig, TrainingSettings
-from models.training import TrainedNetwork, learning_rate, validation_errors
-from scenarios.learning import fine_tuning
-from scenarios.learning.learner import under_way
+from models.training import MemberCheckpoints, TrainedNetwork, learning_rates, validation_errors
+from scenarios import learning
+from scenarios.learning import under_way
 from tests.models.deployments import random_deployment
 from tests.models.untrained import begun
 from twin.deployment import Deployment
@@ -155,7 +154,7 @@ def test_probabilities_are_judged_best_where_they_are_as_frequent_as_they_say(hu
 
 
 def test_learning_rate_rises_then_falls_to_nothing() -> None:
-    rates = [learning_rate(TINY, step, 200) for step in range(200)]
+    rates = learning_rates(TINY, 200)
     peak = int(np.argmax(rates))
     assert rates[peak] == pytest.approx(TINY.rate)
     assert np.all(np.diff(rates[: peak + 1]) > 0)
@@ -206,11 +205,11 @@ def test_the_result_is_never_worse_on_validation_rows_than_the_start() -> None:
     jax.tree.map(np.testing.assert_array_equal, after.members, learned()[0].members)
 
 
-def tuned(ensembles: tuple[Ensemble, ...], how: FineTuning, rehearse: bool) -> fine_tuning.Tuned:
+def tuned(ensembles: tuple[Ensemble, ...], how: FineTuning, rehearse: bool) -> learning.Tuned:
     """Ensembles after fine-tuning, as the command line does it."""
     (fresh, _), (known, _) = new(), old()
     model = LearnedCostModel("m", ensembles)
-    return fine_tuning.tune(model, fresh, known if rehearse else None, how, 0, lambda _done, _total: None)
+    return learning.tune(model, fresh, known if rehearse else None, how, 0, lambda _done, _total: None)
 
 
 @pytest.mark.slow
@@ -229,7 +228,7 @@ def test_new_rows_are_learned_and_rehearsal_keeps_the_old() -> None:
     assert rows["old"].q50_before < rows["new"].q50_before
     assert rows["new"].rows <= len(parts.test) and rows["old"].rows <= len(known_parts.test)
     assert found.sizes["train"] == len(parts.train) + min(len(parts.train), len(known_parts.train))
-    assert set(fine_tuning.COLUMNS) <= {name for row in found.rows for name in asdict(row)}
+    assert set(learning.COLUMNS) <= {name for row in found.rows for name in asdict(row)}
 
 
 def test_without_epochs_nothing_is_better_or_worse() -> None:
@@ -240,7 +239,7 @@ def test_without_epochs_nothing_is_better_or_worse() -> None:
 def test_only_the_dataset_that_it_was_trained_on_can_be_rehearsed() -> None:
     model = LearnedCostModel("m", untrained())
     with pytest.raises(BadInput, match="was trained on a dataset of"):
-        fine_tuning.tune(model, new()[0], new()[0], QUICK, 0, lambda _done, _total: None)
+        learning.tune(model, new()[0], new()[0], QUICK, 0, lambda _done, _total: None)
 
 
 def test_rehearsal_takes_as_many_old_rows_and_no_test_row() -> None:

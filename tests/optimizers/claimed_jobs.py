@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from optimizers.counted import as_plans
-from optimizers.space import locations
+from optimizers.space import as_plans, locations
 from tests.optimizers.judged_jobs import ways
 from twin.plan import ExecutionPlan
 from twin.randomness import random_stream
@@ -18,7 +17,7 @@ LOADS = (0.3, 0.8, 1.5, 4.0)
 """Offered rates over what all cores could take if nothing came from elsewhere."""
 MOST_PLANS = 6_000
 GIVEN = ("one place", "scattered", "in turn", "apart")
-"""Kinds of given plans: all in one place; each replica anywhere; replicas in turn; each operator in its own place."""
+"""Kinds of given plans: all in one place; each subtask anywhere; subtasks in turn; each operator in its own place."""
 
 
 def claimed_job(seed: int, *, sources: int | None = None, on_sockets: bool | None = None) -> Scenario:
@@ -50,7 +49,7 @@ def claimed_job(seed: int, *, sources: int | None = None, on_sockets: bool | Non
 
 
 def every_plan(job: Scenario) -> np.ndarray:
-    """All plans with the given numbers of replicas, or MOST_PLANS random ones where there are more. [N, O, L]"""
+    """All plans with the given numbers of subtasks, or MOST_PLANS random ones where there are more. [N, O, L]"""
     options = ways(job)
     sizes = [len(each) for each in options]
     total = int(np.prod(sizes))
@@ -124,7 +123,7 @@ def _work(operators: list[dict[str, Any]], streams: list[tuple[str, str]], rates
 
 
 def _given(job: Scenario, rng: np.random.Generator) -> ExecutionPlan:
-    """Job with a plan of a random kind of GIVEN, with up to two replicas more than one each."""
+    """Job with a plan of a random kind of GIVEN, with up to two subtasks more than one each."""
     operators, places = len(job.query.operators), len(locations(job))
     replicas_o = np.ones(operators, int) + np.bincount(
         rng.integers(0, operators, int(rng.integers(0, 3))), minlength=operators

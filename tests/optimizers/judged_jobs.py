@@ -37,7 +37,7 @@ def hosts_of(plan: ExecutionPlan) -> set[str]:
 
 
 def spread() -> Scenario:
-    """Job of four replicas that need three cores, on two hosts of two cores."""
+    """Job of four subtasks that need three cores, on two hosts of two cores."""
     operators = [
         source("src", service_time_s=None),
         {"kind": "map", "name": "work", "service_time_s": 0.001},
@@ -133,7 +133,7 @@ def ends_apart(hosts: int) -> Scenario:
 
 
 def small_job(seed: int, sockets: int = 1) -> Scenario:
-    """Job source -> map -> sink on two or three hosts, some replicas, at any load, from almost none to too much."""
+    """Job source -> map -> sink on two or three hosts, some subtasks, at any load, from almost none to too much."""
     rng = random_stream(seed, "small-job")
     parts = {"sockets": [{"cores": 2}] * sockets, "numa": {"latency_ns": _far(sockets)}} if sockets > 1 else {}
     names = ("a", "b", "c")[: 2 if parts else int(rng.integers(2, 4))]
@@ -165,7 +165,7 @@ def _far(sockets: int) -> list[list[float]]:
 
 
 def ways(job: Scenario) -> list[list[np.ndarray]]:
-    """All placements of the given number of replicas, for each operator, as counts by place."""
+    """All placements of the given number of subtasks, for each operator, as counts by place."""
     places = len(locations(job))
     return [
         [np.bincount(each, minlength=places) for each in itertools.combinations_with_replacement(range(places), count)]
@@ -174,5 +174,5 @@ def ways(job: Scenario) -> list[list[np.ndarray]]:
 
 
 def brute_force(job: Scenario) -> np.ndarray:
-    """All plans with the given numbers of replicas. [N, O, L]"""
+    """All plans with the given numbers of subtasks. [N, O, L]"""
     return np.array([np.stack(each) for each in itertools.product(*ways(job))])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.twin import worlds
 from twin.deployment import Deployment
-from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import NumaJob
 
 
 def deployment(
@@ -25,7 +25,7 @@ def deployment(
     bytes_each: float = 64.0,
     limits: dict[str, Any] | None = None,
 ) -> Deployment:
-    """Deployment of operators 0 (the source) to the last (the sink), one replica each, on socket 0."""
+    """Deployment of operators 0 (the source) to the last (the sink), one subtask each, on socket 0."""
     names = [f"op{number}" for number in range(len(times_us))]
     kinds = ["source", *["map"] * (len(names) - 2), "sink"]
     operators: list[dict[str, Any]] = []
@@ -49,7 +49,7 @@ def deployment(
 
 @st.composite
 def small_jobs(draw: st.DrawFn) -> tuple[Deployment, np.ndarray]:
-    """Strategy of jobs of 3 to 5 operators, with replicas [o], at most 7 in all; 2 or 3 sockets."""
+    """Strategy of jobs of 3 to 5 operators, with subtasks [o], at most 7 in all; 2 or 3 sockets."""
     count = draw(st.integers(3, 5))
     times = [draw(st.floats(0.2, 3.0)) for _ in range(count)]
     edges = [(draw(st.integers(0, number - 1)), number) for number in range(1, count - 1)]

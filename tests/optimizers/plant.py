@@ -27,9 +27,9 @@ def plant_job(**more: Any) -> Deployment:
 
 
 class Plant:
-    """Fluid plant: what arrives and waits is taken as far as the replicas get.
+    """Fluid plant: what arrives and waits is taken as far as the subtasks get.
 
-    load: replicas that arrivals keep busy all the time, by period; slower: factor on the time of a tuple, which is
+    load: subtasks that arrivals keep busy all the time, by period; slower: factor on the time of a record, which is
     contained in the load. noise: relative standard deviation of arrivals in a period and of their measured work.
     """
 
@@ -50,7 +50,7 @@ class Plant:
         self.period = 0
 
     def run(self, policy: Policy, periods: int) -> list[int]:
-        """Replicas in each period; a decision at the end of one holds from the next on."""
+        """Subtasks in each period; a decision at the end of one holds from the next on."""
         counts = []
         for _ in range(periods):
             statistics = self.step()
@@ -89,7 +89,7 @@ class Plant:
 
 
 def changes(counts: Sequence[int]) -> list[tuple[int, int]]:
-    """Changes of the number of replicas, in order: (before, after)."""
+    """Changes of the number of subtasks, in order: (before, after)."""
     return [(before, after) for before, after in pairwise(counts) if before != after]
 
 

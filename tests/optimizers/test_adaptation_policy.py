@@ -17,7 +17,7 @@ DECIDERS = pytest.mark.parametrize("scaling", ["measured", "ds2", "flink-autosca
 
 
 def small(rate: float = 300, start: tuple[str, ...] = ("w0", "w1"), **keys: Any) -> Deployment:
-    """Job with m and a, 40 key groups each, on the first of four workers of one core; both take 3.2 ms a tuple."""
+    """Job with m and a, 40 key groups each, on the first of four workers of one core; both take 3.2 ms a record."""
     job = skewed(rate=rate, zipf=0.3, **keys)
     placement = {**job.plan.placement, "m": start, "a": start}
     return job.with_plan(job.plan.model_copy(update={"placement": placement}))
@@ -47,7 +47,7 @@ def test_hosts_come_with_the_load_and_go_with_it(scaling: str) -> None:
     assert found[-1] in (3, 4)
     assert not result.metrics.backpressured or scaling == "measured"
     replicas = [row["replicas"] for row in result.operator_rows if row["operator"] == "m"]
-    assert replicas[6] == found[6], "replicas went with their hosts"
+    assert replicas[6] == found[6], "subtasks went with their hosts"
 
 
 @DECIDERS
@@ -83,7 +83,7 @@ def test_what_else_a_host_runs_keeps_it() -> None:
 
 @pytest.mark.parametrize("scaling", ["measured", "ds2", "flink-autoscaler"])
 def test_trouble_ends_no_run(scaling: str) -> None:
-    """No trouble ends a run: a host dies while others are left; nothing comes for a time; groups have no tuples."""
+    """No trouble ends a run: a host dies while others are left; nothing comes for a time; groups have no records."""
     events = [
         RateChange(at_s=5, source="source", factor=0.2),
         Failure(at_s=21, host="w1", recover_after_s=3),

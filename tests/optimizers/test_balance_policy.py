@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from optimizers.balancing.interface import Status
+from optimizers.balancing.problem import Status
 from optimizers.policies.balance import BalanceSpec, FluxSpec
-from optimizers.policies.group_map import GroupMap, MigrationBudget
+from optimizers.policies.rounds import GroupMap, MigrationBudget
 from tests.optimizers.skewed_jobs import (
     WORKERS,
     Watching,
@@ -36,7 +36,7 @@ from twin.simulation import simulate
 
 
 def test_percentages_of_groups_sum_to_what_their_host_did() -> None:
-    """Loads of groups add up to their host's utilisation: workers have only keyed replicas, on half a core to two."""
+    """Loads of groups add up to their host's utilisation: workers have only keyed subtasks, on half a core to two."""
     watching = Watching()
     run(skewed(cores=(0.5, 1, 1, 2), rate=300), watching)
     assert len(watching.seen) == 5
@@ -53,7 +53,7 @@ def test_rates_of_groups_sum_to_what_their_operator_took_also_when_keys_drift() 
 
 
 def test_loads_are_proportional_to_the_work_of_tuples() -> None:
-    """Loads are proportional to work: a tuple of m takes 2 ms on a reference core, wherever it runs."""
+    """Loads are proportional to work: a record of m takes 2 ms on a reference core, wherever it runs."""
     watching = Watching()
     run(skewed(cores=(1, 1, 2, 2), rate=400), watching, horizon_s=120)
     cores = dict(zip(WORKERS, (1, 1, 2, 2), strict=True))
@@ -105,7 +105,7 @@ def test_what_a_plan_moves_is_what_it_says() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", [BalanceSpec(), BalanceSpec(solver="milp", seconds=0.3), FluxSpec()])
 def test_hosts_get_even(spec: PolicySpec) -> None:
-    """Hosts get even under a fixed skew, which stays without migrations; only random variation of tuples is left."""
+    """Hosts get even under a fixed skew, which stays without migrations; only random variation of records is left."""
     unmoved, evened = (distances(run(skewed(), policy)) for policy in (None, spec))
     assert evened[0] == unmoved[0] > 10
     assert min(unmoved) > 10
@@ -145,8 +145,8 @@ def test_a_band_that_holds_moves_nothing() -> None:
 def test_nothing_is_lost_or_doubled_however_much_moves(
     zipf: float, drift_s: float, seed: int, moves: int, failing: bool, apart: bool
 ) -> None:
-    """Migrations lose no tuple (`simulate` checks that), and without a failure no result comes twice. apart: the
-    operators are on different workers at first, so that replicas are made."""
+    """Migrations lose no record (`simulate` checks that), and without a failure no result comes twice. apart: the
+    operators are on different workers at first, so that subtasks are made."""
     job = skewed(rate=150, zipf=zipf, drift_every_s=drift_s)
     if apart:
         job = placed(job, m=["w0", "w1"], a=["w2", "w3"])
@@ -161,7 +161,7 @@ def test_nothing_is_lost_or_doubled_however_much_moves(
 
 
 def test_replicas_are_made_where_groups_go() -> None:
-    """Replicas are made where groups go, with their state: m on two full workers, a on two idle ones."""
+    """Subtasks are made where groups go, with their state: m on two full workers, a on two idle ones."""
     job = placed(skewed(rate=380, zipf=0.2), m=["w0", "w1"], a=["w2", "w3"])
     result = run(job, BalanceSpec(), horizon_s=40)
     made = [row["detail"]["to"] for row in result.event_rows if "to" in row["detail"]]
@@ -209,7 +209,7 @@ def test_odd_statistics_are_noted_once_and_move_nothing() -> None:
 
 
 def test_groups_without_tuples_stay() -> None:
-    """Groups without tuples have no load and stay: a hundredth of the groups have all tuples."""
+    """Groups without records have no load and stay: a hundredth of the groups have all records."""
     result = run(skewed(zipf=10), BalanceSpec(band=1))
     went = {group for row in result.event_rows for group in row["detail"].get("key_groups", ())}
     assert len(went) < 40

@@ -11,13 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimizers.branch_and_bound import Order, search
-from optimizers.branching.optimizer import BranchAndBound
-from optimizers.branching.relaxation import Relaxation
+from optimizers.branching import BranchAndBound, Relaxation
 from optimizers.interface import Status
-from optimizers.space import Space, counts_of
-from optimizers.space_plans import SpacePlans
-from scenarios.spaces.generator import random_scenario
-from scenarios.spaces.parameter_space import COSTREAM
+from optimizers.space import Space, SpacePlans, counts_of
+from scenarios.spaces.generator import COSTREAM, random_scenario
 from tests.optimizers import judged_jobs
 from tests.optimizers.judged_jobs import edge, small_job
 from twin.errors import BadInput

@@ -10,14 +10,12 @@ from itertools import cycle
 import numpy as np
 import pytest
 
-from optimizers.counted import as_plans
 from optimizers.interface import Problem, Solution, Status, traits_of
-from optimizers.objectives import OBJECTIVES
+from optimizers.objectives import OBJECTIVES, Requirements, at_rate
 from optimizers.planner import Planner
 from optimizers.registry import BASELINES, OPTIMIZERS, optimizer_by_name
-from optimizers.requirements import Requirements, at_rate
-from optimizers.selection import PREMIUM, SURE, Estimated, estimate, goodness
-from optimizers.space import Space
+from optimizers.selection import PREMIUM, SURE, Estimated, estimate, ranks
+from optimizers.space import Space, as_plans
 from tests.optimizers.conftest import TableModel, diamond, on_first_host, tree
 from tests.optimizers.judged_jobs import brute_force, ends_apart, small_job
 from twin.errors import BadInput
@@ -67,7 +65,7 @@ class Case:
     @property
     def best(self) -> float | None:
         """Objective of the best plan that keeps up and fulfils the requirements, less being better."""
-        keys = goodness(self.problem, self.every)
+        keys = ranks(self.problem, self.every)
         return min((float(cost) for dropped, _, cost, _ in keys.T if not dropped), default=None)
 
 
@@ -137,21 +135,21 @@ def _check_answer(name: str, case: Case, found: Solution) -> None:
     assert name in BASELINES or problem.space.includes(job, found.plan) or found.plan == job.plan
     if name not in BASELINES:
         _check_space(problem.space, job, found.plan)
-    given, mine = goodness(problem, judged := estimate(problem, [job.plan, found.plan])).T
+    given, mine = ranks(problem, judged := estimate(problem, [job.plan, found.plan])).T
     assert found.objective == pytest.approx(judged.objective[1], rel=1e-9)
     if not traits_of(optimizer_by_name(name)).by_objective:
         return
-    assert found.sane == (mine[0] == 0.0)
+    assert found.feasible == (mine[0] == 0.0)
     if name not in BASELINES and problem.space.includes(job, job.plan):
         dearer = PREMIUM * abs(given[2]) if judged.backpressured[0] >= SURE else 0.0
         assert (*mine[:2], mine[2] - dearer) <= tuple(given)
     if name in BEST and case.best is not None and isinstance(problem.cost_model, RateModel):
         assert mine[0] == 0.0 and mine[2] <= case.best + max(BEST[name], PREMIUM) * abs(case.best)
-    if found.sane and problem.requirements.head_room:
+    if found.feasible and problem.requirements.head_room:
         ahead = problem.cost_model.predict(at_rate(job, problem.requirements.factor), [found.plan])
         assert ahead["backpressured"][0] < 0.5 <= ahead["success"][0]
     for latency, most_s in problem.requirements.at_most.items():
-        assert not found.sane or problem.cost_model.predict(job, [found.plan])[latency][0] <= most_s
+        assert not found.feasible or problem.cost_model.predict(job, [found.plan])[latency][0] <= most_s
 
 
 def _check_space(space: Space, job: Scenario, plan: ExecutionPlan) -> None:
@@ -169,7 +167,7 @@ def _check_claims(case: Case, found: Solution) -> None:
     sign, best = case.problem.sign, case.best
     close = TIE.get(case.problem.objective, 1e-5)
     if found.status is Status.OPTIMAL:
-        assert best is not None and found.sane and sign * found.objective <= best + close * abs(best)
+        assert best is not None and found.feasible and sign * found.objective <= best + close * abs(best)
     if found.status is Status.INFEASIBLE:
         assert best is None
     if found.bound is not None and best is not None:
@@ -181,7 +179,7 @@ def _check_claims(case: Case, found: Solution) -> None:
 def test_everything_may_go_to_one_host_at_once(name: str, hosts: int) -> None:
     job = ends_apart(hosts)
     found = solved(name, Problem(scenario=job, cost_model=RateModel(), objective="traffic_bytes_per_s"))
-    assert found is not None and found.objective == 0.0 and found.sane
+    assert found is not None and found.objective == 0.0 and found.feasible
 
 
 @pytest.mark.parametrize("name", NAMES)

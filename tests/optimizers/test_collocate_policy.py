@@ -11,11 +11,11 @@ import pytest
 
 from optimizers.balancing.objective import relieved
 from optimizers.policies.balance import AlbicSpec, JointSpec
-from optimizers.policies.group_map import GroupMap, MigrationBudget
+from optimizers.policies.rounds import GroupMap, MigrationBudget
 from tests.optimizers import skewed_jobs
 from tests.optimizers.skewed_jobs import Watching, moved_by_round, require_sums_of_hosts
 from tests.twin.test_alignment import BYTES, WORKERS, job
-from twin.change.observation import attributed, remote_cores
+from twin.change.controller import attributed, remote_cores
 from twin.control import PolicySpec, Reconfiguration, policy_spec
 from twin.deployment import Deployment
 from twin.events import Failure, Move
@@ -39,7 +39,7 @@ def decisions(result: Run) -> list[dict[str, Any]]:
 
 
 def sent(result: Run) -> float:
-    """Tuples that workers send over the network in the last period, over the tuples that come."""
+    """Records that workers send over the network in the last period, over the records that come."""
     last = max(row["period"] for row in result.link_rows)
     total = sum(row["bytesOut"] for row in result.link_rows if row["link"] in WORKERS and row["period"] == last)
     taken = next(r for r in result.operator_rows if r["operator"] == "m" and r["period"] == last)
@@ -52,7 +52,8 @@ def sent(result: Run) -> float:
 @pytest.mark.slow
 @BOTH
 def test_what_belongs_together_comes_together(spec: PolicySpec) -> None:
-    """Pairs come together: first all tuples cross the network twice, in the end only results, with less serialising."""
+    """Pairs come together: first all records cross the network twice, in the end only results, with less
+    serialising."""
     unmoved, result = run(apart(), None), run(apart(), spec)
     assert sent(unmoved) == pytest.approx(2.0, rel=0.05)
     assert sent(result) == pytest.approx(1.0, rel=0.05)
@@ -145,12 +146,12 @@ def test_a_join_of_two_sources_keeps_its_matches() -> None:
     assert moved.metrics.tuples_out == pytest.approx(unmoved.metrics.tuples_out, rel=0.05)
 
 
-# replicas on demand ---------------------------------------------------------------------------------------------------
+# subtasks on demand ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("failing", [False, True])
 def test_a_replica_that_was_made_goes_when_it_has_no_groups(failing: bool) -> None:
-    """A replica made for a key group goes when the group has gone back."""
+    """A subtask made for a key group goes when the group has gone back."""
     there, back = (
         Reconfiguration(moves=(Move(operator="n", key_groups=(0,), **to),)) for to in ({"to": "in"}, {"to_replica": 1})
     )

@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from optimizers.branching.optimizer import BranchAndBound
-from optimizers.counted import as_plans
-from optimizers.driving.calibrated import LEAST, MOST, fitted
-from optimizers.driving.near import terms
+from optimizers.branching import BranchAndBound
+from optimizers.driving import LEAST, MOST, fitted, terms
 from optimizers.interface import Problem, Status
 from optimizers.local_search import LocalSearch
 from optimizers.milp.ages import alone_s, fixed_s
@@ -19,10 +17,8 @@ from optimizers.planner import DRIVES, Planner, drive_of
 from optimizers.registry import OPTIMIZERS
 from optimizers.sampling import Exhaustive
 from optimizers.selection import estimate
-from optimizers.space import Space, counts_of
-from optimizers.space_plans import SpacePlans
-from scenarios.spaces.generator import random_scenario
-from scenarios.spaces.parameter_space import COSTREAM
+from optimizers.space import Space, SpacePlans, as_plans, counts_of
+from scenarios.spaces.generator import COSTREAM, random_scenario
 from tests.optimizers.judged_jobs import edge
 from twin.errors import BadInput
 from twin.rates.coefficients import PlacementCoefficients
@@ -82,7 +78,7 @@ def test_of_bursts_which_rates_do_not_see_ties_by_rates_say_nothing():
         problem = Problem(scenario=job, cost_model=model, space=RULED, budget=2000)
         found[type(model)] = Planner(Milp(), keeps=False, drive="near").solve(problem)
     every = estimate(problem, as_plans(job, SpacePlans(job, RULED).all()))
-    assert found[Biased].objective == pytest.approx(float(every.objective[every.sane].min()))
+    assert found[Biased].objective == pytest.approx(float(every.objective[every.feasible].min()))
     assert found[Biased].evaluations > 5 * found[Blinder].evaluations
 
 
@@ -93,16 +89,16 @@ def test_near_never_leaves_what_the_physics_calls_near(seed, inner):
     found = Planner(inner, keeps=False, drive="near").solve(problem)
     by_rates = replace(problem, cost_model=RateModel())
     every = estimate(by_rates, as_plans(problem.scenario, SpacePlans(problem.scenario, RULED).all()))
-    best = float(every.objective[every.sane].min())
+    best = float(every.objective[every.feasible].min())
     unchanged = fixed_s(PlacementCoefficients.of(problem.deployment))
     chosen = float(estimate(by_rates, [found.plan]).objective[0])
     assert chosen <= best + 0.01 * (best - unchanged) + 1e-12
     assert found.bound is None
     assert found.status is Status.FEASIBLE
-    near = every.sane & (every.objective <= best + 0.01 * (best - unchanged))
+    near = every.feasible & (every.objective <= best + 0.01 * (best - unchanged))
     assert found.evaluations == near.sum()
     mine = estimate(problem, as_plans(problem.scenario, SpacePlans(problem.scenario, RULED).all()))
-    assert found.objective == pytest.approx(mine.objective[near & mine.sane].min())
+    assert found.objective == pytest.approx(mine.objective[near & mine.feasible].min())
 
 
 @pytest.mark.parametrize("seed", JOBS)
@@ -166,7 +162,7 @@ def test_branch_and_bound_under_a_black_box_keeps_to_the_physics_and_claims_noth
     assert found.bound is None
 
 
-def test_where_the_model_calls_nothing_near_sane_it_may_look_further():
+def test_where_the_model_calls_nothing_near_feasible_it_may_look_further():
     @dataclass(frozen=True)
     class Picky(Biased):
         def predict(self, scenario, plans):
@@ -177,7 +173,7 @@ def test_where_the_model_calls_nothing_near_sane_it_may_look_further():
             return type(found)({**found.by_metric, "backpressured": busy}, found.spread)
 
     problem = replace(asked(12), cost_model=Picky())
-    assert Planner(Milp(), keeps=False, drive="near").solve(problem).sane
+    assert Planner(Milp(), keeps=False, drive="near").solve(problem).feasible
 
 
 def test_drives_are_for_learned_models_and_for_searches():

@@ -108,7 +108,7 @@ def test_slower_tuples_are_seen_as_soon_as_a_backlog_grows() -> None:
 
 
 def test_a_backlog_is_worked_off_and_then_forgotten() -> None:
-    """A backlog of 240 s of work is worked off in 60 s by more replicas besides the load, and then forgotten."""
+    """A backlog of 240 s of work is worked off in 60 s by more subtasks besides the load, and then forgotten."""
     plant = Plant(2.0, replicas=3)
     plant.backlog = 240 / SERVICE_S
     counts = plant.run(STEADY.start(JOB), 60)
@@ -118,7 +118,7 @@ def test_a_backlog_is_worked_off_and_then_forgotten() -> None:
 
 def test_nothing_shrinks_while_there_is_a_backlog() -> None:
     plant = Plant(2.0, replicas=8)
-    plant.backlog = 2000 / SERVICE_S  # more than five replicas to spare can do in 30 periods
+    plant.backlog = 2000 / SERVICE_S  # more than five subtasks to spare can do in 30 periods
     policy = STEADY.model_copy(update={"catch_up_s": 1e9}).start(JOB)
     assert plant.run(policy, 30) == [8] * 30
 
@@ -130,7 +130,7 @@ def test_what_a_fixed_operator_cannot_take_does_not_reach_the_others() -> None:
         found = statistics(period, arrived=40_000, backlog=20_000.0 * (period + 1), taken=20_000, replicas=3)
         found.operators["source"]["busyTimeMsPerSecond"] = 1000.0  # type: ignore[index]
         decision = policy.decide(found)
-        assert decision is not None and not decision.rescales, "2 of 3 replicas are busy with all that can come"
+        assert decision is not None and not decision.rescales, "2 of 3 subtasks are busy with all that can come"
         assert decision.warnings[0].startswith("would scale 'source' up and cannot")
 
 
@@ -179,7 +179,7 @@ def test_the_period_of_a_change_says_nothing() -> None:
 
 
 def test_an_operator_behind_a_window_is_not_judged_between_its_results() -> None:
-    """An operator behind a window, idle between its results, gets the two replicas that it needs on average."""
+    """An operator behind a window, idle between its results, gets the two subtasks that it needs on average."""
     window = {"policy": "time", "size_s": 12 * LENGTH_S}
     middle = [
         {"kind": "aggregate", "name": "a", "window": window, "group_by": "int", "groups": 120_000},
@@ -236,7 +236,7 @@ def test_options_that_make_no_sense_are_refused(option: dict[str, Any]) -> None:
 
 
 def decisions(load: float, *events: AnyEvent, seed: int = 0, horizon_s: float = 60.0) -> list[str]:
-    """Decisions for 200 tuples a second in periods of one: noise of 7 % from arrivals, and as much from services."""
+    """Decisions for 200 records a second in periods of one: noise of 7 % from arrivals, and as much from services."""
     hosts = [
         {"name": name, "cpu_percent": 3200, "ram_mb": 64_000, "bandwidth_mbps": 1000, "latency_ms": 1}
         for name in ("h0", "h1")

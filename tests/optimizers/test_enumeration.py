@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from optimizers.enumeration import PlacementSpace
-from optimizers.rules import bin_ranges, is_valid, valid_rows
-from scenarios.spaces.generator import random_scenario
-from scenarios.spaces.parameter_space import COSTREAM
+from optimizers.rules import PlacementSpace, bin_ranges, is_valid, valid_rows
+from scenarios.spaces.generator import COSTREAM, random_scenario
 from twin.cluster import Cluster, Host
 from twin.errors import BadInput
 from twin.query import Filter, Query, Sink, Source, Stream

@@ -40,14 +40,14 @@ def test_nothing_changes_within_the_boundary(load, replicas, expected):
 
 
 def test_replicas_follow_from_the_target():
-    """A load of 4.2 replicas at 70 % needs 6; with a restart of 1 in 6 of the catch-up, 7."""
+    """A load of 4.2 subtasks at 70 % needs 6; with a restart of 1 in 6 of the catch-up, 7."""
     assert counts(4.2, replicas=6, **PLAIN, target_utilization_boundary=0.0)[-1] == 6
     grown = {**QUICK, "catch_up_duration_periods": 30, "restart_time_periods": 5, "target_utilization_boundary": 0.0}
     assert counts(4.2, replicas=3, **grown)[-1] == 7
 
 
 def test_lag_is_caught_up_and_nothing_shrinks_meanwhile():
-    """While the lag is above the threshold, replicas make up for it within the duration, and none are removed."""
+    """While the lag is above the threshold, subtasks make up for it within the duration, and none are removed."""
     step = {**PLAIN, "catch_up_duration_periods": 5, "backlog_processing_lag_threshold_periods": 1}
     found = counts(lambda k: 4.0 if k < 20 else 0.5, replicas=1, periods=60, **step)
     assert max(found) > 6, "more than 4 / 0.7"

@@ -10,7 +10,7 @@ from optimizers.selection import estimate, ranked
 from tests.twin.worlds import deployment, sink, source
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
-from twin.rates.placements import Placements
+from twin.rates.seats import Placements
 from twin.scenario import Scenario
 
 OWNERS = (0, 1, 1, 1, 0, 1, 1, 0)
@@ -20,7 +20,7 @@ HOSTS = [
 
 
 def keyed() -> Scenario:
-    """Job source -> a (2 replicas, 8 key groups dealt by hand) -> sink."""
+    """Job source -> a (2 subtasks, 8 key groups dealt by hand) -> sink."""
     window = {"policy": "time", "size_s": 1}
     counts = {"kind": "aggregate", "name": "a", "group_by": "int", "groups": 80, "window": window, "key_groups": 8}
     places = {"source": "h0", "a": ["h0", "h1"], "sink": "h2"}

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from optimizers.interface import Candidate, Problem, Status
+from optimizers.objectives import Requirements
 from optimizers.planner import Planner
 from optimizers.registry import OPTIMIZERS
-from optimizers.requirements import Requirements
 from optimizers.selection import Estimated, choose
 from optimizers.space import Space
 from scenarios.planning.cost_models import cost_model
@@ -28,7 +28,7 @@ P99 = "e2e_latency_s.p99"
 
 
 def farm(*, work_s: float, rate_per_s: float, hosts: int, replicas: int, scv: float = 1.0) -> Scenario:
-    """Job of a map with some replicas, whose hosts are of one core each; source and sink take next to nothing."""
+    """Job of a map with some subtasks, whose hosts are of one core each; source and sink take next to nothing."""
     operators = [
         source("s", service_time_s=1e-6),
         {"kind": "map", "name": "m", "service_time_s": work_s, "service_scv": scv},
@@ -68,7 +68,7 @@ def test_cheapest_hosts_for_a_quantile_are_confirmed_by_runs_and_no_fewer_do(nam
     required = Requirements(head_room=0.0, at_most={P99: limit_s})
     found = optimize(job, "milp-hosts", space=Space(free_replicas=False), requirements=required)
     used = hosts_of(found.plan)
-    assert found.sane and f"simulated: {P99} = " in found.message
+    assert found.feasible and f"simulated: {P99} = " in found.message
     assert np.mean([p99_s(job.with_run(seed=seed), found.plan) for seed in (11, 12)]) <= 1.25 * limit_s
     names = [host.name for host in job.cluster.hosts]
     fewer = [evenly(job, names_) for names_ in combinations(names, len(used) - 1)][:1] if len(used) > 1 else []
@@ -82,7 +82,7 @@ def test_objective_under_a_quantile_is_the_best_of_those_that_keep_it() -> None:
     for factor, kept in ((1.5, True), (0.05, False)):
         required = Requirements(at_most={P99: factor * reached_s})
         found = optimize(job, "local-search", requirements=required, prove=3, budget=60)
-        assert found.sane == kept
+        assert found.feasible == kept
         assert kept or "no plan that keeps up was found" in found.message
         assert f"simulated: {P99} = " in found.message
 
@@ -95,7 +95,7 @@ def test_a_cost_model_that_cannot_say_refuses_in_one_line_and_the_simulator_says
         with pytest.raises(BadInput, match=rf"rates' predicts means, so it cannot judge {P99}; .*--prove 5"):
             Planner(OPTIMIZERS[name]).solve(asked)
     found = optimize(job, "local-search", cost_model("sim"), requirements=required, budget=5)
-    assert found.sane
+    assert found.feasible
 
 
 def test_high_quantiles_limit_the_mean_of_who_knows_no_quantiles() -> None:
@@ -114,8 +114,8 @@ def test_a_plan_that_is_likely_to_fail_is_not_chosen_for_its_objective() -> None
         found = Estimated(plans, np.array([2.0, 3.0, 1.0]), np.zeros(3), np.array(success))
         chosen = choose(problem, found, evaluations=1, started_s=0.0, complete=True)
         assert chosen.plan.placement["a"] == (best,)
-        assert chosen.sane == (max(success) > 0.5) == (chosen.status == "optimal")
-    assert not Candidate(job.plan, 1.0, 0.0, 0.4).sane and Candidate(job.plan, 1.0, 0.0, 0.6).sane
+        assert chosen.feasible == (max(success) > 0.5) == (chosen.status == "optimal")
+    assert not Candidate(job.plan, 1.0, 0.0, 0.4).feasible and Candidate(job.plan, 1.0, 0.0, 0.6).feasible
 
 
 class Learned(RateModel):

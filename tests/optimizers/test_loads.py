@@ -10,22 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimizers.interface import Problem, Status
-from optimizers.loads import LOADS, MEAN, PEAK, TWICE, RatesAt, loads_of, rates_at
+from optimizers.objectives import Requirements
 from optimizers.planner import Planner
+from optimizers.planner.proving import LOADS, MEAN, PEAK, TWICE, RatesAt, loads_of, rates_at
 from optimizers.registry import OPTIMIZERS
-from optimizers.requirements import Requirements
 from optimizers.space import Space
+from scenarios.planning.bench import SimulatedCostModel
 from scenarios.planning.cost_models import cost_model, is_learned, with_loads
 from scenarios.planning.planner import optimize, planner_for
-from scenarios.planning.simulated_cost import SimulatedCostModel
 from tests.optimizers.conftest import TableModel, on_first_host
-from twin.arrivals.bursty import BurstState, Bursty
-from twin.arrivals.diurnal import Diurnal
-from twin.arrivals.law import ArrivalLaw
+from twin.arrivals.laws import ArrivalLaw, BurstState, Bursty, Constant, Diurnal, Poisson, Spikes, Step, Steps
 from twin.arrivals.replay import Replay
-from twin.arrivals.spikes import Spikes
-from twin.arrivals.steady import Constant, Poisson
-from twin.arrivals.steps import Step, Steps
 from twin.errors import BadInput
 from twin.flow import nominal_rates
 from twin.rates.model import RateModel
@@ -136,8 +131,8 @@ def _check(problem: Problem, judge: TableModel, found) -> None:
     assert found.plan == problem.scenario.plan or problem.space.includes(problem.deployment, found.plan)
     assert (found.status, found.bound) == (Status.FEASIBLE, None)
     for each in (*found.starts.values(), found.given):
-        assert not each.sane or found.sane
-        if each.sane:
+        assert not each.feasible or found.feasible
+        if each.feasible:
             assert value <= each.objective * 1.01, "as the given plan is kept, and a surer one taken, for one per cent"
 
 

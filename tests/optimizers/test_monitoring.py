@@ -12,8 +12,7 @@ import pytest
 from optimizers.governor import governor_placement
 from optimizers.interface import plan_on
 from optimizers.policies.monitoring import MeasuredLoads, Monitoring, MonitoringSpec, scheduled, worth
-from scenarios.spaces.generator import random_scenario
-from scenarios.spaces.parameter_space import COSTREAM
+from scenarios.spaces.generator import COSTREAM, random_scenario
 from tests.twin.worlds import deployment, sink, source
 from twin.control import PeriodStatistics
 from twin.scenario import RunSettings, Scenario
@@ -23,7 +22,7 @@ DEFAULT = MonitoringSpec()
 
 
 def random_job(seed: int, hosts: int = 3, replicas: int = 4) -> tuple[MeasuredLoads, dict[tuple[str, int], str]]:
-    """Loads of a chain of single replicas with random work and rates, on random hosts."""
+    """Loads of a chain of single subtasks with random work and rates, on random hosts."""
     rng = np.random.default_rng(seed)
     chain = [(f"o{index}", 0) for index in range(replicas)]
     measured = MeasuredLoads(
@@ -110,7 +109,7 @@ def test_it_redeploys_once_the_job_is_stable_and_then_is_content() -> None:
 
 
 def fan_out(how: str | None, replicas: int = 2) -> Monitoring:
-    """Statistics of source -> a and b -> sink, with several replicas of a, in a period in which all operators emit
+    """Statistics of source -> a and b -> sink, with several subtasks of a, in a period in which all operators emit
     1,000."""
     job = deployment(
         [source(), {"kind": "map", "name": "a"}, {"kind": "map", "name": "b"}, sink()],
@@ -142,7 +141,7 @@ def period(placement: Any, start_s: float = 0.0, emits: int = 1000) -> PeriodSta
     ],
 )
 def test_all_that_an_operator_emits_goes_on_every_stream(how: str | None, to_each: list[float]) -> None:
-    """Each stream carries all that two replicas emit, 100 a second: to both of a by its partitioning, and to b."""
+    """Each stream carries all that two subtasks emit, 100 a second: to both of a by its partitioning, and to b."""
     traffic = fan_out(how)._traffic()
     pairs = itertools.product([("source", 0), ("source", 1)], [("a", 0), ("a", 1)])
     assert [traffic[pair] for pair in pairs] == pytest.approx(to_each)

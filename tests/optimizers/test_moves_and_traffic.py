@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimizers.counted import as_plans
 from optimizers.interface import Problem, Solution, Status
-from optimizers.objectives import traffic
+from optimizers.objectives import Requirements, traffic
 from optimizers.planner import Planner
 from optimizers.planner.judging import WORTH, better
 from optimizers.registry import OPTIMIZERS
-from optimizers.requirements import Requirements
-from optimizers.selection import Estimated, estimate, goodness
-from optimizers.space import Space, counts_of
-from scenarios.planning.simulated_cost import SimulatedCostModel
+from optimizers.selection import Estimated, best_first, estimate, ranks
+from optimizers.space import Space, as_plans, counts_of
+from scenarios.planning.bench import SimulatedCostModel
 from tests.optimizers.judged_jobs import brute_force, small_job, spread
 from tests.twin.worlds import HOST, dealt, deployment, sink, source
 from twin.plan import ExecutionPlan
@@ -42,9 +40,9 @@ def test_given_plan_stays_unless_another_is_worth_it_and_no_move_of_that_is_in_v
         every = as_plans(job, brute_force(job))
         judged = estimate(problem(job), every)
         given = estimate(problem(job), [job.plan])
-        best = judged.objective[judged.sane].min()
+        best = judged.objective[judged.feasible].min()
         found = Planner(OPTIMIZERS[name]).solve(problem(job))
-        if given.sane[0] and given.objective[0] <= best * (1 + WORTH) and given.backpressured[0] < 0.2:
+        if given.feasible[0] and given.objective[0] <= best * (1 + WORTH) and given.backpressured[0] < 0.2:
             assert found.plan == job.plan
             assert "given plan" in found.message and "kept" in found.message
             stayed += 1
@@ -55,7 +53,9 @@ def test_given_plan_stays_unless_another_is_worth_it_and_no_move_of_that_is_in_v
                 back[o] = home[o]
                 worse = estimate(problem(job), as_plans(job, back[None]))
                 if not (back == home).all():
-                    assert not worse.sane[0] or worse.backpressured[0] >= 0.2 or worse.objective[0] > found.objective
+                    assert (
+                        not worse.feasible[0] or worse.backpressured[0] >= 0.2 or worse.objective[0] > found.objective
+                    )
             moved += 1
     assert stayed >= 1 and (moved >= 2 or name != "exhaustive")
 
@@ -158,12 +158,12 @@ def test_least_traffic_that_a_limit_on_latency_allows(name: str) -> None:
     """The answer has the least traffic of all plans within the limit on latency, and of those the lowest latency."""
     for job in map(small_job, SEEDS[:5]):
         fast = estimate(problem(job), every := as_plans(job, brute_force(job)))
-        limit_s = float(np.median(fast.objective[fast.sane]))
+        limit_s = float(np.median(fast.objective[fast.feasible]))
         asked = problem(job, objective="traffic_bytes_per_s", requirements=Requirements(at_most={LATENCY: limit_s}))
         judged = estimate(asked, every)
         found = Planner(OPTIMIZERS[name]).solve(asked)
-        best = goodness(asked, judged).T[np.lexsort(goodness(asked, judged)[::-1])[0]]
-        assert found.sane and found.objective <= best[2] * (1 + WORTH) + 1e-9
+        best = ranks(asked, judged).T[best_first(ranks(asked, judged))[0]]
+        assert found.feasible and found.objective <= best[2] * (1 + WORTH) + 1e-9
         assert RateModel().predict(job, [found.plan])[LATENCY][0] <= limit_s
 
 

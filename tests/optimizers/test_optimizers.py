@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from optimizers.enumeration import PlacementSpace
 from optimizers.governor import Governor, governor_placement
 from optimizers.interface import Candidate, Problem, Status, traits_of
 from optimizers.local_search import LocalSearch
@@ -17,17 +16,16 @@ from optimizers.objectives import OBJECTIVES
 from optimizers.planner import Planner
 from optimizers.planner.judging import JUDGED
 from optimizers.registry import OPTIMIZERS, optimizer_by_name
-from optimizers.rules import bin_ranges, capability, is_valid, valid_rows
+from optimizers.rules import PlacementSpace, bin_ranges, capability, is_valid, valid_rows
 from optimizers.sampling import Costream, Exhaustive, RandomPlan
 from optimizers.selection import Estimated, choose
 from optimizers.space import Space
-from scenarios.spaces.generator import random_scenario
-from scenarios.spaces.parameter_space import COSTREAM
+from scenarios.spaces.generator import COSTREAM, random_scenario
 from twin.errors import BadInput
 from twin.metrics import METRICS, Estimates
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
-from twin.rates.placements import Placements
+from twin.rates.seats import Placements
 from twin.scenario import RunSettings
 
 EVERYTHING = 10**5
@@ -36,7 +34,7 @@ each_optimizer = pytest.mark.parametrize("name", sorted(OPTIMIZERS))
 ON_SOCKETS = {name for name, optimizer in OPTIMIZERS.items() if traits_of(optimizer).objective}
 """Optimizers that place on the sockets of servers, where the rules for edge, fog and cloud say nothing."""
 SCALING = {"milp-hosts", "rlas", "rlas-fix-l", "rlas-fix-u", "random-sockets"}
-"""Optimizers that choose the numbers of replicas."""
+"""Optimizers that choose the numbers of subtasks."""
 RULED = Space(costream_rules=True)
 each_ruled_optimizer = pytest.mark.parametrize("name", sorted(set(OPTIMIZERS) - ON_SOCKETS))
 each_objective = pytest.mark.parametrize("objective", sorted(OBJECTIVES))
@@ -85,15 +83,15 @@ def test_local_search_ends_where_no_single_move_helps(make_deployment, table_mod
     every = np.array(list(itertools.product(range(5), repeat=len(here))))
     near = every[valid_rows(job.query, bin_ranges(job.cluster), every) & ((every != here).sum(axis=1) == 1)]
     says = table_model().predict(job, Placements(job, near))
-    sane = (says["backpressured"] < 0.5) & (says["success"] >= 0.5)
-    assert solution.objective <= says["processing_latency_s"][sane].min()
+    feasible = (says["backpressured"] < 0.5) & (says["success"] >= 0.5)
+    assert solution.objective <= says["processing_latency_s"][feasible].min()
 
 
 def test_local_search_is_never_worse_than_the_heuristic_it_starts_from():
     for seed in range(12):
         problem = Problem(scenario=random_scenario(COSTREAM, seed, RunSettings()), cost_model=RateModel())
         found, start = LocalSearch().solve(replace(problem, budget=20)), Governor().solve(problem)
-        assert not start.sane or (found.sane and found.objective <= start.objective)
+        assert not start.feasible or (found.feasible and found.objective <= start.objective)
 
 
 @pytest.mark.slow
@@ -106,9 +104,9 @@ def test_local_search_beats_random_candidates_at_equal_evaluations_and_often_fin
             continue
         problem = Problem(scenario=job, cost_model=RateModel(), budget=60, seed=seed, space=RULED)
         best, searched, drawn = (each.solve(problem) for each in (Exhaustive(), LocalSearch(), Costream()))
-        if best.sane:
+        if best.feasible:
             problems += 1
-            rank = [(not each.sane, each.objective) for each in (searched, drawn)]
+            rank = [(not each.feasible, each.objective) for each in (searched, drawn)]
             better, worse = better + (rank[0] < rank[1]), worse + (rank[0] > rank[1])
             optimal += searched.objective <= best.objective * (1 + 1e-9)
     assert problems >= 20
@@ -159,7 +157,7 @@ def test_replica_counts_of_the_deployment_are_kept(make_deployment, table_model)
 
 
 @pytest.mark.parametrize("doom", ["backpressured", "success"])
-def test_if_nothing_is_sane_the_least_likely_to_fail_is_kept_and_said_so(make_deployment, doom):
+def test_if_nothing_is_feasible_the_least_likely_to_fail_is_kept_and_said_so(make_deployment, doom):
     class Doomed:
         name = "doomed"
 
@@ -174,7 +172,7 @@ def test_if_nothing_is_sane_the_least_likely_to_fail_is_kept_and_said_so(make_de
     problem = Problem(scenario=make_deployment(), cost_model=Doomed(), budget=EVERYTHING, space=RULED)
     for optimizer, status in ((Exhaustive(), Status.INFEASIBLE), (Costream(), Status.INFEASIBLE)):
         solution = optimizer.solve(problem)
-        assert (solution.status, solution.sane, solution.bound) == (status, False, None)
+        assert (solution.status, solution.feasible, solution.bound) == (status, False, None)
         assert solution.plan.placement["s"] == ("h2",)
         assert "no plan looked at is predicted to keep up" in solution.message
     few = Problem(scenario=make_deployment(), cost_model=Doomed(), budget=3)
@@ -206,7 +204,7 @@ def test_the_choice_does_not_depend_on_the_order_of_the_candidates(make_deployme
         found = Estimated([each.plan for each in order], *map(np.array, columns))
         solution = choose(problem, found, evaluations=1, started_s=0.0, complete=False)
         assert solution.plan == tied[0].plan
-        assert solution.alternatives == (tied[6], tied[3], tied[9])  # the sane ones, ties by their text
+        assert solution.alternatives == (tied[6], tied[3], tied[9])  # the feasible ones, ties by their text
 
 
 def test_bad_arguments_are_exceptions_with_a_remedy(make_deployment, table_model):

@@ -64,11 +64,11 @@ def test_never_worse_than_the_unproved_choice_by_the_proving_model(name, count, 
         some = count if name in SEARCHING else 1
         assert some <= len(looked_at) <= some * (1 + refuted)
     says = truth.model.predict(problem.scenario, truth.asked)
-    sane = (says["backpressured"] < 0.5) & (says["success"] >= 0.5)
+    feasible = (says["backpressured"] < 0.5) & (says["success"] >= 0.5)
     if name != "milp-hosts":
-        assert proved.sane == sane.any()
-    if sane.any() and traits_of(OPTIMIZERS[name]).by_objective:  # others keep their own order
-        assert proved.objective == says["processing_latency_s"][sane].min()
+        assert proved.feasible == feasible.any()
+    if feasible.any() and traits_of(OPTIMIZERS[name]).by_objective:  # others keep their own order
+        assert proved.objective == says["processing_latency_s"][feasible].min()
 
 
 def test_alternatives_are_as_many_as_asked_for_and_ascend(make_deployment, table_model):

@@ -12,8 +12,7 @@ import pytest
 
 from optimizers.policies.balance import BalanceSpec
 from optimizers.policies.relieve import RelieveSpec
-from optimizers.policies.restarts import TOO_DEAR, RestartAccount
-from optimizers.policies.room import cores_by_replica
+from optimizers.policies.room import TOO_DEAR, RestartAccount, cores_by_replica
 from tests.optimizers.skewed_jobs import (
     STOP_S,
     WORKERS,
@@ -98,7 +97,7 @@ def test_where_the_hottest_host_cannot_be_helped_the_next_one_is() -> None:
 
 
 def test_what_cannot_move_stays() -> None:
-    """Replicas of a share a queue and stay, so b moves."""
+    """Subtasks of a share a queue and stay, so b moves."""
     job = chain_job()
     streams = tuple(
         Stream(producer=each.producer, consumer=each.consumer, partitioning="shared" if each.consumer == "a" else None)

@@ -13,18 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.counted import as_plans
 from optimizers.interface import Problem, Solution, Status, traits_of
 from optimizers.numa.baselines import fitted, scattered, spread
-from optimizers.numa.moves import improved, pressed
 from optimizers.numa.rlas import Rlas
-from optimizers.numa.scaling import Placed, in_proportion, mean_times, proportioned, scaled
-from optimizers.numa.solution import load_bound
-from optimizers.numa.space import SocketSpace
-from optimizers.numa.tree import Heuristics
+from optimizers.numa.space import SocketSpace, improved, load_bound, pressed
+from optimizers.numa.tree import Heuristics, Placed, in_proportion, mean_times, proportioned, scaled
 from optimizers.registry import OPTIMIZERS
 from optimizers.selection import estimate
-from scenarios.planning.simulated_cost import SimulatedCostModel
+from optimizers.space import as_plans
+from scenarios.planning.bench import SimulatedCostModel
 from tests.optimizers.claimed_jobs import claimed_job, every_plan
 from tests.optimizers.numa_jobs import deployment, every_placement, small_jobs
 from tests.twin.worlds import HOST, dealt, sink, source
@@ -35,8 +32,7 @@ from twin.metrics import CostModel, Estimates
 from twin.plan import ExecutionPlan
 from twin.randomness import random_stream
 from twin.rates.model import RateModel
-from twin.rates.numa_job import NumaJob
-from twin.rates.numa_rates import most_results_per_s, resource_uses, source_shares, sustained
+from twin.rates.numa_rates import NumaJob, most_results_per_s, resource_uses, source_shares, sustained
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
@@ -122,7 +118,7 @@ def test_a_job_that_one_socket_can_take_is_proved_and_not_scaled() -> None:
 
 @pytest.mark.parametrize("share", [None, 0.5])
 def test_scaling_widens_the_bottleneck_nearest_to_the_sink(share: float | None) -> None:
-    """Scaling widens the bottleneck nearest to the sink, from one replica each (as in the paper) or by needs."""
+    """Scaling widens the bottleneck nearest to the sink, from one subtask each (as in the paper) or by needs."""
     job = NumaJob(four_sockets())
     seen: list[np.ndarray] = []
 
@@ -152,7 +148,7 @@ def test_replicas_in_proportion_are_enough_or_as_many_as_there_may_be(small: Any
 
 
 def test_replicas_settle_in_proportion_to_what_tuples_take_where_they_are() -> None:
-    """Replicas settle by times that include fetching, though only execution times are known at first."""
+    """Subtasks settle by times that include fetching, though only execution times are known at first."""
     far = [[0.0 if one == other else 600.0 for other in range(4)] for one in range(4)]
     job = NumaJob(deployment([0.3, 1.2, 0.8, 0.2], CHAIN, [18] * 4, far, rate_per_s=1e8, gains=[1, 2, 1, 1]))
     found = list(proportioned(job, lambda replicas_o: _placed(job, replicas_o), 72, everything(job)))
@@ -249,7 +245,7 @@ def test_shares_fill_what_there_is_and_no_more(seed: int, sources: int) -> None:
 
 
 def test_shares_are_what_the_rate_model_says_where_streams_meet() -> None:
-    """Of an operator that takes 1,000 tuples a second, the slow source keeps its 200 and the other gets 800."""
+    """Of an operator that takes 1,000 records a second, the slow source keeps its 200 and the other gets 800."""
     operators = [
         source("a", service_time_s=1e-6),
         source("b", service_time_s=1e-6),
@@ -265,7 +261,7 @@ def test_shares_are_what_the_rate_model_says_where_streams_meet() -> None:
 
 
 def test_of_windows_no_bound_is_claimed_but_all_that_is_offered() -> None:
-    """Windows have no bound but all that is offered: half of the tuples may make more than half of the results."""
+    """Windows have no bound but all that is offered: half of the records may make more than half of the results."""
     times = {"service_time_s": 1e-5}
     window = {"kind": "aggregate", "name": "m", "window": {"policy": "time", "size_s": 1}, "group_by": "int"}
     operators = [source("a", **times), window | {"groups": 50} | times, sink(**times)]
@@ -277,17 +273,17 @@ def test_of_windows_no_bound_is_claimed_but_all_that_is_offered() -> None:
 
 @pytest.mark.parametrize(("rate_per_s", "keeps_up"), [(1001.0, True), (1050.0, False)])
 def test_what_keeps_up_is_not_told_that_it_is_offered_too_much(rate_per_s: float, keeps_up: bool) -> None:
-    """A plan that keeps up at 1,001 a second is not called limited by a replica of 1,000 a second; at 1,050 it is."""
+    """A plan that keeps up at 1,001 a second is not called limited by a subtask of 1,000 a second; at 1,050 it is."""
     operators = [source(service_time_s=1e-5), {"kind": "map", "name": "m", "service_time_s": 1e-3}]
     operators.append(sink(service_time_s=1e-5))
     job = literal(operators, [("source", "m"), ("m", "sink")], {"source": rate_per_s})
     found = OPTIMIZERS["rlas-placement"].solve(problem(job))
-    assert (found.runs, "limited by a replica of m" in found.message) == (keeps_up, not keeps_up)
+    assert (found.runs, "limited by a subtask of m" in found.message) == (keeps_up, not keeps_up)
 
 
 def test_what_is_idle_shares_a_core_where_there_are_few() -> None:
-    """Idle operators share a core where there are few: 350 tuples a second of 10 ms get four replicas on four cores,
-    beside an idle source and sink; with a core for each replica there would be two."""
+    """Idle operators share a core where there are few: 350 records a second of 10 ms get four subtasks on four cores,
+    beside an idle source and sink; with a core for each subtask there would be two."""
     operators = [source(), {"kind": "map", "name": "heavy"}, sink()]
     operators = [each | {"service_time_s": 0.01 if each["name"] == "heavy" else 1e-5} for each in operators]
     job = literal(operators, [("source", "heavy"), ("heavy", "sink")], {"source": 350.0})
@@ -295,17 +291,17 @@ def test_what_is_idle_shares_a_core_where_there_are_few() -> None:
     hosts = (host, host.model_copy(update={"name": "other"}))
     job = job.model_copy(update={"cluster": job.cluster.model_copy(update={"hosts": hosts})})
     found = OPTIMIZERS["rlas"].solve(problem(job))
-    assert found.plan.replicas("heavy") >= 4 and found.sane
+    assert found.plan.replicas("heavy") >= 4 and found.feasible
     assert not simulate(Scenario.of(job).with_plan(found.plan)).metrics.backpressured
 
 
 def test_what_needs_nearly_a_core_has_one_or_is_two() -> None:
-    """An operator that needs 92 % of a core gets two replicas where it shares three cores with three threads."""
+    """An operator that needs 92 % of a core gets two subtasks where it shares three cores with three threads."""
     far = 9000.0 * (1.0 - np.eye(3))
     job = deployment([0.3, 0.5, 0.5, 0.92], CHAIN, [3, 3, 3], far, rate_per_s=1e6)
     model, found = NumaJob(job), Rlas().solve(problem(job))
     counts_ol = model.counts_of(found.plan)
-    assert found.sane and counts_ol.any(axis=0).sum() == 1
+    assert found.feasible and counts_ol.any(axis=0).sum() == 1
     assert not pressed(model, counts_ol[None])[0] and pressed(model, np.minimum(counts_ol, 1)[None])[0]
 
 

@@ -50,7 +50,7 @@ def solved(scenario: Scenario, name: str = "rlas", **more: Any) -> Solution:
 def test_of_an_overload_with_windows_no_bound_is_claimed() -> None:
     """For an overload with windows no bound is claimed: all results come out though most records wait."""
     found = solved(counting(1))
-    assert not found.sane and found.objective > 99
+    assert not found.feasible and found.objective > 99
     assert found.bound is None and found.status is Status.FEASIBLE
 
 
@@ -59,12 +59,12 @@ def test_what_is_idle_shares_cores_in_slots() -> None:
     job = counting(4)
     found = solved(job)
     assert in_slots(job, found.plan) is not None
-    assert found.sane and sum(found.plan.replicas(each) for each in found.plan.placement) > 4
+    assert found.feasible and sum(found.plan.replicas(each) for each in found.plan.placement) > 4
     assert not simulate(job.with_run(horizon_s=30, warmup_s=10).with_plan(found.plan)).metrics.backpressured
     work = {"kind": "map", "name": "work", "service_time_s": 220e-6}
     ends = source(service_time_s=100e-6), sink(service_time_s=100e-6)
     two = row_of([ends[0], work, ends[1]], 4000.0, 2, cpu_percent=100)
-    assert solved(two).sane  # two of each, on two cores
+    assert solved(two).feasible  # two of each, on two cores
 
 
 @pytest.mark.parametrize("name", ["rlas", "fusion+rlas"])
@@ -77,7 +77,7 @@ def test_moves_are_taken_back_only_to_what_slots_hold(name: str) -> None:
 
 
 def test_what_is_idle_shares_cores_of_sockets() -> None:
-    """Source and sink, which need half a core each for three replicas between them, share cores of a socket."""
+    """Source and sink, which need half a core each for three subtasks between them, share cores of a socket."""
     far = [[0.0, 500.0], [500.0, 0.0]]
     job = Scenario.of(on_sockets([2.0, 10.0, 2.0], [(0, 1), (1, 2)], [2, 2], far, rate_per_s=1e6))
     job = job.with_run(horizon_s=0.3, warmup_s=0.1, period_s=0.1)

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimizers.interface import Problem
+from optimizers.objectives import at_rate
 from optimizers.planner import Planner
 from optimizers.registry import OPTIMIZERS
-from optimizers.requirements import at_rate
 from optimizers.slots import SlotDeployment, deployed, fits
 from optimizers.space import Space, counts_of
 from scenarios.files import scenario_file
@@ -87,7 +87,7 @@ def test_a_plan_has_the_slots_of_all_groups() -> None:
     job = job_of([kafka(12, 1e-4), work(1.2e-3, slot_sharing_group="heavy"), count(500, 5e-4), OUT], kafka=1500)
     found = optimize(job, "milp-hosts")
     slots = in_slots(job, found.plan)
-    assert found.sane and slots is not None
+    assert found.feasible and slots is not None
     most = max(slots.parallelism[name] for name in ("work", "count", "out"))
     assert sum(slots.task_managers.values()) == slots.parallelism["kafka"] + most
 
@@ -97,8 +97,8 @@ def test_chains_are_parted_only_when_asked() -> None:
     job = job_of([kafka(3, 1e-5), work(4e-3), OUT], kafka=1500)
     job = job.with_plan(job.plan.model_copy(update={"fused": (("kafka", "work"),)}))
     kept, parted = (optimize(job, "milp-hosts", space=Space(part_chains=part)) for part in (False, True))
-    assert not kept.sane and kept.plan.fused == job.plan.fused
-    assert parted.sane and not parted.plan.fused
+    assert not kept.feasible and kept.plan.fused == job.plan.fused
+    assert parted.feasible and not parted.plan.fused
     assert parted.plan.replicas("work") >= 7 > parted.plan.replicas("kafka")
     light = job.with_set("query.operators.work.service_time_s", 1e-4)
     found = optimize(light, "milp-hosts", space=Space(part_chains=True))
@@ -191,7 +191,7 @@ def test_cheapest_hosts_can_be_deployed_and_bear_in_a_run_what_is_said(name: str
     job = JOBS[name]
     found = optimize(job, "milp-hosts")
     slots = in_slots(job, found.plan)
-    assert (found.sane and "bears 1.2 times" in found.message) or "bear 1.2 times" in found.message
+    assert (found.feasible and "bears 1.2 times" in found.message) or "bear 1.2 times" in found.message
     assert slots is not None
     assert slots.parallelism == {each: found.plan.replicas(each) for each in found.plan.placement}
     assert sum(slots.task_managers.values()) == max(slots.parallelism.values())
@@ -209,7 +209,7 @@ def test_chains_stay_chains_and_whoever_scales_keeps_to_slots() -> None:
         plan = Planner(OPTIMIZERS[name]).solve(asked).plan
         assert plan == asked.scenario.plan or fits(counts_of(asked.scenario, plan)[None], NONE_PINNED, ONE_GROUP)[0]
     fixed = Planner(OPTIMIZERS["local-search"]).solve(Problem(scenario=job, cost_model=RateModel(), budget=100))
-    assert fixed.sane  # numbers stay, and operators may be anywhere
+    assert fixed.feasible  # numbers stay, and operators may be anywhere
 
 
 def test_what_is_deployed_is_all_of_a_plan_or_nothing_is_said() -> None:

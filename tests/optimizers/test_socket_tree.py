@@ -11,10 +11,9 @@ from optimizers.branch_and_bound import Order, search
 from optimizers.numa.space import Symmetry
 from optimizers.numa.tree import Heuristics, SocketTree
 from tests.optimizers.numa_jobs import deployment, every_placement, small_jobs
+from twin.cluster import server_a, server_b
 from twin.deployment import Deployment
-from twin.numa import server_a, server_b
-from twin.rates.numa_job import NumaJob
-from twin.rates.numa_rates import sustained
+from twin.rates.numa_rates import NumaJob, sustained
 
 Job = tuple[Deployment, np.ndarray]
 
@@ -43,7 +42,7 @@ def test_without_heuristics_it_equals_brute_force(order: Order, symmetry: bool, 
 @settings(max_examples=60, deadline=None)
 @given(small=small_jobs(), ratio=st.integers(1, 3))
 def test_with_heuristics_it_is_valid_and_never_better(small: Job, ratio: int) -> None:
-    """Heuristic placements are valid and never above the best. ratio: of compression, which keeps replicas."""
+    """Heuristic placements are valid and never above the best. ratio: of compression, which keeps subtasks."""
     job, replicas_o = NumaJob(small[0]), small[1]
     assume(ratio == 1 or job.cores_l.max() >= ratio)
     tree = SocketTree(job, replicas_o, Heuristics(ratio=ratio), Symmetry(job))

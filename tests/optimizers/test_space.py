@@ -11,16 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.counted import as_plans
-from optimizers.equal_hosts import copies, distinct
 from optimizers.interface import Problem, Status
+from optimizers.objectives import Requirements, at_rate
 from optimizers.planner import Planner
 from optimizers.policies.registry import POLICIES
 from optimizers.registry import OPTIMIZERS
-from optimizers.requirements import Requirements, at_rate
+from optimizers.rules import copies, distinct
 from optimizers.selection import estimate
-from optimizers.space import ALL_PLANS, Space, counts_of
-from optimizers.space_plans import SpacePlans
+from optimizers.space import ALL_PLANS, Space, SpacePlans, as_plans, counts_of
 from tests.optimizers.judged_jobs import (
     asked,
     brute_force,
@@ -65,7 +63,7 @@ def test_what_is_listed_is_all_that_the_space_holds(seed, space):
 def test_a_plan_that_keeps_up_is_never_given_up_for_one_that_does_not(name):
     job = spread()
     found = Planner(OPTIMIZERS[name]).solve(asked(job))
-    assert found.sane and found.status is not Status.INFEASIBLE
+    assert found.feasible and found.status is not Status.INFEASIBLE
     assert found.given is not None and found.given.plan == job.plan
     run = simulate(job.with_plan(found.plan).with_run(horizon_s=60)).metrics
     assert not run.backpressured and run.value("processing_latency_s") < 0.3
@@ -106,9 +104,9 @@ def test_an_operator_keeps_its_subtasks_where_events_name_them(named):
 @pytest.mark.parametrize("name", ["local-search", "exhaustive", "milp"])
 def test_the_rules_are_costreams_and_not_everybodys(name):
     job = ruled_out()
-    assert Planner(OPTIMIZERS[name]).solve(asked(job)).sane
+    assert Planner(OPTIMIZERS[name]).solve(asked(job)).feasible
     ruled = OPTIMIZERS[name].solve(asked(job, space=Space(costream_rules=True)))
-    assert not ruled.sane  # all plans that keep up break the rules
+    assert not ruled.feasible  # all plans that keep up break the rules
     assert not Space(costream_rules=True).includes(job, job.plan)
 
 
@@ -127,7 +125,7 @@ def test_what_no_plan_fulfils_is_said():
     other = next(host.name for host in job.cluster.hosts if host.name != home)
     with pytest.raises(BadInput, match=f"'{name}' is pinned to '{home}', and allowed on {other} only"):
         Space(pinned=frozenset({name}), allowed={name: (other,)}).check(job)
-    with pytest.raises(BadInput, match="any number of replicas"):
+    with pytest.raises(BadInput, match="any number of subtasks"):
         OPTIMIZERS["exhaustive"].solve(asked(job, space=Space(free_replicas=True)))
 
 
@@ -146,7 +144,7 @@ def test_a_search_on_sockets_leaves_room():
     for head_room in (0.0, 0.5):
         required = Requirements(head_room=head_room)
         found = Planner(OPTIMIZERS["rlas"]).solve(asked(tight, "throughput_per_s", requirements=required))
-        assert found.sane
+        assert found.feasible
         ahead = RateModel().predict(at_rate(tight, 1.0 + head_room), [found.plan])
         assert ahead["backpressured"][0] < 0.5
     assert "no plan that keeps up was found that bears 101 times" in _unmet(job).message
@@ -175,7 +173,7 @@ def test_where_no_plan_has_the_head_room_that_is_asked_the_one_with_the_most_is_
         required = Requirements(head_room=2.0 * most - 1.0)
         space = Space(free_replicas=False)
         found = Planner(OPTIMIZERS[name]).solve(asked(job, requirements=required, space=space, budget=500))
-        assert not found.sane
+        assert not found.feasible
         mine = RateModel().lasting().predict(at_rate(job, 0.9 * most), [found.plan])
         assert mine["backpressured"][0] < 0.5, seed
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from optimizers.deadline import Deadline
-from optimizers.interface import PlanningProgress, Problem, Status
+from optimizers.interface import Deadline, PlanningProgress, Problem, Status
 from optimizers.planner import Planner
 from optimizers.program import aside
 from optimizers.registry import OPTIMIZERS
@@ -90,7 +89,7 @@ def test_all_of_them_tell_where_they_stand_and_the_best_only_gets_better(name: s
     bests = [each.best for each in told if each.what == "plans estimated" and each.best is not None]
     assert bests and max(bests) == pytest.approx(found.objective, rel=1e-6)
     if name == "rlas":
-        assert {each.what for each in told} >= {"replicas placed", "plans estimated"}
+        assert {each.what for each in told} >= {"subtasks placed", "plans estimated"}
         assert told[-1].bound == found.bound
 
 
@@ -105,7 +104,7 @@ def test_what_was_not_simulated_is_not_called_proved() -> None:
 
 @pytest.mark.parametrize("seed", [0, 4, 14])
 def test_a_stop_at_any_time_is_no_bad_plan(seed: int) -> None:
-    """A stop at once gives a plan at least as good as spread replicas, as replicas begin in proportion to needs."""
+    """A stop at once gives a plan at least as good as spread subtasks, as subtasks begin in proportion to needs."""
     job = claimed_job(seed, on_sockets=True)
     asked = Problem(scenario=job, cost_model=RateModel(), objective="throughput_per_s")
     spread = OPTIMIZERS["spread"].solve(asked).objective

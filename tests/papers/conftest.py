@@ -10,12 +10,10 @@ import pytest
 
 from papers.interface import Experiment, ExperimentResult, Rows
 from papers.registry import EXPERIMENTS
-from papers.running import run
-from papers.simulating import in_process
+from papers.running import manifest_of, run, write
 from papers.sizes import Sizes
-from papers.workspace import Workspace
-from papers.writing import manifest_of, write
-from scenarios.executing.progress import Audience, Lines
+from papers.workspace import Workspace, in_process
+from scenarios.executing import Audience, Lines
 
 HERE = Path(__file__).parent
 SEED = 1
@@ -82,7 +80,7 @@ def tiny_contestants() -> Iterator[None]:
     """Replaces contestants' networks by ones that stay as they begin, and their trees by the smallest."""
     from models import pipeline
     from models.predictors import PREDICTORS, BoostedTrees, Networks, Predictor
-    from papers.costream import rivals
+    from papers.costream import planners
     from tests.models.untrained import begun
 
     def tiny(contestant: Predictor) -> Predictor:
@@ -95,7 +93,7 @@ def tiny_contestants() -> Iterator[None]:
         return contestant
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rivals, "PREDICTORS", {name: tiny(contestant) for name, contestant in PREDICTORS.items()})
+        patch.setattr(planners, "PREDICTORS", {name: tiny(contestant) for name, contestant in PREDICTORS.items()})
         patch.setattr(pipeline, "train_member", begun)
         yield
 

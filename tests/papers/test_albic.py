@@ -9,8 +9,7 @@ import pytest
 
 from optimizers.balancing.search import Search
 from papers.albic import collocating, fig5, grid, real_job_1
-from papers.albic.clusters import SIZES, cluster
-from papers.albic.jobs import drifts, job
+from papers.albic.clusters import SIZES, cluster, drifts, job
 from papers.interface import grid as cases
 from papers.registry import EXPERIMENTS
 from papers.running import run

@@ -13,15 +13,15 @@ import pytest
 from optimizers.numa.rlas import Rlas
 from papers.briskstream import fig3, fig14, hosts, scaling, systems, times
 from papers.briskstream.applications import APPLICATIONS, RUN_SHARES, Case, estimated, most_per_s
-from papers.briskstream.engines import RATIOS, STORM_BY_RATIOS, under
+from papers.briskstream.published import RATIOS, STORM_BY_RATIOS, under
 from papers.interface import ExperimentResult, Rows, grid
 from papers.sizes import SMALL
 from papers.workspace import Workspace
 from scenarios.files import scenario_file
 from tests.papers.conftest import reproduced, silent
-from twin.numa import SERVER
+from twin.cluster import SERVER
 from twin.plan import ExecutionPlan
-from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import NumaJob
 
 ONE, TWO = (grid(server=("A",), application=("WC",), sockets=(count,)) for count in (1, 2))
 SCALED = grid(application=("WC",), server=("A",), sockets=((1, 2),))

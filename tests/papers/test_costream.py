@@ -14,18 +14,15 @@ from models import pipeline
 from models.evaluation import ErrorRow
 from models.predictors import PREDICTORS, RateModelAlone
 from models.training import train_member
-from papers.costream import ablations, rivals, table3
+from papers.costream import ablations, planners, table3
 from papers.costream.fig11 import additional
 from papers.costream.generalising import LENGTHS, NO_CHAINS, beyond, chains, restricted
-from papers.costream.judging import SHORT, block, line
-from papers.costream.published import TABLE_III, TABLE_IV, TABLE_V, TABLE_VI_A, TABLE_VI_B
+from papers.costream.judging import SHORT, TABLE_III, TABLE_IV, TABLE_V, TABLE_VI_A, TABLE_VI_B, block, line
 from papers.interface import ExperimentResult
-from papers.recipes import main_corpus
 from papers.registry import EXPERIMENTS
-from papers.rows import Within
-from papers.simulating import in_process
-from papers.workspace import Workspace
-from scenarios.spaces.parameter_space import EXTRAPOLATIONS
+from papers.sizes import Within, main_corpus
+from papers.workspace import Workspace, in_process
+from scenarios.spaces.generator import EXTRAPOLATIONS
 from tests.papers.conftest import SEED, TINY, reproduced, silent
 from twin.errors import BadInput
 from twin.metrics import METRICS, REGRESSION_METRICS
@@ -90,7 +87,7 @@ def test_table3_has_every_contestant_the_paper_and_the_limit(
     result = reproduced("costream.table3", workspace, tmp_path, accuracy=ONE_SEED)
     check("costream.table3", result)
     rows = result.tables["accuracy"].rows
-    assert len(rows) == len(TABLE_III) + len(rivals.PREDICTORS) + 2 * len(table3.ROUGHLY) + 2
+    assert len(rows) == len(TABLE_III) + len(planners.PREDICTORS) + 2 * len(table3.ROUGHLY) + 2
     assert "replicate limit" in rows[-1]["model"] and rows[-1]["runs"] == TINY.replicates
     assert all(row[f"{metric}_q50"] <= row[f"{metric}_q95"] for row in rows for metric in REGRESSION_METRICS)
     for metric in METRICS:
@@ -114,8 +111,8 @@ def test_groups_share_the_test_rows_out(workspace: Workspace, tmp_path: Path, na
 def test_each_seed_has_a_line_and_a_split_of_its_own_over_the_same_rows(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trees, rates = rivals.PREDICTORS["flat-raw"], rivals.PREDICTORS["rates"]
-    monkeypatch.setattr(rivals, "everyone", lambda _sizes: {"flat-raw": trees, "rates": rates})
+    trees, rates = planners.PREDICTORS["flat-raw"], planners.PREDICTORS["rates"]
+    monkeypatch.setattr(planners, "everyone", lambda _sizes: {"flat-raw": trees, "rates": rates})
     result = reproduced("costream.table4", workspace, tmp_path)
     check("costream.table4", result)
     rows = result.tables["interpolation"].rows[len(TABLE_IV) :]
@@ -132,7 +129,7 @@ def test_each_seed_has_a_line_and_a_split_of_its_own_over_the_same_rows(
 def test_table5_trains_within_and_asks_beyond(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rivals, "generalising", lambda _sizes: list(cheap().values()))
+    monkeypatch.setattr(planners, "generalising", lambda _sizes: list(cheap().values()))
     result = reproduced("costream.table5", workspace, tmp_path)
     check("costream.table5", result)
     rows, trees = result.tables["extrapolation"].rows, cheap()["trees-log"].name
@@ -158,7 +155,7 @@ def test_table5_trains_within_and_asks_beyond(
 def test_chains_are_judged_by_models_that_saw_none(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rivals, "anew", lambda _sizes: list(cheap().values()))
+    monkeypatch.setattr(planners, "anew", lambda _sizes: list(cheap().values()))
     result = reproduced("costream.table6a", workspace, tmp_path)
     check("costream.table6a", result)
     for length in LENGTHS:
@@ -178,7 +175,7 @@ def test_a_corpus_of_one_class_says_so_in_the_cell(workspace: Workspace) -> None
 
 
 def test_each_benchmark_has_its_lines(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rivals, "everyone", lambda _sizes: cheap())
+    monkeypatch.setattr(planners, "everyone", lambda _sizes: cheap())
     result = reproduced("costream.table6b", workspace, tmp_path)
     check("costream.table6b", result)
     assert list(dict.fromkeys(row["queries"] for row in result.tables["benchmarks"].rows)) == list(TABLE_VI_B)
@@ -189,7 +186,7 @@ def test_each_benchmark_has_its_lines(workspace: Workspace, tmp_path: Path, monk
 def test_fine_tuning_has_a_curve_and_learns_from_none_that_judges(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rivals, "anew", lambda _sizes, *_names: [rivals.ours(TINY)])
+    monkeypatch.setattr(planners, "anew", lambda _sizes, *_names: [planners.ours(TINY)])
     rows = reproduced("costream.fig11", workspace, tmp_path).tables["fine_tuning"].rows
     ours = [row for row in rows if row["model"] == "GNN (ours)"]
     assert [row["stage"] for row in ours] == ["before", "after", ""]  # last with rehearsal; too few runs for a curve
@@ -230,7 +227,7 @@ def test_a_restriction_takes_training_rows_and_leaves_the_test_rows(workspace: W
 def test_the_same_seed_gives_the_same_files_and_another_seed_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rivals, "PREDICTORS", cheap())
+    monkeypatch.setattr(planners, "PREDICTORS", cheap())
     sizes = replace(TINY, runs=24, replicates=2)
     for name, seed in (("one", 1), ("same", 1), ("other", 2)):
         workspace = Workspace(tmp_path / f"work-{name}", sizes, seed, silent(), in_process)

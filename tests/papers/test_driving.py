@@ -9,11 +9,10 @@ import pytest
 
 from papers.driving import drift, training
 from papers.driving.training import FirstShare
-from papers.recipes import main_corpus
 from papers.registry import EXPERIMENTS
 from papers.running import run
-from papers.simulating import in_process
-from papers.workspace import Workspace
+from papers.sizes import main_corpus
+from papers.workspace import Workspace, in_process
 from tests.papers.conftest import TINY
 
 

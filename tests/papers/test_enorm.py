@@ -75,7 +75,7 @@ def test_throughput_is_what_tuples_and_their_partial_results_cost(combined: bool
 
 
 def test_a_pause_is_what_the_state_takes_to_travel() -> None:
-    """A pause is 60 ns a byte at both ends and 8 ns on the wire, in pieces between tuples of other key groups."""
+    """A pause is 60 ns a byte at both ends and 8 ns on the wire, in pieces between records of other key groups."""
     found = fig10.moved("disruptive", 1000.0, seed=1)
     assert found["paused_s"] == pytest.approx(found["bytes"] * 128e-9, rel=0.02)
     assert fig10.moved("instant", 1000.0, seed=1)["paused_s"] == 0.0

@@ -7,15 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from papers import parallel
+from papers import running
 from papers.costream import fig9, fig10, planners
 from papers.interface import grid
 from papers.registry import EXPERIMENTS
-from papers.running import run
+from papers.running import markdown, run
 from papers.sizes import SMALL
 from papers.workspace import Workspace
-from papers.writing import markdown
-from scenarios.executing.progress import Lines
+from scenarios.executing import Lines
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings
 
@@ -93,8 +92,8 @@ def shifted(value: int, by: int, seed: int) -> int:
 
 def test_cases_are_measured_once(workspace):
     cases = grid(value=range(3))
-    assert parallel.kept(workspace, "shifts", shifted, cases, lambda: {"by": 10}) == [13, 14, 15]
-    assert parallel.kept(workspace, "shifts", shifted, cases, lambda: pytest.fail("is kept")) == [13, 14, 15]
+    assert running.kept(workspace, "shifts", shifted, cases, lambda: {"by": 10}) == [13, 14, 15]
+    assert running.kept(workspace, "shifts", shifted, cases, lambda: pytest.fail("is kept")) == [13, 14, 15]
 
 
 def test_overhead_is_where_two_competitive_periods_in_a_row_begin():

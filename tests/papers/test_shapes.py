@@ -10,10 +10,9 @@ import pytest
 from papers.albic import collocating, said
 from papers.albic import grid as balancing
 from papers.enorm import fig9, fig12
-from papers.interface import ExperimentResult, Table, items
+from papers.interface import ExperimentResult, Table, against, items
 from papers.registry import EXPERIMENTS
-from papers.shapes import against
-from papers.writing import page
+from papers.running import page
 from scenarios.files.documents import document
 from twin.version import VERSION
 

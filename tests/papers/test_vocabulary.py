@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from papers.drawing import bars, lines
-from papers.interface import CaseTable, DerivedTable, Experiment, grid, headings, items
+from papers.interface import CaseTable, DerivedTable, Experiment, grid, headings, items, shape
 from papers.registry import EXPERIMENTS
 from papers.running import printed_for, run
-from papers.shapes import shape
 from papers.sizes import SCALES
 from papers.workspace import Workspace
 from tests.papers.conftest import SEED, silent

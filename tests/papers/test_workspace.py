@@ -12,14 +12,10 @@ import pytest
 
 from models.predictors import Networks
 from models.settings import TrainingSettings
-from papers.recipes import evaluation_corpus, label, main_corpus
-from papers.rows import Within
-from papers.simulating import in_process
-from papers.sizes import PAPER
-from papers.training import fitted, folder_of
-from papers.workspace import Workspace
-from scenarios.learning import corpora
-from scenarios.learning.corpora import CorpusRecipe
+from papers.sizes import PAPER, Within, evaluation_corpus, label, main_corpus
+from papers.workspace import Workspace, fitted, folder_of, in_process
+from scenarios import learning
+from scenarios.learning import CorpusRecipe
 from tests.papers.conftest import SEED, TINY, silent
 from twin.corpus.manifest import CHUNKS
 from twin.metrics import METRICS
@@ -32,7 +28,7 @@ RECIPE = CorpusRecipe(runs=6, seed=3, replicates=2, horizon_s=20.0)
 def test_the_papers_corpus_is_what_its_command_makes():
     recipe = main_corpus(PAPER, 1)
     assert recipe.command == "twin corpus OUT --runs 43281 --replicates 1000 --seed 1"
-    made = corpora.CorpusRecipe(43281, seed=1, replicates=1000).plan()[1]
+    made = learning.CorpusRecipe(43281, seed=1, replicates=1000).plan()[1]
     assert recipe.plan()[1].manifest() == made.manifest()
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from figures.bars import grouped_bars
+from figures.charts import grouped_bars
 from papers.interface import Experiment, ExperimentResult, Table
-from papers.recipes import label
+from papers.running import manifest_of, markdown, write
+from papers.sizes import label
 from papers.workspace import Workspace
-from papers.writing import manifest_of, markdown, write
-from scenarios.learning.corpora import CorpusRecipe
+from scenarios.learning import CorpusRecipe
 from twin.errors import BadInput
 from twin.version import VERSION
 

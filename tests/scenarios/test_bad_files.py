@@ -54,7 +54,9 @@ def test_no_value_of_a_wrong_kind_gets_through(tmp_path, value):
         ("run.period_s=0", "run.period_s"),
         ("run.warmup_s=1e9", "warmup_s must be < horizon_s"),
         ("plan.placement.hot=[]", "plan.placement.hot"),
-        ("query.operators.hot.parallelism=2", "it follows from plan.placement.hot: a list of hosts, or HOST: NUMBER"),
+        ("query.operators.hot.subtasks=2", "write parallelism, or give places in plan.placement"),
+        ("query.operators.hot.parallelism=0", "--set query.operators.hot.parallelism: 0; give a whole number from 1"),
+        ("query.operators.hto.parallelism=2", "no 'hto' in query.operators; did you mean 'hot'?"),
         ("plan.placement={}", "places nothing for operator 'sensors'"),
         ("plan.placement.hot={edge-1: 200000}", "from 1 to 100000"),
         ("events=[{kind: failure, at_s: 5, host: edge-9}]", "did you mean 'edge-1'?"),
@@ -88,4 +90,4 @@ def test_whoever_waits_is_told_how_far_a_long_run_is(monkeypatch, options, said)
     found = twin("run", "edge-filter", "--horizon", 200, *options)
     first, *others = [line for line in found.stderr.splitlines() if "of CPU time to go" in line] or ["", ""]
     assert found.returncode == 0
-    assert bool(others[0]) == said == ("a long run: " in first and "mostly for records" in first)
+    assert bool(others[0]) == said == ("a long run: " in first and "mostly for " in first)

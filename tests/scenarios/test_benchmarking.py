@@ -10,18 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimizers.balancing.registry import SOLVERS
-from scenarios.benchmarking import judges
-from scenarios.benchmarking import pieces as run
-from scenarios.benchmarking.judges import ProblemAnswer, rows
-from scenarios.benchmarking.pieces import Piece, pieces
-from scenarios.benchmarking.request import BenchmarkRequest
-from scenarios.executing.processes import Processes
-from scenarios.planning.leader_board import standings
-from scenarios.planning.simulated_cost import Remembered, spared_s
-from scenarios.planning.validation import ValidationRow
-from scenarios.suite.families import FAMILIES
+from scenarios import benchmarking
+from scenarios import benchmarking as run
+from scenarios.benchmarking import BenchmarkRequest, Piece, ProblemAnswer, pieces, rows
+from scenarios.executing import Processes
+from scenarios.planning.bench import Remembered, spared_s
+from scenarios.planning.validation import ValidationRow, standings
+from scenarios.suite.families import FAMILIES, changing
 from scenarios.suite.members import MEMBERS
-from scenarios.suite.without_placement import changing
 from tests.scenarios.test_validation import fake
 from twin.errors import BadInput
 from twin.simulation import simulate
@@ -49,8 +45,8 @@ def test_who_migrates_more_than_allowed_is_of_a_worse_kind(monkeypatch):
         def solve(self, balance):
             return SimpleNamespace(distance=0.0, cost=1.01 * balance.budget)
 
-    monkeypatch.setattr(judges, "SOLVERS", {"greedy": Greedy(), "search": SOLVERS["search"]})
-    greedy, search, given = judges.balances("key-groups", 0, REQUEST)
+    monkeypatch.setattr(benchmarking, "SOLVERS", {"greedy": Greedy(), "search": SOLVERS["search"]})
+    greedy, search, given = benchmarking.balances("key-groups", 0, REQUEST)
     assert greedy.backpressured and greedy.regret == math.inf
     assert (search.regret, given.regret) == (0.0, pytest.approx(1.0))
 
@@ -108,16 +104,16 @@ def test_what_is_judged_is_kept_and_not_judged_again(tmp_path, monkeypatch):
     monkeypatch.setitem(run.JUDGES, "balance", judge)
     wanted = pieces(["key-groups"], 3)
     with pytest.raises(KeyboardInterrupt):
-        run.rows(wanted, REQUEST, tmp_path, Processes(1), lambda _done, _total: None)
+        run.judged_rows(wanted, REQUEST, tmp_path, Processes(1), lambda _done, _total: None)
     assert [each.number for each in wanted] == [0, 1, 2] == [number for _, number in judged]
-    first = run.rows(wanted[:2], REQUEST, tmp_path, Processes(1), lambda _done, _total: None)
+    first = run.judged_rows(wanted[:2], REQUEST, tmp_path, Processes(1), lambda _done, _total: None)
     assert len(judged) == 3
     assert [row.regret for row in first["key-groups"]] == [0.0, math.inf, None] * 2
     (tmp_path / run.FOLDER / Piece("key-groups", 0).file).write_text("[{}]")
     with pytest.raises(BadInput, match="is damaged; remove it"):
-        run.rows(wanted[:1], REQUEST, tmp_path, Processes(1), lambda _done, _total: None)
+        run.judged_rows(wanted[:1], REQUEST, tmp_path, Processes(1), lambda _done, _total: None)
     with pytest.raises(BadInput, match="at least 1"):
-        run.rows(wanted, REQUEST, None, Processes(0), lambda _done, _total: None)
+        run.judged_rows(wanted, REQUEST, None, Processes(0), lambda _done, _total: None)
 
 
 def test_every_family_is_judged_by_somebody():

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from scenarios.files import scenario_file
-from scenarios.files.overrides import set_value
+from scenarios.files.scenario_file import set_value
+from twin.cluster import server_a, server_b
 from twin.flow import nominal_rates
-from twin.numa import server_a, server_b
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
@@ -27,7 +27,7 @@ def load(name: str) -> Scenario:
 
 
 def thinned(scenario: Scenario) -> Scenario:
-    """Scenario with two replicas of each operator, on sockets 0 and 4, and few enough tuples for these."""
+    """Scenario with two subtasks of each operator, on sockets 0 and 4, and few enough records for these."""
     plan = ExecutionPlan(placement={each.name: ("server", "server/4") for each in scenario.query.operators})
     return set_value(scenario.with_plan(plan), "workload.arrivals.spout.rate_per_s=50000")
 

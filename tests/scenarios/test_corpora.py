@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from optimizers.rules import bin_ranges, is_valid
+from scenarios import learning
 from scenarios.files import scenario_file
-from scenarios.learning import corpora
-from scenarios.learning.corpora import CorpusRecipe
+from scenarios.learning import CorpusRecipe
 from scenarios.spaces.families import HARDWARE_FACTOR, OTHERS_EVERY, RATE_FACTOR, OneQuery, ScenarioFamily
-from scenarios.spaces.parameter_space import COSTREAM
+from scenarios.spaces.generator import COSTREAM
 from twin.corpus.manifest import check_corpus, open_corpus, read_manifest
 from twin.errors import BadInput
 from twin.query import Query
@@ -101,7 +101,7 @@ def test_one_query_needs_a_space_that_has_rates_for_its_sources():
 
 def test_makers_give_the_same_scenario_again_also_in_another_process(base):
     for make in (
-        corpora.around(base, runs=20, seed=4)[0],
+        learning.around(base, runs=20, seed=4)[0],
         CorpusRecipe(20, seed=4, horizon_s=60).plan()[0],
         CorpusRecipe(20, seed=4, space="costream", scenario="spike-detection", horizon_s=60).plan()[0],
     ):
@@ -112,7 +112,7 @@ def test_makers_give_the_same_scenario_again_also_in_another_process(base):
 
 
 def test_every_tenth_run_is_of_another_query(base):
-    make, _ = corpora.around(base, runs=40, seed=0)
+    make, _ = learning.around(base, runs=40, seed=0)
     others = [index for index in range(40) if make(index).query != base.query]
     assert others == list(range(OTHERS_EVERY - 1, 40, OTHERS_EVERY))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.doubts import doubts, steepness
+from scenarios.beside import doubts, steepness
 from tests.twin.worlds import deployment, queue, sink, source
 from twin.rates.model import RateModel
 from twin.scenario import Scenario

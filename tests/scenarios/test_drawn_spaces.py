@@ -8,10 +8,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from scenarios.learning import corpora
+from scenarios import learning
 from scenarios.spaces.demanding import LENGTHS_S, RECORDS
 from scenarios.spaces.families import drawn
-from scenarios.spaces.random_engine import random_engine
+from scenarios.spaces.generator import random_engine
 from scenarios.spaces.registry import DRAWN
 from scenarios.spaces.wide import LONGEST_S, SHORTEST_S
 from twin.errors import BadInput
@@ -38,14 +38,14 @@ def test_the_same_index_is_the_same_scenario_and_another_is_another(space):
 
 @spaces
 def test_a_corpus_of_it_has_a_specification_and_its_own_words_for_what_cannot_be(space):
-    make, spec = corpora.CorpusRecipe(5, seed=2, space=space).plan()
+    make, spec = learning.CorpusRecipe(5, seed=2, space=space).plan()
     assert make(4) == drawn(space, 2, 4)
     assert spec.space == space
-    shorter, other = corpora.CorpusRecipe(5, seed=2, space=space, horizon_s=9.0).plan()
+    shorter, other = learning.CorpusRecipe(5, seed=2, space=space, horizon_s=9.0).plan()
     assert shorter(0).run.horizon_s == 9.0
     assert other.settings != spec.settings
     with pytest.raises(BadInput, match="draws its own queries"):
-        corpora.CorpusRecipe(5, seed=2, space=space, scenario="edge-filter").plan()
+        learning.CorpusRecipe(5, seed=2, space=space, scenario="edge-filter").plan()
 
 
 def test_wide_jobs_are_as_wide_as_they_say():

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenarios.files import registry, scenario_file
-from scenarios.files.overrides import set_value, set_values
+from scenarios.files.scenario_file import set_value, set_values
 from scenarios.files.yaml_text import parse_text, to_text
 from tests.commands import twin
 from twin.cluster import Cluster, Host, Numa, Socket

@@ -16,9 +16,9 @@ from models import encoding
 from models.features import LEARNED
 from scenarios.files import registry, scenario_file
 from scenarios.spaces.families import RandomScenarios, drawn
-from scenarios.spaces.parameter_space import UNSEEN_HARDWARE
+from scenarios.spaces.generator import UNSEEN_HARDWARE
 from scenarios.spaces.registry import DRAWN, SPACES
-from tests.twin.kernel import random_jobs
+from tests.twin.machine import random_jobs
 from tests.twin.random_event_jobs import event_time_scenario
 from tests.twin.worlds import chain
 from twin.rates.answer import RateAnswer
@@ -161,7 +161,7 @@ WINDOWS = st.sampled_from(
 
 @given(WINDOWS, st.sampled_from([1, 50]), st.floats(10.0, 5000.0))
 def test_nothing_is_the_limit_of_next_to_nothing(window: dict[str, Any], groups: int, rate_per_s: float) -> None:
-    """Behind a filter that passes nothing, all is as behind one that passes one tuple in the age of the world."""
+    """Behind a filter that passes nothing, all is as behind one that passes one record in the age of the world."""
 
     def answer(selectivity: float) -> RateAnswer:
         dead = {"kind": "filter", "name": "f", "selectivity": selectivity, "service_time_s": 1e-3}

@@ -11,8 +11,16 @@ import pytest
 from scipy import stats
 
 from optimizers.rules import bin_ranges, is_valid
-from scenarios.spaces.generator import random_cluster, random_query, random_scenario
-from scenarios.spaces.parameter_space import COSTREAM, EXTRAPOLATIONS, FEATURES, INTERPOLATION, UNSEEN_HARDWARE
+from scenarios.spaces.generator import (
+    COSTREAM,
+    EXTRAPOLATIONS,
+    FEATURES,
+    INTERPOLATION,
+    UNSEEN_HARDWARE,
+    random_cluster,
+    random_query,
+    random_scenario,
+)
 from scenarios.spaces.registry import SPACES
 from twin.cluster import Cluster
 from twin.flow import steady_rates

@@ -12,12 +12,19 @@ from hypothesis import strategies as st
 
 from models import shipped
 from models.checkpoint import save
-from scenarios.improving import rounds
-from scenarios.improving.choosing import STRATEGIES, active
-from scenarios.improving.history import RoundRow, compared
-from scenarios.improving.pool import job_pool
-from scenarios.improving.rounds import rows_of
-from scenarios.improving.test_set import FAR, MEAN, JudgingJob, kind_of
+from scenarios import improving
+from scenarios.improving import (
+    FAR,
+    MEAN,
+    STRATEGIES,
+    JudgingJob,
+    RoundRow,
+    active,
+    compared,
+    job_pool,
+    kind_of,
+    rows_of,
+)
 from scenarios.questions.kept import RunOutcome
 from scenarios.suite.families import FAMILIES
 from tests.commands import done, refused
@@ -145,7 +152,7 @@ def test_refusals(tmp_path):
 
 @pytest.mark.slow
 def test_a_course_is_told_kept_and_gone_on_with(tmp_path, monkeypatch):
-    monkeypatch.setattr(rounds, "STEPS", 40)  # how much is learned is not asked here
+    monkeypatch.setattr(improving, "STEPS", 40)  # how much is learned is not asked here
     size = ["--jobs", "2", "--runs", "3", "--pool", "12", "--judges", "2", "--plans", "4", "--workers", "1"]
     out = tmp_path / "out"
     asked = ["improve", "learned", "--on", FAMILY, *size, "--out", str(out)]

@@ -9,7 +9,7 @@ import pytest
 from scenarios.files import scenario_file
 from scenarios.planning import planner
 from scenarios.planning.planner import optimize
-from streamtwin.cli.planning_options import PlanRules
+from streamtwin.questions.plans import PlanRules
 from tests.commands import answer, done, refused, twin
 from tests.optimizers.judged_jobs import spread
 from tests.scenarios.questions.jobs import queue
@@ -183,7 +183,7 @@ def test_what_no_run_tells_is_not_simulated() -> None:
 
 
 def test_a_plan_does_not_keep_up_though_the_run_ends_before_its_channels_are_full(tmp_path: Path) -> None:
-    """A plan for 1,000 of 1,100 tuples a second does not keep up, though runs end before its channels are full."""
+    """A plan for 1,000 of 1,100 records a second does not keep up, though runs end before its channels are full."""
     path = tmp_path / "deep.yaml"
     path.write_text(
         scenario_file.dump(queue(1100, horizon_s=40, period_s=10).with_set("engine.channel_tuples", 100_000))

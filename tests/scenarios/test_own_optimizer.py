@@ -11,7 +11,7 @@ import pytest
 from optimizers import plugins, registry
 from optimizers.registry import optimizer_by_name
 from scenarios.files.scenario_file import load
-from scenarios.planning import leader_board, planner
+from scenarios.planning import planner, validation
 from scenarios.planning.validation import validate
 from scenarios.suite.families import FAMILIES, families
 from scenarios.suite.members import MEMBERS
@@ -89,10 +89,10 @@ def test_every_kind_of_failure_is_a_row_and_the_table_is_whole(file):
     assert messages["raises"] == "ZeroDivisionError: of my own"
     assert messages["silent"] == "solve returned NoneType, not a Solution"
     assert "its plan does not fit the job" in messages["elsewhere"]
-    board = leader_board.standings(rows)
+    board = validation.standings(rows)
     assert board[0].optimizer == "good"
     assert sum(each.failed for each in board) == 3
-    assert max(map(max, leader_board.samples(rows).values())) == leader_board.FAR
+    assert max(map(max, validation.samples(rows).values())) == validation.FAR
 
 
 @pytest.mark.parametrize(

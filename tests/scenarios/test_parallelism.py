@@ -8,6 +8,8 @@ import pytest
 import yaml
 
 from scenarios.files import scenario_file
+from scenarios.files.scenario_file import set_value
+from scenarios.questions.knobs import knob, whole
 from twin.errors import BadInput
 from twin.scenario import Scenario
 
@@ -69,6 +71,37 @@ def test_operators_with_places_keep_them_and_forward_streams_and_chains_stay_tog
             read(forward, wrong)
 
 
+def test_a_job_without_a_plan_has_one_subtask_of_each_operator():
+    """In one slot, or on the emptiest hosts."""
+    bare = (", parallelism: 4", "")
+    assert read(bare).plan.placement == dict.fromkeys(("in", "work", "out"), ("tm-1",))
+    placement = read(bare, ("engine: flink", "engine: storm\nplan: {fused: [[in, work]]}")).plan.placement
+    assert placement == {"in": ("tm-1",), "work": ("tm-1",), "out": ("tm-2",)}
+
+
+def test_a_parallelism_is_set_as_if_the_file_said_so():
+    for text, count in ((", parallelism: 4", 4), (", parallelism: 2", 2), ("", 3)):
+        job = read((", parallelism: 4", text))
+        assert set_value(job, f"query.operators.work.parallelism={count}") == read(
+            (", parallelism: 4", f", parallelism: {count}")
+        )
+    tied = read(("{producer: in, consumer: work}", "{producer: in, consumer: work, partitioning: forward}"))
+    placement = tied.with_set("query.operators.in.parallelism", 2).plan.placement
+    assert placement["in"] == placement["work"] and {*placement["in"]} == {"tm-1", "tm-2"}
+
+
+def test_a_parallelism_can_be_varied_and_another_one_breaks_a_chain():
+    job = read(
+        (", parallelism: 4", ""), ("service_time_s: 0}\n  streams", "service_time_s: 1us, parallelism: 2}\n  streams")
+    )
+    turn = knob("query.operators.work.parallelism", "--vary")
+    assert turn.given(job) == 1 and whole(turn, job)
+    more = turn.turned(job, 4)
+    assert [more.plan.replicas(name) for name in ("in", "work", "out")] == [1, 4, 2]
+    with pytest.raises(BadInput, match=r"--vary query.operators.work.parallelism: 2\.5; give a whole number"):
+        turn.turned(job, 2.5)
+
+
 def test_what_is_written_has_places():
     text = scenario_file.dump(read())
     assert "parallelism" not in text
@@ -86,7 +119,6 @@ def test_what_is_written_has_places():
             ("engine: flink", "engine: flink\nplan: {placement: {in: tm-1, work: tm-1, out: tm-1}}"),
             "query.operators.work.parallelism: plan.placement.work says how many and where; leave one of the two out",
         ),
-        ((", parallelism: 4", ""), "plan: 'plan' is missing"),
         (("engine: flink", "engine: flink\nplan:"), "job: line 16: plan: should be a mapping"),
         (
             ("parallelism: 4", "parallelism: 400001"),
@@ -103,3 +135,9 @@ def test_mistakes_are_told_with_their_place(change: tuple[str, str], says: str):
     with pytest.raises(BadInput) as error:
         read(change)
     assert says in str(error.value)
+
+
+def test_an_operator_that_has_no_place_where_others_have_is_told_of_both_ways():
+    plan = ("engine: flink", "engine: flink\nplan: {placement: {in: tm-1, out: tm-1}}")
+    with pytest.raises(BadInput, match="for operator 'work'; add 'work: HOST', or give it a parallelism in query"):
+        read((", parallelism: 4", ""), plan)

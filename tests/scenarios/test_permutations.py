@@ -11,8 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models.feature import raw_rows
-from models.features import FEATURES
+from models.features import FEATURES, raw_rows
 from models.graph import JointGraph, joint_graph
 from models.job_columns import job_columns
 from models.vectors import derived_vector, flat_vector
@@ -29,8 +28,7 @@ from twin.metrics import METRICS
 from twin.query import Columns, Filter, Query
 from twin.rates.answer import RateAnswer
 from twin.rates.model import RateModel
-from twin.rates.numa_job import NumaJob
-from twin.rates.numa_rates import sustained
+from twin.rates.numa_rates import NumaJob, sustained
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from scenarios import learning
 from scenarios.files import scenario_file
-from scenarios.files.overrides import set_value
-from scenarios.learning import corpora
-from scenarios.planning.simulated_cost import SimulatedCostModel
+from scenarios.files.scenario_file import set_value
+from scenarios.planning.bench import SimulatedCostModel
 from scenarios.planning.validation import validate
 from scenarios.spaces.families import OneQuery, ScenarioFamily
 from tests.twin.changing import job
@@ -29,7 +29,7 @@ def failing() -> Scenario:
 
 
 def overloaded() -> Scenario:
-    """Job in which one replica of m bears half of what comes; ds2 adds others."""
+    """Job in which one subtask of m bears half of what comes; ds2 adds others."""
     return Scenario.of(job(service_s=5e-3)).with_run(**SHORT)
 
 
@@ -115,7 +115,7 @@ def test_a_corpus_refuses_what_its_rows_would_not_show() -> None:
         (networked().with_policy("ds2"), "has policy"),
     ):
         with pytest.raises(BadInput, match=what):
-            corpora.around(given, runs=3, seed=0)
+            learning.around(given, runs=3, seed=0)
         with pytest.raises(BadInput, match=what):
             OneQuery(given, "costream", seed=0)
     with pytest.raises(BadInput, match="has links"):

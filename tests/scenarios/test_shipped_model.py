@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 from models import shipped
-from models.calibration import SHARE
 from models.features import FEATURE_VERSION
 from models.labels import KINDS
-from optimizers.counted import as_plans
+from models.prediction import SHARE
 from optimizers.interface import Problem, Status
 from optimizers.milp.ages import fixed_s
 from optimizers.planner.judging import WORTH
 from optimizers.selection import estimate, sees_beyond_rates
-from optimizers.space_plans import SpacePlans
+from optimizers.space import SpacePlans, as_plans
 from scenarios.planning import planner
 from scenarios.planning.cost_models import StagedCostModel, cost_model, cost_models, is_learned
 from scenarios.planning.planner import optimize
@@ -62,7 +61,7 @@ def job(operators, streams, rates, placement):
 
 @cache
 def jobs():
-    """Jobs: two inputs; four replicas; a chain with its owner's plan; a second source into a union; busy hosts."""
+    """Jobs: two inputs; four subtasks; a chain with its owner's plan; a second source into a union; busy hosts."""
     two = (
         [source("l", service_time_s=None), source("r", service_time_s=None), JOIN, sink("out", service_time_s=None)],
         [("l", "match"), ("r", "match"), ("match", "out")],
@@ -104,7 +103,7 @@ def test_what_it_chooses_keeps_up_and_is_near_the_best_by_rates(name):
     assert found.bound is None
     problem = Problem(scenario=scenario, cost_model=RateModel())
     every = estimate(problem, as_plans(scenario, SpacePlans(scenario, problem.space).all()))
-    best = float(every.objective[every.sane].min())
+    best = float(every.objective[every.feasible].min())
     unchanged = fixed_s(PlacementCoefficients.of(scenario))
     chosen = float(estimate(problem, [found.plan]).objective[0])
     kept = found.plan == scenario.plan  # as another is not worth its moves
@@ -175,7 +174,7 @@ def test_staged_is_decided_by_the_simulator():
     scenario = jobs()["own plan"]
     found = optimize(scenario, "local-search", "staged")
     assert found.alternatives
-    assert all(found.objective <= each.objective for each in found.alternatives if each.sane)
+    assert all(found.objective <= each.objective for each in found.alternatives if each.feasible)
     assert found.status is Status.FEASIBLE
 
 

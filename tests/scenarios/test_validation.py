@@ -11,11 +11,9 @@ from scipy import stats
 
 from optimizers.registry import OPTIMIZERS
 from optimizers.sampling import Exhaustive
-from scenarios.planning.outcomes import PlanOutcome, half_width95, regret_of
-from scenarios.planning.simulated_cost import SimulatedCostModel, replicate
+from scenarios.planning.bench import PlanOutcome, SimulatedCostModel, half_width95, regret_of, replicate
 from scenarios.planning.validation import validate
-from scenarios.spaces.generator import random_scenario
-from scenarios.spaces.parameter_space import COSTREAM
+from scenarios.spaces.generator import COSTREAM, random_scenario
 from twin.errors import BadInput
 from twin.metrics import Latency, Metrics
 from twin.plan import ExecutionPlan

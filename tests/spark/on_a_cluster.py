@@ -8,12 +8,11 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from scenarios.executing.progress import Lines
-from scenarios.learning.corpora import CorpusRecipe
-from scenarios.questions.bench import Bench
+from scenarios.executing import Lines
+from scenarios.learning import CorpusRecipe
+from scenarios.questions.bench import Bench, Samples, Wanted, replicate
 from scenarios.questions.kept import Kept
 from scenarios.questions.measures import Measures
-from scenarios.questions.replications import Samples, Wanted, replicate
 from spark.corpus import write_corpus
 from spark.executor import OnSpark, fan_out
 from spark.session import session

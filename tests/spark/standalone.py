@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyspark
 
-from spark.jvm import find_java, write_java_home
+from spark.session import find_java, write_java_home
 
 STARTED_S = 60.0
 MASTER, WORKER = ("org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker")
@@ -45,7 +45,7 @@ class Cluster:
 @contextmanager
 def standalone(folder: Path, workers: int) -> Iterator[Cluster]:
     """Runs a standalone cluster. folder: empty, for what the cluster writes."""
-    write_java_home(find_java(os.environ), folder / "java")
+    write_java_home(find_java(os.environ), folder / "java", folder / "java.log")
     (folder / "conf").mkdir()
     (folder / "conf" / "spark-defaults.conf").write_text(_DEFAULTS)
     port = _free_port()

@@ -12,14 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.testing import assertDataFrameEqual
 
-from papers.simulating import CorpusJob, in_process
-from scenarios.executing.progress import Lines
-from scenarios.learning.corpora import CorpusRecipe
-from spark.aggregate import latency_quantiles, require_columns, training_rows
-from spark.pipeline import write_dataset
+from papers.workspace import CorpusJob, in_process
+from scenarios.executing import Lines
+from scenarios.learning import CorpusRecipe
+from spark.pipeline import latency_quantiles, require_columns, training_rows, write_dataset
 from tests.spark.fakes import make
-from twin.engine.sketch import representative_s
 from twin.errors import BadInput
+from twin.histograms import representative_s
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.trace import OPERATORS, RUNS, TRAINING_ROWS, read_table, write_trace

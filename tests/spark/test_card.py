@@ -10,14 +10,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from scenarios.spaces.generator import random_scenario
-from scenarios.spaces.parameter_space import COSTREAM
+from scenarios.spaces.generator import COSTREAM, random_scenario
 from scenarios.spaces.registry import SPACES
 from spark.corpus import write_corpus
 from spark.pipeline import write_card, write_dataset
 from tests.spark.fakes import Broken, make
-from twin.corpus.card import card, spread
-from twin.corpus.card_text import card_text
+from twin.corpus.card import card, card_text, spread
 from twin.corpus.manifest import CorpusSpec
 from twin.errors import BadInput
 from twin.scenario import RunSettings, Scenario

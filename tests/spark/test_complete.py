@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from scenarios.learning import corpora
+from scenarios import learning
 from spark.corpus import write_corpus
 from spark.pipeline import write_card
 from streamtwin.cli import app as cli
@@ -16,7 +16,7 @@ from twin.simulation import simulate
 
 pytestmark = pytest.mark.spark
 
-REQUEST = corpora.CorpusRecipe(runs=3, seed=7, space="costream", horizon_s=12.0)
+REQUEST = learning.CorpusRecipe(runs=3, seed=7, space="costream", horizon_s=12.0)
 WORDS = ("--seed", "7", "--space", "costream", "--horizon", "12", "--json", "--quiet")
 
 

@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 from spark.corpus import write_corpus
 from tests.spark.fakes import Broken, DyingOnce, Slow, make, simulate
 from tests.spark.interruptible import SPEC
-from twin.checksums import SUMS
 from twin.corpus.chunks import audit, cut
 from twin.corpus.manifest import CorpusSpec, check_corpus, open_corpus, read_manifest, sole_writer
 from twin.errors import BadInput
+from twin.files import SUMS
 from twin.randomness import child_seed
 from twin.trace import TABLES, read_table
 
@@ -271,7 +271,7 @@ def test_an_interrupted_corpus_resumes_to_the_same_runs(
     _, errors = program.communicate(timeout=60)
     assert ended(java)
     if killed:
-        assert "Unfinished: Spark's Java process was ended by signal 9" in errors.splitlines()[-1]
+        assert "Unfinished: Spark's Java process has ended" in errors.splitlines()[-1]
         assert "ERROR:" not in errors
     else:
         assert program.returncode == -signal.SIGINT

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from scenarios.executing.processes import Processes, executor
+from scenarios.executing import Processes, executor
 from scenarios.planning import planner
 from scenarios.planning.validation import validate
 from scenarios.questions.bench import Bench

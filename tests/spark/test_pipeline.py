@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 from spark.corpus import write_corpus
 from spark.pipeline import write_dataset
 from tests.spark.fakes import Broken, make
-from twin.checksums import SUMS
 from twin.corpus.manifest import CorpusSpec, content_hash
 from twin.errors import BadInput
+from twin.files import SUMS
 from twin.trace import OPERATORS, TRAINING_ROWS
 
 pytestmark = pytest.mark.spark

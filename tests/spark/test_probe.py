@@ -17,12 +17,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 PROGRAM = """
 import sys
-from spark import probe
-from spark.session import session
+from spark import session
 from twin.errors import BadInput
-probe.PATIENCE_S = float(sys.argv[2])
+session.PATIENCE_S = float(sys.argv[2])
 try:
-    with session(sys.argv[1]) as spark:
+    with session.session(sys.argv[1]) as spark:
         print(spark.sparkContext.parallelize([1, 2]).sum())
 except BadInput as error:
     print(error)
@@ -48,7 +47,7 @@ def said(cluster: Cluster, patience_s: float = 60.0, **variables: str) -> str:
 
 def test_a_cluster_without_workers_is_not_waited_for(tmp_path: Path) -> None:
     with standalone(tmp_path, workers=0) as empty:
-        assert "offered no executor in 5 s; start workers for it" in said(empty, 5.0)
+        assert "finished no task in 5 s; start workers for it" in said(empty, 5.0)
 
 
 def test_workers_without_python_are_named(cluster: Cluster) -> None:

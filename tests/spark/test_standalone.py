@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.executing.processes import Processes
+from scenarios.executing import Processes
 from tests.spark.on_a_cluster import RUNS, asked, measured
 from tests.spark.standalone import standalone
 from twin.trace import read_table

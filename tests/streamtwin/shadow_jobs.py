@@ -9,8 +9,8 @@ from statistics import fmean
 from typing import Any
 
 from spark.metric_windows import Series, WindowSample
-from streamtwin.connect.shadow.window import parsed
-from streamtwin.export.files import files_of
+from streamtwin.connect.shadow.belief import parsed
+from streamtwin.export import files_of
 from tests.scenarios.questions.jobs import host
 from twin.scenario import Scenario
 from twin.simulation import simulate
@@ -22,8 +22,8 @@ FROM_PER_S, BY_PER_S2, LONG_S = 200, 5.0, 130
 
 
 def crossing(**changes: Any) -> Scenario:
-    """Job of two operators of a millisecond that share a core of `small` and can bear 500 tuples a second together;
-    `spare` is idle. The rate grows by 5 tuples a second in a second, so that they are full after a minute."""
+    """Job of two operators of a millisecond that share a core of `small` and can bear 500 records a second together;
+    `spare` is idle. The rate grows by 5 records a second in a second, so that they are full after a minute."""
     steps = [{"at_s": at_s, "rate_per_s": FROM_PER_S + BY_PER_S2 * at_s} for at_s in range(LONG_S)]
     data: Mapping[str, Any] = {
         "name": "crossing",

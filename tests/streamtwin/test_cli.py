@@ -246,4 +246,5 @@ def test_a_list_is_short_and_its_parts_say_more():
     short = done("list")
     assert "smart-grid" in short and "milp-hosts" in short and short.count("\n") < 70
     assert "queueing formulas" in done("list", "cost-models")
+    assert "keeps the first or the last row of each key" in done("list", "kinds")
     assert "did you mean 'optimizers'" in refused("list", "optimizer")

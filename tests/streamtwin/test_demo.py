@@ -26,7 +26,7 @@ import sys
 from pathlib import Path
 from streamtwin.demo.loop import Settings, play
 from streamtwin.demo.folder import prepare, write
-from scenarios.executing.progress import Lines
+from scenarios.executing import Lines
 planning = dict(budget=60, sim_budget=4, replications=2, references=2)
 settings = Settings(runs=60, members=1, patience=2, master="local[2]", **planning)
 out = Path(sys.argv[1])

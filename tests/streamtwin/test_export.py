@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from scenarios.files import scenario_file
 from scenarios.files.run_folder import KeptRun, read_run
-from streamtwin.export.files import export, files_of
-from streamtwin.export.trace_events import MICROS, OPERATORS, PAUSES, lanes
+from streamtwin.export import MICROS, OPERATORS, PAUSES, export, files_of, lanes
 from tests.commands import done, refused
 from tests.scenarios.questions.jobs import queue, shop
 from tests.streamtwin.trace_event_rules import broken

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.executing.processes import Processes
+from scenarios.executing import Processes
 from scenarios.files import scenario_file
-from streamtwin.cli.interruption import Interrupted, ended_as_interrupted, hearing, in_words, kept
+from streamtwin.cli.terminal import Interrupted, ended_as_interrupted, hearing, in_words, kept
 from tests.commands import hears_ctrl_c
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import models.pipeline
 from models.dataset import of_deployments
 from streamtwin.cli import app as cli
-from scenarios.learning import learner
+from scenarios import learning
 from tests.models.deployments import random_deployment
 
 LABELS = [[1.0, 1.0, 1.0, 0.0, 1.0]] * 12
@@ -38,7 +38,7 @@ def interrupted_while_computing(*_):
     raise KeyboardInterrupt
 
 models.pipeline.train = interrupted_while_computing
-learner.rows_of = lambda *_: of_deployments([random_deployment(seed) for seed in range(12)], jnp.array(LABELS))
+learning.rows_of = lambda *_: of_deployments([random_deployment(seed) for seed in range(12)], jnp.array(LABELS))
 cli.main(["train", "none", sys.argv[1]])
 """
 
@@ -48,6 +48,52 @@ def test_what_is_kept_is_told() -> None:
         raise KeyboardInterrupt
     assert in_words(stopped.value) == "interrupted; the same command goes on, the finished networks are kept"
     assert "goes on" not in in_words(None)
+
+
+STARTING = """
+import os, signal, time
+from scenarios.executing import starting
+
+context = starting()
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+for _ in range(6):
+    time.sleep(0.1)
+    os.killpg(os.getpgrp(), signal.SIGINT)
+from multiprocessing.forkserver import _forkserver
+before = _forkserver._forkserver_pid
+worker = context.Process(target=print, args=("alive",))
+worker.start()
+worker.join()
+print(_forkserver._forkserver_pid == before)  # another one is started if it has ended
+"""
+
+
+def test_ctrl_c_while_workers_are_being_prepared_leaves_no_word_of_theirs() -> None:
+    """The process from which workers are forked imports for a second, and outlives Ctrl-C meanwhile."""
+    words = [sys.executable, "-c", STARTING]
+    ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, start_new_session=True, timeout=60)
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("alive\nTrue\n", "", 0)
+
+
+COMPILING = """
+import sys
+from unittest.mock import MagicMock
+import twin.machine.object_code
+from streamtwin.cli.terminal import Terminal
+
+Terminal(quiet=QUIET)
+twin.machine.object_code.cached = lambda: None
+sys.modules |= {name: MagicMock() for name in ("numba", "numba.types", "numba.extending")}
+import twin.machine.native
+"""
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_quiet_says_nothing_of_compilation_either(quiet: bool) -> None:
+    words = [sys.executable, "-c", COMPILING.replace("QUIET", str(quiet))]
+    ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (ended.stderr == "") == quiet and ended.returncode == 0
+    assert quiet or ended.stderr.startswith("compiling the simulator, once")
 
 
 IMPORTING = """
@@ -139,7 +185,7 @@ def test_work_that_is_given_up_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> 
         working.extend(multiprocessing.active_children())
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("scenarios.executing.processes.STARTED_S", 0.0)
+    monkeypatch.setattr("scenarios.executing.STARTED_S", 0.0)
 
     def work() -> None:
         with Processes(2) as processes:

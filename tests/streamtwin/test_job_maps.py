@@ -1,4 +1,4 @@
-"""Picture of a job: every replica in its lane, streams as thick as their tuples, many operators in groups."""
+"""Picture of a job: every subtask in its lane, streams as thick as their records, many operators in groups."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pytest
 
 from figures.job_map import BOX_PX, WAITING, job_map
 from scenarios.files import registry, scenario_file
-from streamtwin.tables.job_groups import MOST_BOXES, MOST_COLUMNS, MOST_LANES, OperatorLoad, depths, held_up
-from streamtwin.tables.job_maps import FREE, drawn
+from streamtwin.tables.job_maps import FREE, MOST_BOXES, MOST_COLUMNS, MOST_LANES, OperatorLoad, depths, drawn, held_up
 from tests.scenarios.questions.jobs import host, queue, shop
 from twin.scenario import Scenario
 from twin.simulation import simulate

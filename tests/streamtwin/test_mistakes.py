@@ -11,11 +11,11 @@ import typer
 
 from scenarios.files import scenario_file
 from scenarios.questions import kept
-from streamtwin.cli import given
+from streamtwin import options
+from streamtwin.cli.terminal import scenario_of
 from tests.commands import refused, twin
-from twin.checksums import stamped
-from twin.error_location import error_location
-from twin.errors import BadInput
+from twin.errors import BadInput, error_location
+from twin.files import stamped
 
 MISTAKES = [
     (["rnu", "smart-grid"], "Did you mean 'run'?"),
@@ -67,11 +67,22 @@ MISTAKES = [
 
 
 def test_options_in_seconds_and_shares_take_units():
-    assert [given.seconds(text) for text in ("90", "500ms", "2min")] == [90.0, 0.5, 120.0]
-    assert [given.share(text) for text in ("0.2", "20%")] == [0.2, 0.2]
-    for parser, text in ((given.seconds, "2mins"), (given.share, "20s")):
+    assert [options.seconds(text) for text in ("90", "500ms", "2min")] == [90.0, 0.5, 120.0]
+    assert [options.share(text) for text in ("0.2", "20%")] == [0.2, 0.2]
+    for parser, text in ((options.seconds, "2mins"), (options.share, "20s")):
         with pytest.raises(typer.BadParameter, match="write"):
             parser(text)
+
+
+def test_options_are_checked_once_all_are_applied() -> None:
+    """A warm-up that needs the longer run of another option is no mistake; one beyond both names both."""
+    made = scenario_of("edge-filter", ["run.warmup_s=700"], horizon_s=1300.0)
+    assert (made.run.warmup_s, made.run.horizon_s) == (700.0, 1300.0)
+    assert scenario_of("edge-filter", ["run.horizon_s=70"], horizon_s=50.0).run.horizon_s == 50.0
+    with pytest.raises(BadInput, match=r"--set, --horizon: run: warmup_s must be < horizon_s \(600"):
+        scenario_of("edge-filter", ["run.warmup_s=700"], horizon_s=600.0)
+    with pytest.raises(BadInput, match=r"--set run\.warmpu_s: .*did you mean 'warmup_s'"):
+        scenario_of("edge-filter", ["run.warmpu_s=700"], horizon_s=1300.0)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from scenarios.files import registry, scenario_file
-from scenarios.files.overrides import set_value
+from scenarios.files.scenario_file import set_value
 from streamtwin.connect import profiles
 from streamtwin.connect.profiles import OperatorProfile, instantiate, profile
 from tests.commands import twin

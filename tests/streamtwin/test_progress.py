@@ -6,7 +6,7 @@ import io
 import sys
 from contextlib import suppress
 
-from scenarios.executing.progress import Lines, bar, every_tenth
+from scenarios.executing import Lines, bar, every_tenth
 
 
 def test_every_tenth_reports_each_tenth_once():

@@ -12,16 +12,13 @@ import pytest
 
 from figures.time_line import points
 from scenarios.files import scenario_file
-from scenarios.files.run_folder import UNKNOWN, read_run
-from scenarios.files.traces import write_run
+from scenarios.files.run_folder import UNKNOWN, read_run, write_run
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import measures
 from scenarios.questions.resources import binding, resources
-from streamtwin.cli.given import run_of
-from streamtwin.report.pages import MOST_ROWS, run_page
-from streamtwin.report.verdict import joined, verdict
-from streamtwin.tables.run_tables import of_run
-from streamtwin.tables.timelines import panels
+from streamtwin.cli.terminal import run_of
+from streamtwin.report.pages import MOST_ROWS, headline, joined, run_page, verdict
+from streamtwin.tables.run_tables import keeps_up, of_run, panels
 from tests.commands import done, refused, twin
 from tests.scenarios.questions.jobs import queue, shop
 from tests.streamtwin.report_checks import measured, whole, words
@@ -144,7 +141,7 @@ def test_what_is_named_is_what_more_of_would_help():
 
 
 def test_a_run_too_short_for_its_queues_to_fill_is_not_called_well():
-    """A run in which 100 too many tuples a second still find room, of 1,024, is not called well."""
+    """A run in which 100 too many records a second still find room, of 1,024, is not called well."""
     short = simulate(queue(rate_per_s=1100, horizon_s=5))
     assert not short.metrics.backpressured
     assert "A longer run may show that it does not keep up, as this is full: operator work on big" in verdict(
@@ -154,7 +151,7 @@ def test_a_run_too_short_for_its_queues_to_fill_is_not_called_well():
 
 
 def test_who_is_full_at_the_end_is_warned_and_only_they():
-    """Of 1,000 tuples a second that can be served: an operator that falls behind at the end is warned of. One that has
+    """Of 1,000 records a second that can be served: an operator that falls behind at the end is warned of. One that has
     caught up is not; nor is one whose channel drops, which holds nobody up."""
     for first, last, falls_behind in ((500, 500, 0), (1100, 1100, 1), (500, 1080, 1), (1080, 300, 0), (800, 900, 0)):
         rise = {"kind": "rate-change", "at_s": 6, "source": "in", "rate_per_s": last}
@@ -171,7 +168,7 @@ def test_who_is_full_at_the_end_is_warned_and_only_they():
 
 
 def test_what_is_dropped_is_told_with_its_share():
-    """The report has the share that is dropped of 1,500 tuples a second, of which 1,000 can be served."""
+    """The report has the share that is dropped of 1,500 records a second, of which 1,000 can be served."""
     job = queue(rate_per_s=1500).with_set("query.streams.in->work.overflow", "drop")
     job = job.with_set("engine.channel_tuples", 50)
     run = simulate(job)
@@ -200,7 +197,7 @@ def test_a_host_of_nothing_but_what_drops_does_not_bind():
 
 
 def test_a_queue_that_grows_to_the_end_is_told_from_a_stable_one():
-    """A queue that grows at 1,030 tuples a second for 1,000 is told from a stable one, though no broker shows it."""
+    """A queue that grows at 1,030 records a second for 1,000 is told from a stable one, though no broker shows it."""
     found = {}
     for rate_per_s in (900, 1030):
         job = queue(rate_per_s=rate_per_s, horizon_s=60).with_set("engine.channel_tuples", 10_000)
@@ -209,7 +206,12 @@ def test_a_queue_that_grows_to_the_end_is_told_from_a_stable_one():
         found[rate_per_s] = [run.metrics.keeps_up for run in runs]
     assert all(found[900]) and sum(found[1030]) <= 2
     said = verdict(job, runs[found[1030].index(False)])
-    grown = float(re.findall(r"its queues grow by ([\d.]+) tuples a second until the end", said)[0])
+    behind, well = runs[found[1030].index(False)], simulate(queue(rate_per_s=100))
+    states = {False: (behind, "no"), True: (well, "yes"), None: (dataclasses.replace(well, full=("small",)), "unknown")}
+    for state, (run, word) in states.items():
+        assert (run.to_dict()["keeps_up"], keeps_up(run).partition(":")[0]) == (state, word)
+        assert dict(headline(run))["keeps up"] == word
+    grown = float(re.findall(r"its queues grow by ([\d.]+) records a second until the end", said)[0])
     assert abs(grown - 30) < 4 * math.sqrt((1030 + 1000) / 29.5), "four standard errors of the second half"
 
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenarios.files import scenario_file
-from streamtwin.connect.importers.graph_text import parse_graph, parse_records
 from streamtwin.connect.importers.run_graph import REFERENCE_CLOCK_HZ, read_run_graph
+from streamtwin.connect.importers.run_records import parse_graph, parse_records
 from twin.errors import BadInput
 from twin.keys import key_groups_of
 from twin.query import Aggregate, Filter, Join, Source
@@ -249,7 +249,7 @@ def test_measured_rates_are_sums_over_the_reports(write):
 def test_sources_without_a_report_count_as_the_average_one(write):
     run = read_run_graph(write(source(0, 400, 600, parallelism=10) + aggregate(1, 999, 20) + edges((0, 1))))
     assert run.scenario.workload.arrivals["source-0"].mean_rate_per_s == pytest.approx(5000)
-    assert "2 of 10 replicas reported" in run.notes[0]
+    assert "2 of 10 subtasks reported" in run.notes[0]
     assert run.measured[0].out_per_s == 1000
 
 

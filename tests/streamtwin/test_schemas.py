@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 import streamtwin as st
 from scenarios.files.documents import document, read
-from streamtwin.answers.registry import ANSWERS
-from streamtwin.schemas.registry import DOCUMENTS, schema_of
+from streamtwin.questions import registry
+from streamtwin.schemas import DOCUMENTS, schema_of
 from tests.commands import answer, in_a_shell, refused
 from tests.scenarios.questions.jobs import queue
 from tests.schema_checks import check
@@ -40,9 +40,10 @@ def test_documents_are_as_their_schema_says(command):
             check(kind, {name: value for name, value in made.items() if name != key})
 
 
-@pytest.mark.parametrize("command", sorted(set(MADE) & set(ANSWERS)))
+@pytest.mark.parametrize("command", sorted(set(MADE) & set(registry.QUESTIONS)))
 def test_an_answer_that_is_read_again_is_told_as_it_was(command):
-    result, (kind, told) = MADE[command](), ANSWERS[command]
+    result, kind = MADE[command](), registry.QUESTIONS[command].answer()
+    told = registry.QUESTIONS[command].told()
     again = read(kind, json.dumps(document(result)))
     assert document(again) == document(result)
     first, second = told(result), told(again)

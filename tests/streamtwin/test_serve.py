@@ -19,11 +19,9 @@ from typing import Any
 
 import pytest
 
-from scenarios.files.documents import read
 from scenarios.files.scenario_file import dump, load
-from scenarios.questions.capacity import CapacityAnswer
-from streamtwin.answers.registry import ANSWERS
-from streamtwin.serve.inquiry import SET, Alteration, Inquiry, Shelf
+from streamtwin.questions.registry import QUESTIONS
+from streamtwin.serve.inquiry import SET, Alteration, Inquiry, Store
 from streamtwin.serve.server import HEADERS_S
 from streamtwin.serve.work import readable
 from tests.commands import twin
@@ -111,7 +109,7 @@ def test_large_and_senseless_requests_are_refused(served: Served) -> None:
         {"act": "knob", "control": "no such", "value": "1"},
         {"act": "knob", "control": "load", "value": "-1"},
         {"act": "knob", "control": "load", "value": EVIL},
-        {"act": "knob", "control": "replicas hot", "value": "1e12"},
+        {"act": "knob", "control": "subtasks hot", "value": "1e12"},
         {"act": "event", "kind": "scale", "operator": "hot", "at_s": "10", "replicas": "1000000000000"},
         {"act": "event", "kind": "scale", "operator": "hot", "at_s": "10", "replicas": "9" * 5000},
         {"act": "event", "kind": "failure", "host": "moon", "at_s": "10"},
@@ -201,22 +199,22 @@ def test_a_damaged_state_is_refused_in_a_line(kind: str, tmp_path: Path) -> None
         "question": "dry-run", "command": "twin dry-run x", "of": "", "plan": "", "took_s": 5.0, "refused": "no",
         "document": "", "interrupted": False,
     }  # fmt: skip
-    shelf = Shelf(tmp_path, {JOB: JOB}, readable)
-    shelf.put(JOB, Inquiry(JOB, (Alteration(SET, "run.seed=3"),), answer=answer))
+    store = Store(tmp_path, {JOB: JOB}, readable)
+    store.put(JOB, Inquiry(JOB, (Alteration(SET, "run.seed=3"),), answer=answer))
     (file,) = tmp_path.glob("*.json")
     whole = file.read_text()
     file.write_text(_unsigned(whole))
-    assert Shelf(tmp_path, {JOB: JOB}, readable).get(JOB) == shelf.get(JOB)
+    assert Store(tmp_path, {JOB: JOB}, readable).get(JOB) == store.get(JOB)
     file.write_text(STATES[kind](whole))
     with pytest.raises(BadInput, match=re.escape(f"{file} does not hold what a page has kept; remove it")):
-        Shelf(tmp_path, {JOB: JOB}, readable).get(JOB)
+        Store(tmp_path, {JOB: JOB}, readable).get(JOB)
 
 
 # the numbers ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_numbers_are_those_of_the_commands_and_survive_a_reload(served: Served) -> None:
-    """After a rate, replicas, an event and a move, the page's commands, run as in a shell, give its numbers."""
+    """After a rate, subtasks, an event and a move, the page's commands, run as in a shell, give its numbers."""
     for asked in (
         {"act": "knob", "control": "rate sensors", "value": "1.2k"},
         {"act": "event", "kind": "slow-down", "host": "edge-1", "at_s": "30", "factor": "2"},
@@ -243,10 +241,10 @@ def _commands(changes: str) -> Iterator[list[str]]:
         yield shlex.split(unescape(words))[1:]
 
 
-def test_each_moment_of_a_film_is_a_picture(served: Served) -> None:
-    film = json.loads(served.settled()["regions"]["film"])
-    count = len(film["ends_s"])
-    moments = [served.send(f"/job/{JOB}/moment/{number}?of={film['of']}") for number in (0, count - 1, count)]
+def test_each_moment_of_a_replay_is_a_picture(served: Served) -> None:
+    replay = json.loads(served.settled()["regions"]["film"])
+    count = len(replay["ends_s"])
+    moments = [served.send(f"/job/{JOB}/moment/{number}?of={replay['of']}") for number in (0, count - 1, count)]
     assert count > 50 and [status for status, *_ in moments] == [200, 200, 404]
     assert all(json.loads(body)["picture"].startswith("<svg") for _, body, _ in moments[:2])
 
@@ -262,9 +260,7 @@ def test_capacity_is_the_commands_and_can_be_stopped(served: Served) -> None:
     told = json.loads(twin("capacity", job, "--find-max=load", "--while=not backpressured", "--json").stdout)
     (kept,) = (json.loads(file.read_text()) for file in served.state.glob(f"{JOB}-*.json"))
     assert json.loads(kept["answer"]["document"]) == told
-    assert (
-        escape(ANSWERS["capacity"].told(read(CapacityAnswer, json.dumps(told))).sentences[0]) in view["regions"]["work"]
-    )
+    assert escape(QUESTIONS["capacity"].presented(json.dumps(told)).sentences[0]) in view["regions"]["work"]
     assert served.act(act="dismiss")[0] == 200
     assert served.act(act="ask", question="compare-policies", policies="none,ds2")[0] == 200
     assert served.act(act="stop")[0] == 200
@@ -339,7 +335,7 @@ def test_ctrl_c_ends_all_but_the_changes(tmp_path: Path, heeds: Any) -> None:
     while alive := [each for each in children if Path(f"/proc/{each}").exists()]:
         assert time.monotonic() < ends_s, alive
         time.sleep(0.05)
-    assert Shelf(served.state, {JOB: JOB}).get(JOB).changes == (Alteration(SET, "run.seed=3"),)
+    assert Store(served.state, {JOB: JOB}).get(JOB).changes == (Alteration(SET, "run.seed=3"),)
 
 
 def test_what_a_killed_server_has_begun_ends_with_it(tmp_path: Path) -> None:

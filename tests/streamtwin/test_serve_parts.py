@@ -10,15 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.files.overrides import set_values
-from scenarios.files.scenario_file import load
+from scenarios.files.scenario_file import load, set_values
 from scenarios.files.yaml_text import parse_text
-from scenarios.questions.alterations import with_all_events
-from streamtwin.serve.controls import controls, turned
-from streamtwin.serve.film import Film, filmed
-from streamtwin.serve.happenings import cancelled, happening, moved, told
-from streamtwin.serve.inquiry import EVENT, SET, Alteration, Inquiry, Shelf, flow
-from streamtwin.serve.workers import Made, RunTask, Workers
+from scenarios.questions.variants import with_all_events
+from streamtwin.serve.asking import cancelled, happening, moved, told
+from streamtwin.serve.inquiry import EVENT, SET, Alteration, Inquiry, Store, controls, flow, turned
+from streamtwin.serve.session import Replay, replayed
+from streamtwin.serve.work import Made, RunTask, Workers
 from twin.errors import BadInput
 
 JOB = "edge-filter"
@@ -54,7 +52,7 @@ def test_a_stroke_is_one_change_and_undo_takes_the_last() -> None:
     asked = Inquiry("failover")
     for value in ("2", "3", "4"):
         asked = after(asked, "load", value, "stroke")
-    asked = after(asked, "replicas per-page", "6")
+    asked = after(asked, "subtasks per-page", "6")
     assert len(asked.changes) == 2
     assert asked.scenario().plan.replicas("per-page") == 6
     assert asked.scenario().workload.arrivals["clicks"].mean_rate_per_s == 8000
@@ -101,28 +99,28 @@ def test_an_event_can_be_taken_back_whatever_was_added_after_it() -> None:
     assert told(asked.scenario().events[0].model_dump()) == "60 s: worker-1 fails; the job waits for it to the end"
 
 
-def test_a_film_shows_state_on_its_way_from_subtask_to_subtask() -> None:
-    """A film shows moving state in shares of all there is, at places that the plan has then; nothing else moves."""
+def test_a_replay_shows_state_on_its_way_from_subtask_to_subtask() -> None:
+    """A replay shows moving state in shares of all there is, at places that the plan has then; nothing else moves."""
     job = set_values(load("failover").with_run(horizon_s=40), ["workload.arrivals.clicks.rate_per_s=200"])
     event = {"kind": "scale", "operator": "per-page", "at_s": 20, "placement": {"worker-1": 2, "worker-3": 2}}
     job = with_all_events(job.model_copy(update={"events": ()}), [flow(event)[1:-1]])
-    film = Film.of(job, filmed(job))
-    assert film.moving == {"per-page": "stateBytes"}
-    for number, end_s in enumerate(film.ends_s):
-        _, _, owned = film.picture(number)
+    replay = Replay.of(job, replayed(job))
+    assert replay.moving == {"per-page": "stateBytes"}
+    for number, end_s in enumerate(replay.ends_s):
+        _, _, owned = replay.picture(number)
         assert sum(map(float, re.findall("flex-grow: ([0-9.]+)", owned))) == pytest.approx(1, abs=1e-3)
         others = ["2 on worker-2", "3 on worker-2"] if end_s <= 20 else ["4 on worker-3", "5 on worker-3"]
         assert re.findall(r">(\d on worker-\d)<", owned) == ["0 on worker-1", "1 on worker-1", *others]
 
 
 def test_a_workspace_that_does_not_hold_changes_is_said_so(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path, {JOB: JOB})
-    shelf.put(JOB, Inquiry(JOB).changed(Alteration(SET, "run.seed=3")))
+    store = Store(tmp_path, {JOB: JOB})
+    store.put(JOB, Inquiry(JOB).changed(Alteration(SET, "run.seed=3")))
     (file,) = tmp_path.glob("*.json")
-    assert Shelf(tmp_path, {JOB: JOB}).get(JOB).changes == (Alteration(SET, "run.seed=3"),)
+    assert Store(tmp_path, {JOB: JOB}).get(JOB).changes == (Alteration(SET, "run.seed=3"),)
     file.write_text("{")
     with pytest.raises(BadInput, match="remove it"):
-        Shelf(tmp_path, {JOB: JOB}).get(JOB)
+        Store(tmp_path, {JOB: JOB}).get(JOB)
 
 
 async def played(first: RunTask, *then: RunTask) -> list[Made | None]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from streamtwin.connect.shadow import window as tables
-from streamtwin.connect.shadow.belief import believed, trend
+from streamtwin.connect.shadow import belief as tables
+from streamtwin.connect.shadow.belief import Window, believed, of_rows, parsed, rows_of, trend, windows_of
 from streamtwin.connect.shadow.shadow import AlertRow, ForecastRow, Shadow
-from streamtwin.connect.shadow.window import Window, of_rows, parsed, rows_of, windows_of
-from streamtwin.export.files import MetricSample
+from streamtwin.export import MetricSample
 from tests.commands import done, refused
 from tests.scenarios.questions.jobs import host
 from tests.streamtwin.shadow_jobs import (

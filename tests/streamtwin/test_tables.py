@@ -17,8 +17,8 @@ from optimizers.interface import Candidate, Solution, Status
 from scenarios.planning.planner import HostsChosen
 from streamtwin.tables import checkpoint_table, chosen_plan, rounding, run_tables, tables
 from streamtwin.tables.chosen_plan import value
-from streamtwin.tables.timelines import marks
-from streamtwin.tables.wide import Wide
+from streamtwin.tables.run_tables import marks
+from streamtwin.tables.tables import Wide
 from tests.twin.checkpointed import lines as checkpointed
 from tests.twin.checkpointed import run
 from tests.twin.event_jobs import job
@@ -42,7 +42,7 @@ COLUMNS = {
     "application": "application",
     "operator": "operator",
     "server": "server",
-    **{f"n{k}": f"quantity number {k} of the published ones (tuples a second)" for k in range(9)},
+    **{f"n{k}": f"quantity number {k} of the published ones (records a second)" for k in range(9)},
 }
 ROWS = [
     {"application": name, "operator": "splitter", "server": "A", **{f"n{k}": 1000.5 * k + 1 for k in range(9)}}
@@ -61,7 +61,7 @@ def test_every_value_is_there_with_what_its_row_is_about(width: int) -> None:
     assert text.count("splitter") == parts * len(ROWS) and text.count("WC") == parts
     assert (parts == 1) == (width >= 200)
     assert "…" not in text
-    for word in ("quantity", "number", "published", "(tuples", "second)"):
+    for word in ("quantity", "number", "published", "(records", "second)"):
         assert text.count(word) >= 9
 
 
@@ -267,7 +267,7 @@ def test_placements_stand_under_the_plan_that_they_are_of() -> None:
         ({"runs": False}, "; no plan can be more than 10.0% better"),
         ({"runs": False, "fulfils": False}, "feasible, but does not keep up: 7 plans"),
         ({"fulfils": False}, "feasible, but not as required: 7 plans"),
-        ({"status": Status.OPTIMAL, "among": "any number of replicas", "bound": 2000.0}, "optimal (any number of"),
+        ({"status": Status.OPTIMAL, "among": "any number of subtasks", "bound": 2000.0}, "optimal (any number of"),
     ],
 )
 def test_what_is_weighed_is_no_plan_and_a_bound_says_of_what_it_is(more: dict[str, object], says: str) -> None:

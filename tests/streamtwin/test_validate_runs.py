@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamtwin.connect.importers.run_graph import read_run_graph
-from streamtwin.connect.importers.validate_runs import CYCLES, fitted, validate
+from streamtwin.connect.importers.run_graph import CYCLES, fitted, read_run_graph, validate
 from tests.streamtwin.test_run_graph import HOSTS, LINEAR, aggregate, edges, filter_node, source
 from twin.errors import BadInput
 from twin.flow import nominal_rates
@@ -130,7 +129,7 @@ def test_runs_are_as_long_as_their_slowest_window_needs(folder):
         return by_rates(scenario)
 
     validate(folder, SETTINGS, note)
-    # 100 tuples in a window, 4 replicas, 250 tuples/s
+    # 100 records in a window, 4 subtasks, 250 records/s
     assert seen["aggregate-2"].horizon_s == pytest.approx(CYCLES * 100 * 4 / 250)
     assert seen["aggregate-2"].warmup_s == pytest.approx(seen["aggregate-2"].horizon_s / 3)
     assert seen["filter-1"] == SETTINGS

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from twin.arrivals.law import ArrivalLaw
-from twin.engine.arrival.broker import Broker
-from twin.engine.arrival.clock import ArrivalClock, clock
-from twin.engine.calendar import Calendar
+from tests.twin.worlds import chain, world_of
+from twin.arrivals.laws import ArrivalLaw
 from twin.randomness import random_stream
 from twin.run import Run
+from twin.scenario import RunSettings
 from twin.spec import parse
 from twin.workload import Workload
+from twin.world.brokers import ArrivalClock, Broker, arrival_clock
+from twin.world.world import World
 
 TWO_STATES = {"law": "bursty", "states": [{"rate_per_s": 400, "mean_s": 0.5}, {"rate_per_s": 0, "mean_s": 1.5}]}
 DIURNAL = {"law": "diurnal", "rate_per_s": 300, "amplitude": 1, "period_s": 8, "phase": 0.25}
@@ -39,7 +40,7 @@ def law_of(data: dict[str, Any]) -> ArrivalLaw:
 
 
 def clock_of(law: ArrivalLaw, seed: int = 1, replica: int = 0, replicas: int = 1) -> ArrivalClock:
-    return clock(law, replica, replicas, random_stream(seed, f"own{replica}"), random_stream(seed, "shared"))
+    return arrival_clock(law, replica, replicas, random_stream(seed, f"own{replica}"), random_stream(seed, "shared"))
 
 
 def times(clock: ArrivalClock, until_s: float) -> Iterator[float]:
@@ -56,18 +57,13 @@ def counts(clock: ArrivalClock, edges: np.ndarray) -> np.ndarray:
     return np.histogram(list(times(clock, edges[-1] + 0.5)), edges)[0]
 
 
-class Collector:
-    """Source that takes nothing, and has nothing to read again."""
-
-    queued = 0
-
-    def poll_anew(self) -> None:
-        pass
-
-
-def broker_of(data: dict[str, Any], seed: int = 1) -> tuple[Calendar, Broker]:
-    env = Calendar()
-    return env, Broker(env, Collector(), clock_of(law_of(data), seed))
+def broker_of(data: dict[str, Any], seed: int = 1) -> tuple[World, Broker]:
+    """World with a source that takes nothing, and its broker."""
+    world = world_of(chain([], data), RunSettings(seed=seed))
+    (task,) = world.tasks["source"]
+    task.halted = True
+    (broker,) = world.brokers["source"]
+    return world, broker
 
 
 def arrived(run: Run) -> np.ndarray:

@@ -25,7 +25,7 @@ def job(
     first: dict[str, Any] | None = None,
     **aggregate: Any,
 ) -> Deployment:
-    """Job source -> m (a map by default) -> a (a grouped window, two replicas) -> sink, on h0, h0, h1 and h2."""
+    """Job source -> m (a map by default) -> a (a grouped window, two subtasks) -> sink, on h0, h0, h1 and h2."""
     return chain(
         [
             {"kind": "map", "name": "m", "service_time_s": service_s} | (first or {}),

@@ -26,7 +26,7 @@ def steady(rate_per_s: float) -> dict[str, Any]:
 
 
 def lines(replicas: int = 2, rate_per_s: float = 200.0, service_s: float = 1e-3) -> Deployment:
-    """Job source -> m -> sink, each replica on a host of its own and connected with its own alone."""
+    """Job source -> m -> sink, each subtask on a host of its own and connected with its own alone."""
     names = [f"h{k}" for k in range(replicas)]
     return chain(
         [{"kind": "map", "name": "m", "service_time_s": service_s, "service_scv": 0}],

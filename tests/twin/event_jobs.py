@@ -13,7 +13,8 @@ from twin.job import Job
 from twin.run import Run
 from twin.scenario import Scenario
 from twin.spec import parse
-from twin.wiring.world import World
+from twin.world.python_logics import timed_logic
+from twin.world.world import World
 
 HOST = {"cpu_percent": 100, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 2}
 HOSTS = [*({**HOST, "name": f"h{i}"} for i in range(3)), {**HOST, "name": "ends", "cpu_percent": 1600}]
@@ -82,3 +83,10 @@ def ended(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> tuple[Run, Wor
     with monkeypatch.context() as patch:
         patch.setattr(simulation, "conservation", type("Checked", (), {"check": staticmethod(check)}))
         return simulation.simulate(scenario), worlds[0]
+
+
+def logic_of(task: Any) -> Any:
+    """Logic over event time of a subtask."""
+    found = timed_logic(task)
+    assert found is not None
+    return found

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 from typing import Any
 
-from tests.twin.event_jobs import compute, consolidate, job, sink, source
+from tests.twin.event_jobs import KEYED, compute, consolidate, job, sink, source
 from twin.profiles import STORM
 from twin.scenario import Scenario
+from twin.spec import parse
 
 GROUPS = [0, 1, 2, 3]
 HOSTS = ["h0", "h1", "h2", "ends"]
@@ -55,7 +57,7 @@ def _at_s(random: Random) -> float:
 
 
 def _moved(random: Random, operator: str, strategies: list[str]) -> Change:
-    """Migration of some key groups to one replica, or a new assignment of all."""
+    """Migration of some key groups to one subtask, or a new assignment of all."""
     change = {"operator": operator, "at_s": _at_s(random), "strategy": random.choice(strategies)}
     if random.random() < 0.7:
         groups = sorted(random.sample(GROUPS, random.randint(1, 4)))
@@ -64,7 +66,7 @@ def _moved(random: Random, operator: str, strategies: list[str]) -> Change:
 
 
 def _apart(random: Random) -> list[Change]:
-    """Changes of two components, whose replicas come and go as well."""
+    """Changes of two components, whose subtasks come and go as well."""
     changes = [_moved(random, random.choice(["compute", "merge"]), ANY) for _ in range(random.randint(1, 6))]
     for operator in ("pass", "compute", "merge"):
         if random.random() < 0.3:
@@ -98,3 +100,63 @@ def _failures(random: Random, changes: list[Change]) -> list[Change]:
         }
         for _ in range(random.randint(1, 3))
     ]
+
+
+def checkpointed_scenario(random: Random) -> Scenario:
+    """Scenario under load, with checkpoints that cost something and failures: one or two sources, whose records take
+    other times to come, then windows of their own, or partial results that are merged, or an interval join."""
+    late = random.choice([{}, {"disorder_s": 0.4, "slack_s": 0.4}, {"disorder_s": 1.0}])
+    sources = ["left", "right"] if random.random() < 0.6 else ["left"]
+    rate_per_s = random.choice([50.0, 150.0])
+    busy_s = random.choice([1e-4, 0.5, 1.1]) * 3 / (rate_per_s * len(sources))  # of the three subtasks
+    busy = {"service_time_s": round(busy_s, 6)}
+    shape = random.choice(["own", "merged", "join"] if len(sources) == 2 else ["own", "merged"])
+    if shape == "own":
+        middle = [compute(windows=[{"length_s": 2, "every_s": 1}, {"length_s": 1.5}], **busy)]
+    elif shape == "merged":
+        together = random.random() < 0.4
+        middle = [compute(sharing=random.choice(["panes", "windows"]), **busy), consolidate(combined=together)]
+    else:
+        sides = {"left": "pass", "right": "right", "lower_s": -0.2, "upper_s": 0.6}
+        middle = [{"kind": "interval-join", "name": "compute", "time": "event", **sides, **KEYED, **busy}]
+    operators = [*(source(name, **late) for name in sources), {"kind": "map", "name": "pass", "service_time_s": 1e-4}]
+    names = [each["name"] for each in [*middle, sink()]]
+    streams = [("left", "pass"), *((name, "compute") for name in ["pass", *sources[1:]]), *pairwise(names)]
+    checkpoints = {
+        "interval_s": random.choice([0.1, 0.5, 2.0]),
+        "mode": random.choice(["aligned", "unaligned"]),
+        "sinks": random.choice(["at-least-once", "exactly-once"]),
+        "failover": random.choice(["region", "full"]),
+        "state": random.choice(["full", "incremental"]),
+        "sync_ms": random.choice([0.0, 1.0, 20.0]),
+        "storage_mbps": random.choice([None, 10.0]),
+    }
+    if checkpoints["mode"] == "unaligned" and random.random() < 0.5:
+        checkpoints["aligned_timeout_s"] = random.choice([0.01, 0.1])
+    if checkpoints["mode"] == "aligned" and random.random() < 0.3:
+        checkpoints["concurrent"] = 3
+    scenario = job(
+        [*operators, *middle, sink()],
+        streams,
+        rate_per_s=rate_per_s,
+        placement={"pass": ["h0", "h1"]} | ({"right": "h2"} if len(sources) == 2 else {}),
+        events=[
+            {
+                "kind": "failure",
+                "host": random.choice(HOSTS),
+                "at_s": round(random.uniform(0.3, 8.0), 3),
+                "recover_after_s": random.choice([0.001, 0.4, 1.5]),
+            }
+            for _ in range(random.randint(1, 3))
+        ],
+        engine=_engine(random) if random.random() < 0.5 else _buffers(random),
+        seed=random.randrange(1000),
+    )
+    return parse(Scenario, dict(scenario) | {"checkpoints": checkpoints})
+
+
+def _buffers(random: Random) -> Change:
+    """Engine with few network buffers, of few records each."""
+    memory = {"buffers_per_channel": 1, "floating_buffers_per_gate": random.choice([1, 8])}
+    few = {"network_memory": memory, "buffer_bytes": random.choice([60.0, 300.0]), "flush_s": 0.05}
+    return STORM.model_dump(mode="json") | few | {"name": "buffers", "channel_tuples": None}

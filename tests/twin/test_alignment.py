@@ -1,4 +1,4 @@
-"""Keys that stay together along a stream: traffic between replicas, savings, and no losses on the way."""
+"""Keys that stay together along a stream: traffic between subtasks, savings, and no losses on the way."""
 
 from __future__ import annotations
 
@@ -11,18 +11,15 @@ from hypothesis import strategies as st
 
 from tests.optimizers.skewed_jobs import Watching
 from tests.twin.checkpointed import hosts
-from tests.twin.worlds import chain, deployment, simulated, sink, source
+from tests.twin.worlds import chain, deployment, simulated, sink, source, world_of
 from twin.deployment import Deployment
-from twin.engine.record import Record
 from twin.errors import BadInput
 from twin.events import Failure, Migration
 from twin.rates.model import RateModel
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario, config_hash
 from twin.spec import parse
-from twin.wiring.build import build
-from twin.wiring.wiring import Wiring
-from twin.wiring.world import World
+from twin.world.world import World
 
 WORKERS = ("w0", "w1", "w2", "w3")
 BYTES, RATE = 1000.0, 800.0
@@ -56,12 +53,12 @@ def job(
 
 
 def world(deployment: Deployment) -> World:
-    return build(Wiring(deployment, RunSettings()))
+    return world_of(deployment, RunSettings())
 
 
 def rows(built: World) -> np.ndarray:
-    """Weights of what each replica of m sends to each of n."""
-    return np.array([list(task.ports[0].partitioner.weights) for task in built.tasks["m"]])
+    """Weights of what each subtask of m sends to each of n."""
+    return np.array([list(task.ports[0].weights) for task in built.tasks["m"]])
 
 
 def run(deployment: Deployment, *events: Any, policy: Any = None, **more: Any) -> Run:
@@ -87,7 +84,7 @@ def run(deployment: Deployment, *events: Any, policy: Any = None, **more: Any) -
     ids=["one-to-one", "partial merge", "partial partitioning", "full"],
 )
 def test_each_pattern_produces_its_matrix(alignment, groups, expected):
-    """Each pattern has its matrix of traffic between key groups, as a policy sees it, and between replicas."""
+    """Each pattern has its matrix of traffic between key groups, as a policy sees it, and between subtasks."""
     watching = Watching()
     run(job(alignment, groups=groups), policy=watching, horizon_s=4.0)
     traffic = watching.seen[0].traffic["m", "n"]
@@ -100,33 +97,38 @@ def test_each_pattern_produces_its_matrix(alignment, groups, expected):
     assert rows(world(job(alignment, groups=groups))) == pytest.approx(blocks / blocks.sum(axis=1, keepdims=True))
 
 
-def test_tuples_are_dealt_by_the_rows():
-    """Of 10,000 tuples without a noted key, each replica gets its share of each producer's."""
-    built = world(job({"pattern": "one-to-one", "share": 0.6}, owners={"n": [0, 1, 2, 3] * 2}))
-    for task, row in zip(built.tasks["m"], rows(built), strict=True):
-        got = np.zeros(4)
-        for _ in range(10_000):
-            ((index, _),) = task.ports[0].partitioner.parts(Record(0.0, 0.0, 0.0))
-            got[index] += 1
-        assert got / 10_000 == pytest.approx(row, abs=0.02)
-    assert rows(built)[0] == pytest.approx([0.4, 0.4, 0.1, 0.1])
+def taken_of(groups: list[int], n: int, skew: dict[str, Any] | None = None, **more: Any) -> np.ndarray:
+    """Records that each subtask of n took, when all records of m are of some key groups, alike; about n in all."""
+    shares = [float(group in groups) for group in range(8)]
+    built = world(job(**more, keys={"m": {"shares": shares}, **(skew or {})}))
+    built.advance(n / RATE)
+    return np.array([task.tuples_in for task in built.tasks["n"]])
+
+
+def near(got: np.ndarray, shares: np.ndarray) -> None:
+    """Checks counts against shares, within five standard errors."""
+    expected = got.sum() * shares
+    assert np.all(np.abs(got - expected) <= 5 * np.sqrt(expected))
+
+
+def test_records_are_dealt_by_the_rows():
+    """Each subtask of n gets its share of what each subtask of m sends."""
+    more = {"alignment": {"pattern": "one-to-one", "share": 0.6}, "owners": {"n": [0, 1, 2, 3] * 2}}
+    dealt = rows(world(job(**more)))
+    for replica, row in enumerate(dealt):
+        near(taken_of([2 * replica, 2 * replica + 1], 4000, **more), row)
+    assert dealt[0] == pytest.approx([0.4, 0.4, 0.1, 0.1])
 
 
 @pytest.mark.parametrize("share", [1.0, 0.6])
-def test_the_key_of_a_tuple_says_where_it_goes(share: float) -> None:
-    """A tuple goes to its own key group at the consumer or, beside the pattern, to any, by their own weights."""
+def test_the_key_of_a_record_says_where_it_goes(share: float) -> None:
+    """A record goes to a key group of its own pattern or, beside the pattern, to any, by their own weights."""
     pattern = {"pattern": "partial-partitioning", "degree": 2, "share": share}
-    built = world(job(pattern, keys={"m": {"zipf": 1.0}, **({"n": {"zipf": 0.5}} if share < 1.0 else {})}))
-    keys, partitioner, n = built.key_groups["n"], built.tasks["m"][0].ports[0].partitioner, 20_000
-    got = np.zeros(8)
-    for _ in range(n):
-        record = Record(0.0, 0.0, 0.0)
-        record.key = 3
-        ((index, dealt),) = partitioner.parts(record)
-        assert keys.owner[keys.group_of(dealt.key)] == index
-        got[keys.group_of(dealt.key)] += 1
-    expected = (1.0 - share) * keys.own + share * np.isin(np.arange(8), [3, 4]) / 2
-    assert np.all(np.abs(got - n * expected) <= 5 * np.sqrt(n * expected))
+    skew = {"n": {"zipf": 0.5}} if share < 1.0 else {}
+    owners = {"n": [0, 1, 2, 3] * 2}
+    own = world(job(pattern, owners, {"m": {"zipf": 1.0}, **skew})).key_groups["n"].own
+    expected = (1.0 - share) * own + share * np.isin(np.arange(8), [3, 4]) / 2
+    near(taken_of([3], 8000, alignment=pattern, owners=owners, skew=skew), np.bincount(owners["n"], expected))
 
 
 @settings(max_examples=25, deadline=None)
@@ -160,12 +162,12 @@ def test_keys_drift_together_and_sending_costs_follow():
     drifting = {"m": {"zipf": 1.0, "drift_every_s": 5, "drift_share": 1.0}}
     built = world(job({"pattern": "one-to-one", "share": 0.5}, keys=drifting))
     before = built.key_groups["n"].weights.copy()
-    built.env.run(until=6)
+    built.advance(6)
     after = built.key_groups["n"].weights
     assert after != pytest.approx(before)
     assert after == pytest.approx(0.5 * built.key_groups["m"].weights + 0.5 / 8)
-    away = [1.0 - row[k] for k, row in enumerate([task.ports[0].partitioner.due([]) for task in built.tasks["m"]])]
-    each_s = built.tasks["m"][0].ports[0].paths._send_s[1]
+    away = [1.0 - row[k] for k, row in enumerate([task.ports[0].weights for task in built.tasks["m"]])]
+    each_s = built.tasks["m"][0].ports[0].costs[1]
     assert [task.ports[0].send_s for task in built.tasks["m"]] == pytest.approx([each_s * share for share in away])
 
 
@@ -180,7 +182,7 @@ def test_a_count_by_key_sends_a_tuple_a_value_whatever_the_skew():
 
 
 def test_what_stays_on_its_host_costs_neither_serialising_nor_the_network():
-    """Together, a worker sends only to the sink; apart, each tuple is serialised and sent twice."""
+    """Together, a worker sends only to the sink; apart, each record is serialised and sent twice."""
     apart = [1, 1, 2, 2, 3, 3, 0, 0]
     found = [run(job(owners={"n": owners}), horizon_s=10.0) for owners in ([0, 0, 1, 1, 2, 2, 3, 3], apart)]
     per_byte_s = 60e-9
@@ -227,7 +229,7 @@ def test_each_of_several_aligned_inputs_stays_where_its_keys_are(kind: str) -> N
     assert result.metrics.success
     built = world(two_inputs(kind=kind))
     for name in ("ma", "mb"):
-        sent = np.array([list(task.ports[0].partitioner.weights) for task in built.tasks[name]])
+        sent = np.array([list(task.ports[0].weights) for task in built.tasks[name]])
         assert sent == pytest.approx(np.eye(4))
 
 
@@ -246,7 +248,7 @@ def test_a_move_of_the_consumer_turns_both_inputs() -> None:
 
 
 def test_a_key_group_that_moves_takes_its_traffic_along():
-    """A key group that moves to replica 3 takes its traffic along, then its partner follows; nothing is lost."""
+    """A key group that moves to subtask 3 takes its traffic along, then its partner follows; nothing is lost."""
     events = [
         Migration(at_s=4.0, operator="m", key_groups=(1,), to_replica=3),
         Migration(at_s=8.0, operator="n", key_groups=(1,), to="w3"),
@@ -256,7 +258,7 @@ def test_a_key_group_that_moves_takes_its_traffic_along():
     rows_ = [row for row in result.link_rows if row["link"] == "w3"]
     bytes_s = [row["bytesOut"] / 2.0 / BYTES for row in rows_]
     assert bytes_s[1] == pytest.approx(RATE / 4, rel=0.25), "results alone"
-    assert bytes_s[3] == pytest.approx(RATE / 4 + RATE / 8, rel=0.25), "and tuples of the group that came"
+    assert bytes_s[3] == pytest.approx(RATE / 4 + RATE / 8, rel=0.25), "and records of the group that came"
     assert bytes_s[6] == pytest.approx(3 * RATE / 8, rel=0.25), "its partner came, too"
     assert result.metrics.tuples_out == pytest.approx(result.metrics.tuples_in, rel=0.02)
 

@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.twin.worlds import chain, deployment, simulated, sink, source
+from tests.twin.worlds import chain, deployment, simulated, sink, source, world_of
 from twin.errors import MOST_CHARACTERS, BadInput, one_line
 from twin.guards import watch
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
-from twin.wiring.build import build
-from twin.wiring.wiring import Wiring
 
 HOST = {"cpu_percent": 400, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1}
 
@@ -146,19 +144,22 @@ def test_results_of_one_evaluation_that_fill_the_memory_are_refused(monkeypatch)
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({f"{FILTER}.selectivity": 0}, r"nothing reached 'k': 'f' took in \d+ tuples and passed none on"),
+        ({f"{FILTER}.selectivity": 0}, r"nothing reached 'k': 'f' took in \d+ records and passed none on"),
         (
             {"query.operators.2.selectivity": 1e-12},
-            r"'m' took in \d+ tuples and passed none on, 1.* expected",
+            r"'m' took in \d+ records and passed none on, 1.* expected",
         ),
-        ({RATE: LATE}, r"no tuple arrived at source 's'; raise"),
-        ({"cluster.hosts.0.latency_ms": 1e6}, r"took in none of the \d+ tuples"),
+        ({RATE: LATE}, r"no record arrived at source 's'; raise"),
+        ({"cluster.hosts.0.latency_ms": 1e6}, r"took in none of the \d+ records"),
         ({"cluster.hosts.1.cpu_percent": 1e-6}, r"give it more CPU"),
-        ({"checkpoints": {"interval_s": 1e4, "sinks": "exactly-once"}}, r"nothing came out; its results may wait"),
+        (
+            {"checkpoints": {"interval_s": 1e4, "sinks": "exactly-once"}},
+            r"'k' holds 40 results: .* none did within 10 s",
+        ),
         ({"events": [{"kind": "slow-down", "at_s": 1, "host": "h1", "factor": 1e6}]}, r"nothing reached 'k'"),
         ({f"{WINDOW}.size_s": 10}, r"the window of 'a' was never evaluated"),
-        ({WINDOW: {"policy": "count", "size_tuples": 10**9}}, r"a: its window slides every 1e\+09 tuples"),
-        ({WINDOW: {"policy": "count", "size_tuples": 1000}}, r"a: its window.*to its 2 replicas"),
+        ({WINDOW: {"policy": "count", "size_tuples": 10**9}}, r"a: its window slides every 1e\+09 records"),
+        ({WINDOW: {"policy": "count", "size_tuples": 1000}}, r"a: its window.*to its 2 subtasks"),
     ],
 )
 def test_a_run_without_results_says_where_the_flow_ends(changes, says):
@@ -174,7 +175,7 @@ def test_results_of_the_warm_up_only():
 
 
 def test_a_replica_without_key_groups_is_named():
-    assert any("gives replica 1 no key group" in line for line in run({"plan.key_groups.m": [0] * 8}).warnings)
+    assert any("gives subtask 1 no key group" in line for line in run({"plan.key_groups.m": [0] * 8}).warnings)
 
 
 def test_a_window_of_1e9_seconds_holds_no_more_than_came():
@@ -201,7 +202,7 @@ def test_work_that_takes_no_time_worth_naming(service_s: float) -> None:
 
 def test_a_chain_deeper_than_the_stack_is_wired() -> None:
     middle = [{"kind": "map", "name": f"m{number}"} for number in range(1500)]
-    assert len(build(Wiring(chain(middle, 10), RunSettings())).tasks) == 1502
+    assert len(world_of(chain(middle, 10), RunSettings()).tasks) == 1502
 
 
 def test_a_tuple_has_no_more_columns_than_a_number_can_count() -> None:

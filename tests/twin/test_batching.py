@@ -29,7 +29,7 @@ def ran(deployment: Deployment, **more: Any) -> Any:
 
 
 def test_an_idle_operator_waits_for_half_a_batch() -> None:
-    """An idle source's evenly spaced tuples wait (b - 1) / (2 rate) at its port; the next port is filled at once."""
+    """An idle source's evenly spaced records wait (b - 1) / (2 rate) at its port; the next port is filled at once."""
     idle = chain([], {"law": "constant", "rate_per_s": 500}, engine=engine(20, 1e4))
     metrics = ran(idle, horizon_s=20, warmup_s=2)
     assert metrics.processing_latency_s.mean == pytest.approx(19 / 2 / 500, rel=0.03)
@@ -42,7 +42,7 @@ def test_batches_do_not_move_the_throughput_of_saturated_operators() -> None:
 
 
 def test_the_last_tuples_leave_with_the_flush() -> None:
-    """Far fewer tuples than fit into a batch still arrive, half a period late at each of two ports."""
+    """Far fewer records than fit into a batch still arrive, half a period late at each of two ports."""
     law = {"law": "constant", "rate_per_s": 5}
     metrics = ran(chain([], law, engine=engine(1000, 0.4)), horizon_s=100)
     assert metrics.tuples_out == pytest.approx(500, abs=3)

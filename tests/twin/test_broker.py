@@ -1,4 +1,4 @@
-"""Broker: backlogs in order, rate changes at once, the same arrivals over replicas."""
+"""Broker: backlogs in order, rate changes at once, the same arrivals over subtasks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.twin.worlds import chain, simulated
 
 @pytest.mark.parametrize("law", ["poisson", "constant"])
 def test_a_backlog_waits_in_order(law: str) -> None:
-    env, broker = broker_of({"law": law, "rate_per_s": 5e3})
-    env.run(until=10.0)
+    world, broker = broker_of({"law": law, "rate_per_s": 5e3})
+    world.advance(10.0)
     assert broker.arrived == broker.backlog == pytest.approx(5e4, abs=1e3)
-    born = np.array([broker.take() for _ in range(broker.backlog)])
-    assert broker.arrived == broker.taken == len(born) and broker.backlog == 0
+    born = np.array(broker.hand_over())
+    assert broker.arrived == len(born) and broker.backlog == 0
     gaps = np.diff(born) * 5e3
     assert (gaps >= 0).all() and born[-1] <= 10.0
     assert gaps.mean() == pytest.approx(1, abs=0.02)
@@ -27,15 +27,16 @@ def test_a_backlog_waits_in_order(law: str) -> None:
 
 def test_a_rate_change_takes_effect_at_once() -> None:
     """A rate change takes effect at once: the second half of a gap and all that follow are three times as short."""
-    env, broker = broker_of({"law": "constant", "rate_per_s": 10})
-    env.run(until=10.05)
+    world, broker = broker_of({"law": "constant", "rate_per_s": 10})
+    world.advance(10.05)
     broker.scale(3.0)
     assert broker.arrived == broker.backlog == 100
-    env.run(until=20.0)
+    world.advance(20.0)
     broker.scale(1.0)
     assert broker.arrived == 100 + math.floor(0.5 + 30 * 9.95)
-    born = [broker.take() for _ in range(broker.backlog)]
-    assert born == sorted(born) and born[-1] <= 20.0 < broker.next_s
+    waiting = broker.backlog
+    born = broker.hand_over()
+    assert born == sorted(born) and born[-1] <= 20.0 and len(born) == waiting
     with pytest.raises(ValueError, match="factor"):
         broker.scale(0.0)
 
@@ -44,11 +45,11 @@ def test_a_rate_change_takes_effect_at_once() -> None:
 def test_rate_changes_scale_the_expected_counts(data: dict[str, Any]) -> None:
     before, after = [], []
     for seed in range(60):
-        env, broker = broker_of(data, seed)
-        env.run(until=8.0)
+        world, broker = broker_of(data, seed)
+        world.advance(8.0)
         broker.scale(4.0)
         before.append(broker.arrived)
-        env.run(until=16.0)
+        world.advance(16.0)
         broker.scale(1.0)
         after.append(broker.arrived - before[-1])
     mean = law_of(data).mean_rate_per_s * 8

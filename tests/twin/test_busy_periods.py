@@ -18,7 +18,7 @@ from twin.run import Run
 def run(
     work: dict[str, Any], gap_s: float, cores: int, replicas: int = 1, events: Sequence[AnyEvent] = (), **more: Any
 ) -> Run:
-    """Run with a tuple every `gap_s`, in periods of a second."""
+    """Run with a record every `gap_s`, in periods of a second."""
     arrivals = {"law": "constant", "rate_per_s": 1.0 / gap_s}
     host = HOST | {"cpu_percent": 100 * cores, "latency_ms": 0}
     what = chain([{"name": "work"} | work], arrivals, hosts=[host], placement={"work": ["h"] * replicas}, **more)
@@ -62,11 +62,11 @@ def test_a_host_is_used_when_windows_are_evaluated(cores: int) -> None:
     window = {"kind": "aggregate", "window": {"policy": "time", "size_s": 10.0}}
     engine = STORM.model_copy(update={"result_us": 2.5e6}).model_dump(mode="json")
     result = run(window, gap_s=2.0, cores=cores, engine=engine)
-    assert used(result) == pytest.approx(overlaps(np.array([10.0, 20.0, 30.0]), 2.5) / cores, abs=0.005)  # and tuples
+    assert used(result) == pytest.approx(overlaps(np.array([10.0, 20.0, 30.0]), 2.5) / cores, abs=0.005)  # and records
 
 
 def busy(result: Run) -> np.ndarray:
-    """Busy share of the operator's replicas in each period."""
+    """Busy share of the operator's subtasks in each period."""
     return np.array(column(result, "work", "busyTimeMsPerSecond")) / 1000.0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,22 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from optimizers.registry import OPTIMIZERS
+from tests.twin import event_jobs
 from tests.twin.changing import HOSTS
 from tests.twin.worlds import HOST, chain, deployment, simulated, source
-from twin.calls import Calls
+from twin.calls import CHAINS, TURNS, Calls
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import AnyEvent, Failure, Migration, RateChange, Scale
+from twin.job import compile
 from twin.profiles import STORM
+from twin.rates.arrays import JobArrays
 from twin.rates.model import RateModel
-from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import NumaJob
 from twin.rates.queueing import mmc_wait_s
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
 
 LATENCY_S = 0.05
 
@@ -95,6 +100,50 @@ def test_a_place_is_waited_for_as_in_m_m_c() -> None:
     assert abs(mean_s - LATENCY_S - mmc_wait_s(7, 100 * LATENCY_S / 7, LATENCY_S)) < 4 * error_s
 
 
+def test_a_call_that_may_not_be_made_leaves_nothing_to_spare() -> None:
+    """Ten places of 50 ms bear 200 calls a second: beyond it the operator is full, though it is hardly busy."""
+    assert ran(asking(250.0, capacity=10), 10.0).full == ("ask",)
+    assert ran(asking(150.0, capacity=10), 10.0).full == ()
+
+
+def test_without_calls_to_wait_for_watermarks_are_in_nobodys_way() -> None:
+    """So few watermarks that hardly any comes leave places over the time for which they are kept; many take of it."""
+    rates = [
+        replace(Calls(LATENCY_S, capacity=10), marks_per_s=each).replica_per_s for each in (1e-6, 1.0, 10.0, 100.0)
+    ]
+    assert rates[0] == pytest.approx(10.0 / LATENCY_S, rel=4.0 / math.sqrt(0.8 * TURNS * CHAINS))
+    assert rates == sorted(rates, reverse=True)
+    alone = replace(Calls(LATENCY_S, 0.0, capacity=1), marks_per_s=5.0).replica_per_s
+    assert alone == pytest.approx(1.0 / LATENCY_S, rel=1e-3)  # a watermark then finds nothing to wait for
+
+
+def test_watermarks_among_calls_bound_the_rate_as_in_runs() -> None:
+    """Ten watermarks a second of four subtasks hold answers back: 240 a second leave in place of 400."""
+    job = event_jobs.job(
+        [
+            event_jobs.source(disorder_s=1.0, slack_s=1.0),
+            {"kind": "async", "name": "ask", "latency_s": LATENCY_S, "capacity": 10, "service_time_s": 0},
+            {
+                "kind": "aggregate",
+                "name": "counts",
+                "window": {"policy": "time", "time": "event", "size_s": 5},
+            },
+            event_jobs.sink(),
+        ],
+        engine="flink",
+        rate_per_s=300.0,
+        horizon_s=80.0,
+        placement={"source": ["h0"] * 4, "ask": ["h0", "h1"], "counts": ["h0"]},
+    )
+    arrays = JobArrays(compile(job))
+    calls = arrays.calling[arrays.names.index("ask")]
+    assert 5.0 < calls.marks_per_s < 20.0
+    made = simulate(job)
+    out_per_s = next(each.rate_out_per_s for each in made.operators if each.operator == "ask")
+    assert made.full == ("ask",)
+    assert out_per_s == pytest.approx(2.0 * calls.replica_per_s, rel=0.1)
+
+
 def test_waiting_takes_no_cpu() -> None:
     """Waiting for twenty answers takes no CPU: the task works for its service times alone."""
     found = ran(asking(400, capacity=100, service_time_s=1e-4), 10.0)
@@ -103,7 +152,7 @@ def test_waiting_takes_no_cpu() -> None:
 
 @pytest.mark.parametrize("replicas", [1, 3])
 def test_all_replicas_share_the_rate_of_a_system_outside(replicas: int) -> None:
-    """All replicas share the outside system's rate: M/D/1 below it."""
+    """All subtasks share the outside system's rate: M/D/1 below it."""
     job = writing(40, replicas, rate_per_s=50)
     mean_s, error_s = sojourns_s(job, 20.0)
     assert abs(mean_s - 0.8 / 0.2 / 2 / 50) < 4 * error_s
@@ -118,7 +167,7 @@ def looking_up(arriving_per_s: float, replicas: int = 1, **more: Any) -> Deploym
 
 
 def test_a_cache_multiplies_what_a_lookup_bears() -> None:
-    """Three of four tuples hit the cache and the others take 50 ms, so four places bear 4 / 12.5 ms."""
+    """Three of four records hit the cache and the others take 50 ms, so four places bear 4 / 12.5 ms."""
     latency = ran(looking_up(80, hit_ratio=0.75, capacity=50), 30.0).metrics.processing_latency_s
     error_s = LATENCY_S * math.sqrt((2 / 4 - 1 / 16) / (80 * 24))
     assert abs(latency.mean - LATENCY_S / 4) < 4 * error_s

@@ -1,4 +1,4 @@
-"""Jobs that change where tuples cross links, travel in batches, and hosts pause."""
+"""Jobs that change where records cross links, travel in batches, and hosts pause."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def changed(deployment: Deployment, links: list[dict[str, Any]] | None = None, *
 
 
 def test_what_is_on_its_way_over_several_links_is_lost_and_restored() -> None:
-    """Tuples lost on several links are restored: every tuple reaches the sink once, but for the duplicates."""
+    """Records lost on several links are restored: every record reaches the sink once, but for the duplicates."""
     slow = [link | {"latency_ms": 400} for link in LINKS]
     deployment = job(rate={"law": "constant", "rate_per_s": 400}, window={"policy": "count", "size_tuples": 1})
     result = run(
@@ -81,7 +81,7 @@ def test_links_that_a_moved_replica_uses_have_rows_from_then_on() -> None:
     "move", [Migration(at_s=10, operator="m", replica=0, to="h3"), Scale(at_s=10, operator="m", placement=("h3",))]
 )
 def test_a_replica_takes_part_in_the_pauses_of_its_new_host(move: AnyEvent) -> None:
-    """A moved replica pauses with its new host half of the time: at 70 % it keeps up neither before nor after."""
+    """A moved subtask pauses with its new host half of the time: at 70 % it keeps up neither before nor after."""
     engine = {"noise": {"gc_interval_s": 0.2, "gc_pause_s": 0.2}}
     deployment = changed(chain_on_four(rate=700, service_s=1e-3), **engine)
     result = run(deployment, move, horizon_s=60)

@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.twin import event_jobs
 from tests.twin.changing import STATE, job
-from tests.twin.checkpointed import hosts, lines, meeting, run, steady, taken
+from tests.twin.checkpointed import failures, hosts, lines, meeting, run, steady, taken
 from tests.twin.worlds import chain, deployment, simulated, source
 from twin.change import storage
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.keys import touched
-from twin.scenario import Scenario
+from twin.profiles import STORM
 from twin.spec import parse
 
 
@@ -45,7 +44,7 @@ def test_who_has_two_waits_for_the_later_barrier(late_ms: float) -> None:
 
 
 def test_while_it_waits_a_sender_stands_still_once_the_channel_has_its_share() -> None:
-    """While barriers are aligned, a sender stands still once the channel holds 100 tuples, and the job goes on."""
+    """While barriers are aligned, a sender stands still once the channel holds 100 records, and the job goes on."""
     result = run(meeting(room=100, late_ms=1000))
     rows = taken(result)
     assert len(rows) == 3
@@ -57,12 +56,38 @@ def test_while_it_waits_a_sender_stands_still_once_the_channel_has_its_share() -
 
 @pytest.mark.slow
 def test_alignment_makes_the_fast_input_older() -> None:
-    """Alignment for half a second every five delays a tenth of the fast input's tuples by a quarter second."""
+    """Alignment for half a second every five delays a tenth of the fast input's records by a quarter second."""
     late = run(meeting()).metrics.processing_latency_s
     overtaken = run(meeting(), checkpoints={"mode": "unaligned"}).metrics.processing_latency_s
     assert late is not None and overtaken is not None
     per_checkpoint = 400 * 0.5 * 0.25
     assert late.mean - overtaken.mean == pytest.approx(3 * per_checkpoint / (20 * 500), rel=0.1)
+
+
+# between two records ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["aligned", "unaligned"])
+@pytest.mark.parametrize("where", ["source", "m", "sink"])
+def test_a_barrier_waits_for_the_record_in_service(where: str, mode: str) -> None:
+    """With a record of 1 s every 1.25 s, at 0, 1.25, ... s, checkpoints at 5.1, 6.1, ... s wait for what is left."""
+    given = {"sync_ms": 0.0, "mode": mode, "interval_s": 1.0, "first_s": 5.1}
+    rows = taken(run(_busy_for_a_second(where), checkpoints=given, noise=False))
+    for first in (0, 5):
+        took_s = [row["end_s"] - row["at_s"] for row in rows[first : first + 5]]
+        assert took_s == pytest.approx([0.9, 0.0, 0.15, 0.4, 0.65], abs=1e-3)
+    assert [row["alignment_s"] for row in rows] == [0.0] * len(rows)
+
+
+def _busy_for_a_second(where: str) -> Deployment:
+    """Job source -> m -> sink, one of which works for 1 s on each record, and the others for no time."""
+    kinds = {"m": "map", "sink": "sink"}
+    works = [{"kind": kind, "name": name, "service_time_s": 1.0 * (name == where)} for name, kind in kinds.items()]
+    return deployment(
+        [source(service_time_s=1.0 * (where == "source")), *works],
+        [("source", "m"), ("m", "sink")],
+        {"source": steady(0.8)},
+    )
 
 
 # upload --------------------------------------------------------------------------------------------------------------
@@ -114,7 +139,7 @@ def uploaded(narrow: bool) -> tuple[float, float]:
 
 
 def test_a_slow_link_shares_as_a_slow_card_does() -> None:
-    """On a slow link or card tuples wait for a piece of state, not for all of it, which gets what they leave over."""
+    """On a slow link or card records wait for a piece of state, not for all of it, which gets what they leave over."""
     (card_s, card_took_s), (link_s, link_took_s) = map(uploaded, (True, False))
     assert link_s == pytest.approx(card_s, rel=0.1)
     assert [card_took_s, link_took_s] == pytest.approx([3.2 / (1 - 300 * 0.16e-3)] * 2, rel=0.02)
@@ -122,7 +147,7 @@ def test_a_slow_link_shares_as_a_slow_card_does() -> None:
 
 @pytest.mark.parametrize("narrow", [True, False])
 def test_smaller_pieces_of_state_would_change_little(narrow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tuple waits for half a piece of state in the mean while state leaves, a third of the time."""
+    """A record waits for half a piece of state in the mean while state leaves, a third of the time."""
     found, usual = {}, storage.PIECE_S
     for piece_s in (2.5e-3, usual, 0.1):
         monkeypatch.setattr(storage, "PIECE_S", piece_s)
@@ -134,7 +159,7 @@ def test_smaller_pieces_of_state_would_change_little(narrow: bool, monkeypatch: 
 
 
 def test_an_increment_is_what_came_since() -> None:
-    """An increment is what came since the last checkpoint, of 400 tuples in each window; never more than all."""
+    """An increment is what came since the last checkpoint, of 400 records in each window; never more than all."""
     window = {"policy": "count", "size_tuples": 400, "slide_tuples": 40}
     counting = job(rate=steady(400), window=window)
     whole, increments = (
@@ -149,7 +174,7 @@ def test_an_increment_is_what_came_since() -> None:
 
 @given(st.integers(1, 40), st.integers(0, 60))
 def test_keys_that_tuples_touch(keys: int, tuples: int) -> None:
-    """Number of touched keys is that of the Markov chain over tuples."""
+    """Number of touched keys is that of the Markov chain over records."""
     expected = 0.0
     for _ in range(tuples):
         expected += (keys - expected) / keys
@@ -157,7 +182,7 @@ def test_keys_that_tuples_touch(keys: int, tuples: int) -> None:
 
 
 def test_state_by_key_group_changes_with_its_keys() -> None:
-    """With two tuples between checkpoints, of 20 keys, two keys change, or one if both tuples have the same."""
+    """With two records between checkpoints, of 20 keys, two keys change, or one if both records have the same."""
     slow = job(rate=steady(4), **STATE)
     rows = taken(run(slow, checkpoints={"interval_s": 0.5, "state": "incremental"}, horizon_s=40))
     assert rows[0]["bytes"] > 8e6
@@ -207,6 +232,62 @@ def test_results_that_wait_for_a_commit_are_half_an_interval_older(interval_s: f
     assert 0 < plain.metrics.tuples_out - exactly.metrics.tuples_out <= 40 * interval_s + 40 * 1.5
 
 
+@pytest.mark.parametrize("engine", ["storm", "buffers"])
+def test_barriers_that_begin_aligned_overtake_when_they_have_waited(engine: str) -> None:
+    """Behind a sink that is too slow by far, aligned barriers wait for all that is before them; unaligned ones for one
+    record of 10 ms, from the moment on at which they may overtake."""
+    given = {"sync_ms": 0.0, "mode": "unaligned"}
+    few = {"channel_tuples": 50} if engine == "storm" else {"channel_tuples": None, "buffer_bytes": 500, "flush_s": 0.1}
+    memory = {} if engine == "storm" else {"network_memory": {}}
+    job = chain(
+        [{"kind": "map", "name": "m", "service_time_s": 1e-3}],
+        steady(300.0),
+        hosts=hosts("a", "b", "c"),
+        placement={"source": "a", "m": "b", "sink": "c"},
+    ).model_dump(mode="json")
+    job["query"]["operators"][2] |= {"service_time_s": 0.01}
+    job["engine"] = STORM.model_dump(mode="json") | {"name": engine} | few | memory
+    overloaded = parse(Deployment, job)
+    took_s = {}
+    for timeout_s in (0.0, 0.1, 0.3):
+        rows = taken(run(overloaded, checkpoints=given | {"aligned_timeout_s": timeout_s}, noise=False))
+        took_s[timeout_s] = [row["end_s"] - row["at_s"] for row in rows]
+        assert all(timeout_s <= each <= timeout_s + 0.0101 for each in took_s[timeout_s])
+        assert all(row["flying_bytes"] > 0.0 for row in rows)
+    aligned = taken(run(overloaded, checkpoints={"sync_ms": 0.0}, noise=False))
+    assert min(row["end_s"] - row["at_s"] for row in aligned) > 0.4
+    assert [row["flying_bytes"] for row in aligned] == [0.0] * len(aligned)
+
+
+def test_what_was_put_aside_goes_on_when_barriers_overtake() -> None:
+    """A barrier waits 0.2 s for one that comes after 0.5 s; then only what comes before that is in the checkpoint."""
+    late = {"mode": "unaligned", "aligned_timeout_s": 0.2}
+    rows, overtaking = (taken(run(meeting(500), checkpoints=given)) for given in (late, {"mode": "unaligned"}))
+    assert [row["end_s"] - row["at_s"] for row in rows] == pytest.approx([0.5] * 3, abs=0.003)
+    assert [row["put_aside"] for row in rows] == pytest.approx([400 * 0.2] * 3, abs=2)
+    shares = [one["flying_bytes"] / all_["flying_bytes"] for one, all_ in zip(rows, overtaking, strict=True)]
+    assert shares == pytest.approx([0.6] * 3, abs=0.06)
+
+
+def test_several_are_under_way_at_a_time() -> None:
+    """Two checkpoints of 3.2 s of upload each, every 2 s: a third begins when one of them is complete."""
+    slow = {"storage_mbps": 20.0, "interval_s": 2.0, "concurrent": 2}
+    rows = taken(run(job(rate=20, **STATE), checkpoints=slow, horizon_s=18.0))
+    assert [row["at_s"] for row in rows[:4]] == pytest.approx([2.0, 4.0, 6.0, 8.4], abs=0.1)
+    assert [row["end_s"] for row in rows[:4]] == pytest.approx([5.2, 8.4, 11.6, 14.8], abs=0.2)
+
+
+def test_too_many_that_time_out_restart_the_job() -> None:
+    """The second checkpoint in a row that times out, at 10.3 s, takes the job down for 10 s. Two more do so
+    again."""
+    given = {"timeout_s": 0.3, "tolerated_failures": 1}
+    failed = failures(run(meeting(late_ms=500), checkpoints=given, horizon_s=40.0))
+    assert [row["at_s"] for row in failed] == pytest.approx([10.3, 25.6])
+    assert [row["end_s"] - row["at_s"] for row in failed] == pytest.approx([10.0] * 2)
+    assert "2 checkpoints in a row timed out" in failed[0]["why"]
+    assert not failures(run(meeting(late_ms=500), checkpoints={"timeout_s": 0.3}))
+
+
 # what they leave as it was -------------------------------------------------------------------------------------------
 
 
@@ -226,6 +307,10 @@ def test_checkpoints_that_cost_nothing_change_nothing() -> None:
         ({"storage_mbps": 0}, "storage_mbps"),
         ({"intervall_s": 1}, "interval_s"),
         ({"failover": "regions"}, "region"),
+        ({"aligned_timeout_s": 1}, "mode=unaligned"),
+        ({"concurrent": 2, "mode": "unaligned"}, "one at a time"),
+        ({"concurrent": 2, "min_pause_s": 1}, "min_pause_s=0"),
+        ({"tolerated_failures": -1}, "tolerated_failures"),
     ],
 )
 def test_what_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:
@@ -239,14 +324,22 @@ def test_a_common_queue_has_no_barriers() -> None:
         run(job)
 
 
-def test_state_over_event_time_is_in_no_checkpoint() -> None:
-    with pytest.raises(BadInput, match="is over event time"):
-        parse(Scenario, dict(event_jobs.job()) | {"checkpoints": {}})
-
-
 def test_a_system_outside_takes_nothing_back() -> None:
     outside = {"kind": "external-sink", "name": "sink", "rate_per_s": 100}
     job = deployment([source(), outside], [("source", "sink")], {"source": 10})
     assert len(taken(run(job))) == 3
     with pytest.raises(BadInput, match="takes nothing back"):
         run(job, checkpoints={"sinks": "exactly-once"})
+
+
+def test_a_crashed_job_takes_no_checkpoints() -> None:
+    """A job that is out of memory at 1 s begins no checkpoint after it, though barriers and uploads could go on."""
+    full = chain(
+        [{"kind": "aggregate", "name": "a", "window": {"policy": "time", "size_s": 60}, "service_time_s": 1e-6}],
+        steady(5000.0),
+        hosts=[*hosts("near", "store"), *hosts("small", ram_mb=302)],
+        placement={"source": "near", "a": "small", "sink": "near"},
+    )
+    result = run(full, checkpoints={"interval_s": 0.8})
+    assert result.crashed
+    assert [row["at_s"] for row in result.event_rows] == [0.8]

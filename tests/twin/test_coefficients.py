@@ -8,21 +8,20 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from scenarios.files.scenario_file import load
-from scenarios.spaces.generator import random_scenario
-from scenarios.spaces.parameter_space import COSTREAM
+from scenarios.spaces.generator import COSTREAM, random_scenario
 from twin.deployment import Deployment
 from twin.job import compile
 from twin.rates.arrays import JobArrays
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
-from twin.rates.placements import CountedPlans
+from twin.rates.seats import CountedPlans
 from twin.scenario import RunSettings
 
 PLANS = 30
 
 
 def spread_counts(job: Deployment, rng: np.random.Generator, replicas_o: np.ndarray) -> np.ndarray:
-    """Random plans with given numbers of replicas, each anywhere. [N, O, L]"""
+    """Random plans with given numbers of subtasks, each anywhere. [N, O, L]"""
     sockets = sum(host.socket_count for host in job.cluster.hosts)
     counts = [[np.bincount(rng.integers(sockets, size=r), minlength=sockets) for r in replicas_o] for _ in range(PLANS)]
     return np.array(counts)

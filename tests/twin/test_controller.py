@@ -93,7 +93,7 @@ def test_a_policy_is_not_asked_while_a_move_is_under_way() -> None:
 @pytest.mark.parametrize(
     ("order", "complaint"),
     [
-        (Reconfiguration(moves=(Move(operator="a", replica=5, to="h1"),)), "has no replica 5"),
+        (Reconfiguration(moves=(Move(operator="a", replica=5, to="h1"),)), "has no subtask 5"),
         (Reconfiguration(moves=(Move(operator="b", replica=0, to="h1"),)), "unknown operator 'b'"),
         (Reconfiguration(rescales=(Rescale(operator="source", placement=("h1",)),)), "fixed partitions"),
         (Reconfiguration(rescales=(Rescale(operator="sink", placement=("h2", "h2")),)), "'sink' is pinned"),
@@ -135,7 +135,7 @@ def test_a_policy_warns_once_of_what_it_would_scale_and_cannot(spec: PolicySpec)
     slow = slow.model_copy(update={"query": slow.query.model_copy(update={"streams": streams})})
     result = run(slow, policy=spec.start(slow))
     cannot = f"policy {spec.name!r} would scale 'm' up and cannot"
-    why = "'m' is fed by a forward stream, which fixes its replicas; use rebalance or hash"
+    why = "'m' is fed by a forward stream, which fixes its subtasks; use rebalance or hash"
     assert [each for each in result.warnings if "policy" in each] == [f"{cannot}: {why}"]
     assert not result.event_rows
 
@@ -195,7 +195,7 @@ def test_no_operator_that_runs_as_one_with_a_pinned_one_moves() -> None:
 
 
 def test_ds2_scales_until_backpressure_ends() -> None:
-    """After a step to 1.7 times what one replica can do, a job is backpressured alone, and with DS2 it is not."""
+    """After a step to 1.7 times what one subtask can do, a job is backpressured alone, and with DS2 it is not."""
     deployment = job(rate=300, service_s=2e-3)
     step = RateChange(at_s=8, source="source", factor=2.8)
     alone = run(deployment, step, horizon_s=40)
@@ -208,7 +208,7 @@ def test_ds2_scales_until_backpressure_ends() -> None:
 
 
 def test_ds2_asks_for_what_the_true_rates_say() -> None:
-    """DS2 asks for the next whole number: 840 a second at 2 ms keep 1.68 replicas busy; at 80 %, 2.1."""
+    """DS2 asks for the next whole number: 840 a second at 2 ms keep 1.68 subtasks busy; at 80 %, 2.1."""
     deployment = job(rate={"law": "constant", "rate_per_s": 840}, service_s=2e-3)
     policy = Scripted()
     run(

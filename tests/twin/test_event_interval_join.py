@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tests.twin import event_jobs
-from twin.engine.record import Record
-from twin.engine.windows.interval import TimedIntervalLogic
-from twin.engine.windows.panes import Dated
 from twin.errors import BadInput
+from twin.operators.joins import TimedIntervalLogic
+from twin.operators.panes import Dated
+from twin.operators.records import Record
 from twin.rates.model import RateModel
 from twin.run import Run
 from twin.scenario import Scenario
@@ -195,8 +195,7 @@ def test_rates_and_ages_are_those_of_poisson_streams(lower_s: float, upper_s: fl
 @pytest.mark.parametrize(
     ("join", "words"),
     [
-        ({"key_groups": None}, "over event time and has no key_groups"),
-        ({"time": "processing", "late_to": "aside"}, "no tuple is late in processing time"),
+        ({"time": "processing", "late_to": "aside"}, "no record is late in processing time"),
     ],
 )
 def test_mistakes_get_a_line(join: dict[str, Any], words: str) -> None:

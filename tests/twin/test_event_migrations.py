@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
 from tests.twin.random_event_jobs import GROUPS, event_time_scenario
-from twin.engine.windows.watermark import TimedLogic
 from twin.errors import BadInput
-from twin.event_time_events import mobility
+from twin.events import mobility
 from twin.guards.conservation import ConservationError
+from twin.operators.watermark import TimedLogic
 from twin.simulation import simulate
 
 
@@ -42,7 +42,7 @@ def test_at_thousands_of_tuples_a_second(seed: int) -> None:
 @pytest.mark.parametrize("to_replica", [1, 2])
 def test_who_had_a_key_group_before_both_owners_sends_what_it_has(to_replica: int) -> None:
     """A former owner sends its part of windows that it had begun, with a state each, before it gave the key group away
-    and the two became one component: replica 1, also where it is the new owner."""
+    and the two became one component: subtask 1, also where it is the new owner."""
     moved = {"kind": "migration", "operator": "compute", "key_groups": [2]}
     events = [
         {**moved, "strategy": "instant", "at_s": 1.341, "to_replica": 0},
@@ -54,7 +54,7 @@ def test_who_had_a_key_group_before_both_owners_sends_what_it_has(to_replica: in
 
 
 def test_what_comes_too_late_for_one_of_two_owners_is_no_loss() -> None:
-    """A tuple sent to both owners around a smooth migration's cut may be late at one and in windows of the other."""
+    """A record sent to both owners around a smooth migration's cut may be late at one and in windows of the other."""
     chain = [source(disorder_s=1.5), compute(), consolidate(combined=True), sink()]
     move = {"kind": "migration", "operator": "compute", "key_groups": GROUPS, "strategy": "smooth"}
     simulate(
@@ -63,12 +63,12 @@ def test_what_comes_too_late_for_one_of_two_owners_is_no_loss() -> None:
 
 
 def test_without_holding_back_windows_would_be_closed_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new owner that tells its progress while tuples wait for their state closes windows too early."""
+    """A new owner that tells its progress while records wait for their state closes windows too early."""
 
-    def proceed(self: TimedLogic) -> None:
+    def proceed(self: TimedLogic, inputs_us: float) -> None:
         held, self.held_us = self.held_us, []
         try:
-            going_on(self)
+            going_on(self, inputs_us)
         finally:
             self.held_us = held
 
@@ -106,13 +106,13 @@ def test_a_disruptive_pause_grows_with_the_state_and_an_instant_one_is_none() ->
 
 
 def test_an_instant_migration_leaves_keys_at_two_places_for_a_pane() -> None:
-    """After an instant migration, keys that came before and after it in a pane are sent by two replicas."""
+    """After an instant migration, keys that came before and after it in a pane are sent by two subtasks."""
     (_, none), (record, expanded), (_, disruptive) = (
         moved("disruptive", 4.0),
         moved("instant", 5.0),
         moved("disruptive", 5.0),
     )
-    assert none == disruptive  # the same tuples: partial results are the same wherever they are
+    assert none == disruptive  # the same records: partial results are the same wherever they are
     keys = 200 * -math.expm1(-150 / 200)  # of one of two seconds, in the key groups that moved
     whole = 200 * -math.expm1(-300 / 200)
     assert expanded - disruptive == pytest.approx(2 * keys - whole, abs=4 * math.sqrt(50))
@@ -122,7 +122,7 @@ def test_an_instant_migration_leaves_keys_at_two_places_for_a_pane() -> None:
 def test_smooth_migration_of_a_combined_component_sends_tuples_twice_while_windows_overlap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For 3 s after the cut, tuples are in windows (4 s every second) of both owners."""
+    """For 3 s after the cut, records are in windows (4 s every second) of both owners."""
     event = {"kind": "migration", "operator": "compute", "at_s": 3.5, "key_groups": GROUPS, "to_replica": 2}
     chain = [source(), compute(), consolidate(combined=True, windows=[{"length_s": 4, "every_s": 1}]), sink()]
     owners = [0, 1, 0, 1]
@@ -168,7 +168,7 @@ REFUSED: list[tuple[str, list[dict[str, Any]], dict[str, Any], str]] = [
         "one component with 'compute'",
     ),
     (
-        "of a replica",
+        "of a subtask",
         [compute(), consolidate()],
         {"key_groups": [], "to_replica": None, "replica": 0, "to": "h1"},
         "overtake",
@@ -192,12 +192,18 @@ def test_what_a_component_does_not_admit(what: str) -> None:
         ({"kind": "split", "operator": "merge"}, "is not combined"),
         ({"kind": "repartition", "operator": "source", "owners": [0]}, "not over event time"),
         ({"kind": "repartition", "operator": "compute", "owners": [0, 1]}, "2 owners for the 4 key groups"),
-        ({"kind": "repartition", "operator": "compute", "owners": [0, 1, 2, 3]}, "no replica 3"),
+        ({"kind": "repartition", "operator": "compute", "owners": [0, 1, 2, 3]}, "no subtask 3"),
     ],
 )
 def test_operations_that_cannot_be(event: dict[str, Any], why: str) -> None:
     with pytest.raises(BadInput, match=why):
         job(events=[{"at_s": 1.0, **event}])
+
+
+def test_a_combined_component_gets_no_replica_of_one_part_alone() -> None:
+    event = {"kind": "migration", "operator": "compute", "at_s": 1.0, "key_groups": [0], "to": "ends"}
+    run = simulate(job([source(), compute(), consolidate(combined=True), sink()], events=[event]))
+    assert "split it first" in run.event_rows[0]["detail"]["refused"]
 
 
 def test_combining_during_a_migration_is_refused_and_said() -> None:
@@ -221,16 +227,11 @@ def test_combining_during_a_migration_is_refused_and_said() -> None:
         ([compute(windows=[{"length_s": 1}]), consolidate()], "sends none"),
         ([compute(keys=13), consolidate()], "give both the same"),
         ([compute(key_groups=None), consolidate()], "has no key_groups"),
-        ([compute(key_groups=1), consolidate(key_groups=1)], "1 key groups for 3 replicas"),
-        ([compute(keys=3), consolidate(keys=3)], "at least as many keys"),
+        ([compute(key_groups=1), consolidate(key_groups=1)], "1 key groups for 3 subtasks"),
         ([compute(sharing="panes", windows=[{"length_s": 1}])], "sharing without partial_s"),
         (
             [compute(), consolidate(windows=[{"length_s": 2}]), consolidate("long", windows=[{"length_s": 3}])],
             "whole windows",
-        ),
-        (
-            [{"kind": "aggregate", "name": "sum", "window": {"policy": "time", "size_s": 1}}, compute(), consolidate()],
-            "over processing time",
         ),
     ],
 )
@@ -242,7 +243,7 @@ def test_jobs_that_cannot_be(chain: list[dict[str, Any]], why: str) -> None:
 def test_negative_slack_and_other_replicas_of_a_combined_component_are_refused() -> None:
     with pytest.raises(BadInput, match="slack_s"):
         job([source(slack_s=-1), compute(), consolidate(), sink()])
-    with pytest.raises(BadInput, match="give both the same replicas"):
+    with pytest.raises(BadInput, match="give both the same subtasks"):
         job([source(), compute(), consolidate(combined=True), sink()], placement={"merge": ["h1", "h0", "h2"]})
 
 

@@ -35,13 +35,13 @@ def scenario(*events: dict[str, Any]) -> Scenario:
         ({"kind": "link-degradation"}, "give either host .* or link"),
         ({"kind": "link-degradation", "link": ["h0", "l"], "latency_factor": 2}, "unknown link 'h0 - l'"),
         ({"kind": "migration", "operator": "aa", "replica": 0, "to": "h1"}, "unknown operator 'aa'"),
-        ({"kind": "migration", "operator": "a", "replica": 2, "to": "h1"}, "has no replica 2; it has 2"),
+        ({"kind": "migration", "operator": "a", "replica": 2, "to": "h1"}, "has no subtask 2; it has 2"),
         ({"kind": "migration", "operator": "a", "replica": 0, "to": "h1/1"}, "has no socket 1"),
         ({"kind": "migration", "operator": "a", "replica": 0}, "give 'to: HOST'"),
-        ({"kind": "migration", "operator": "a", "to": "h1"}, "give either replica or key_groups"),
+        ({"kind": "migration", "operator": "a", "to": "h1"}, "give either subtask or key_groups"),
         ({"kind": "migration", "operator": "m", "key_groups": [0], "to_replica": 0}, "'m' has no key groups"),
         ({"kind": "migration", "operator": "a", "key_groups": [0, 0], "to_replica": 0}, "listed once"),
-        ({"kind": "scale", "operator": "source", "placement": "h0"}, "replicas read fixed partitions"),
+        ({"kind": "scale", "operator": "source", "placement": "h0"}, "subtasks read fixed partitions"),
         ({"kind": "scale", "operator": "a", "placement": ["h0", "h9"]}, "unknown host 'h9'"),
         ({"kind": "scale", "operator": "a", "placement": []}, "placement"),
     ],
@@ -89,7 +89,7 @@ def test_a_degraded_network_card_adds_latency_and_then_recovers() -> None:
 def test_lost_bandwidth_limits_what_leaves_the_host() -> None:
     deployment = chain([], 2000, hosts=HOSTS, placement={"source": "h0", "sink": "h1"})
     sizes = deployment.engine.bytes_of(deployment.query.columns_out["source"])
-    factor = 1000 * sizes * 8 / 100e6  # leaves bandwidth for 1000 tuples/s
+    factor = 1000 * sizes * 8 / 100e6  # leaves bandwidth for 1000 records/s
     slow = LinkDegradation(at_s=0, host="h0", bandwidth_factor=factor)
     result = run(deployment, slow, warmup_s=4, period_s=4)
     assert result.metrics.throughput_per_s == pytest.approx(1000, rel=0.03)

@@ -14,11 +14,11 @@ from tests.twin.changing import STATE, column, job, passing
 from tests.twin.changing import run as run_changing
 from tests.twin.checkpointed import failures, hosts, lines, meeting, run, steady, taken
 from tests.twin.checkpointed import run as run_checkpointed
-from tests.twin.worlds import chain
+from tests.twin.worlds import chain, deployment, sink, source
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import Failure, Migration, Scale
-from twin.profiles import STORM
+from twin.profiles import FLINK, STORM, EngineProfile
 from twin.run import Run
 from twin.simulation import simulate
 from twin.spec import parse
@@ -48,7 +48,7 @@ def test_of_lines_apart_the_others_go_on() -> None:
 
 
 def test_streams_between_all_replicas_are_one_region() -> None:
-    """Streams between all replicas are one region: a failure of any host restarts all."""
+    """Streams between all subtasks are one region: a failure of any host restarts all."""
     result = run(job(), Failure(at_s=8, host="h2", recover_after_s=1))
     assert [(row["restarted"], row["of"]) for row in failures(result)] == [(5, 5)]
 
@@ -63,7 +63,7 @@ def test_exactly_once_is_once(mode: str) -> None:
     last = taken(result)[-1]
     assert last["at_s"] == 20
     assert result.duplicates == 0
-    late = 100 * 0.3 if mode == "unaligned" else 0  # kept as tuples on their way, and not seen yet
+    late = 100 * 0.3 if mode == "unaligned" else 0  # kept as records on their way, and not seen yet
     assert result.metrics.tuples_out == pytest.approx(500 * last["at_s"] - late, abs=3)
 
 
@@ -100,7 +100,7 @@ def test_calls_under_way_are_part_of_a_checkpoint(mode: str) -> None:
     ids=lambda middle: middle["kind"],
 )
 def test_work_for_a_checkpoint_is_no_tuple_in_service(middle: dict[str, Any]) -> None:
-    """Work for a checkpoint under way at a failure, and at the end, does not count as a tuple in service."""
+    """Work for a checkpoint under way at a failure, and at the end, does not count as a record in service."""
     down = Failure(at_s=5.1, host="h", recover_after_s=1)
     result = run(chain([middle], steady(100)), down, checkpoints={"sync_ms": 300}, horizon_s=12.2)
     assert [row["why"] for row in taken(result, "failed")] == ["h failed"]
@@ -148,6 +148,27 @@ def test_two_regions_fail_apart_and_one_twice() -> None:
     assert result.metrics.tuples_out - result.duplicates == pytest.approx(arrived(result), abs=3)
 
 
+def test_records_that_come_by_a_buffer_are_lost_with_their_region() -> None:
+    """Records that were sent while their state moved are 0.2 s on their way by a buffer when their region fails. They
+    are lost as others are, and come a second time."""
+    far = hosts("far", latency_ms=200.0)
+    keyed = {"kind": "keyed-state", "keys": 40, "key_groups": 4, "service_time_s": 1e-4}
+    apart = deployment(
+        [source("fast"), source("slow"), keyed | {"name": "m"}, keyed | {"name": "n"}, sink(), sink("other")],
+        [("fast", "m"), ("m", "sink"), ("slow", "n"), ("n", "other")],
+        {"fast": {"law": "steps", "steps": [{"at_s": 0.0, "rate_per_s": 400.0}, {"at_s": 10.0, "rate_per_s": 0.0}]}}
+        | {"slow": 1.0},
+        hosts=[*far, *hosts("near", "more", "elsewhere")],
+        placement={"fast": "far", "m": "near", "sink": "near"} | dict.fromkeys(("slow", "n", "other"), "elsewhere"),
+    )
+    out = Scale(at_s=5.5, operator="m", placement=("near", "more"))
+    result = run(apart, out, Failure(at_s=5.75, host="more", recover_after_s=1.0))
+    (failure,) = failures(result)
+    assert (failure["restarted"], failure["of"]) == (4, 7)
+    once = sum(column(result, "fast", "arrived"))
+    assert sum(column(result, "sink", "latencyCount")) == once + failure["duplicates"]
+
+
 def test_what_comes_a_third_time_is_counted_twice() -> None:
     """A record that comes a third time, after two failures back to 5 s, is two duplicates."""
     events = [Failure(at_s=at_s, host="h0", recover_after_s=0.5) for at_s in (8, 9)]
@@ -163,6 +184,27 @@ def test_a_host_that_stays_away_keeps_its_region_down_alone() -> None:
     result = run(lines(2), Failure(at_s=8, host="h1"))
     assert column(result, "sink", "latencyCount")[10:] == pytest.approx([100] * 10, abs=3)
     assert "what was there stays down" in result.warnings[0]
+
+
+@pytest.mark.parametrize("engine", [STORM, FLINK], ids=["live", "restarts"])
+@pytest.mark.parametrize("begun_s", [0.9999, 2.5])
+def test_a_crashed_job_changes_no_more(engine: EngineProfile, begun_s: float) -> None:
+    """A job that is out of memory at 1 s finishes no change of its plan that was under way, or begins one, or fails."""
+    full = chain(
+        [
+            {"kind": "aggregate", "name": "a", "window": {"policy": "time", "size_s": 60}, "service_time_s": 1e-6},
+            {"kind": "keyed-state", "name": "k", "keys": 40, "key_groups": 4, "state_bytes_per_group": 1e6},
+        ],
+        steady(5000.0),
+        hosts=[*hosts("near", "more"), *hosts("small", ram_mb=302)],
+        placement={"source": "near", "a": "small", "k": "near", "sink": "near"},
+        engine=engine.model_dump(mode="json"),
+    )
+    out = Scale(at_s=begun_s, operator="k", placement=("near", "more"))
+    result = run_changing(full, out, Failure(at_s=4.0, host="near", recover_after_s=1.0))
+    assert result.crashed
+    (row,) = result.event_rows
+    assert (row["kind"], row["end_s"]) == ("scale", None)
 
 
 def test_a_host_without_operators_changes_nothing() -> None:
@@ -202,19 +244,19 @@ def test_a_change_of_the_plan_is_followed_by_a_checkpoint(sinks: str) -> None:
     timeout_s=st.floats(0.1, 3),
 )
 def test_nothing_is_lost_or_doubled(**drawn: Any) -> None:
-    """Conservation holds under any failure, and each tuple is seen once but for the duplicates."""
+    """Conservation holds under any failure, and each record is seen once but for the duplicates."""
     down = Failure(at_s=drawn["at_s"], host=drawn["host"], recover_after_s=0.5)
     given = {name: drawn[name] for name in ("mode", "interval_s", "timeout_s")}
     what = meeting(late_ms=drawn["late_ms"], fast=80, slow=40, room=drawn["room"])
     result = run(what, down, checkpoints=given, horizon_s=12)
     once = result.metrics.tuples_out - result.duplicates
     assert once <= arrived(result)
-    late_s = drawn["late_ms"] / 1e3  # for which the slow tuples are on their way, and the fast ones may be put aside
+    late_s = drawn["late_ms"] / 1e3  # for which the slow records are on their way, and the fast ones may be put aside
     assert once >= arrived(result) - (40 + 80) * late_s - 15
 
 
 def test_windows_reach_as_far_past_a_checkpoint_as_their_content() -> None:
-    """Windows hold the checkpoint's tuples: these are on their way for 3 s, so a task is as the checkpoint has it 3 s
+    """Windows hold the checkpoint's records: these are on their way for 3 s, so a task is as the checkpoint has it 3 s
     after that began. They are in windows for 2 s more; what was sent later comes 3 s after the restart."""
     window = {
         "kind": "aggregate",
@@ -238,6 +280,15 @@ def test_windows_reach_as_far_past_a_checkpoint_as_their_content() -> None:
 
 def gone(host: str, at_s: float = 8.5, recover_after_s: float = 4.0) -> Failure:
     return Failure(at_s=at_s, host=host, recover_after_s=recover_after_s, lost=True)
+
+
+@pytest.mark.parametrize("spare", [False, True])
+def test_a_host_that_stores_checkpoints_takes_subtasks_where_no_other_is_left(spare: bool) -> None:
+    """Two lines on h0 and h1, which are lost one after the other; spare: while h1 is there, it takes the first."""
+    lost = [gone("h0", 8.5, 1.0)] if spare else [gone("h0", 8.5, 1.0), gone("h1", 11.5, 1.0)]
+    result = run(lines(2), *lost, checkpoints={"storage": "store"}, horizon_s=30)
+    taking = {host for row in failures(result) for host in row["moved"].values()}
+    assert taking == ({"h1"} if spare else {"h1", "store"})
 
 
 def test_the_emptiest_hosts_take_its_subtasks_after_the_restart() -> None:

@@ -57,7 +57,7 @@ def test_a_move_waits_for_the_restart_and_one_that_is_interrupted_is_made_again(
 
 
 def test_a_replica_that_came_since_the_checkpoint_goes_back_to_nothing() -> None:
-    """A replica that came since the checkpoint loses what it held, which is replayed and else would count twice."""
+    """A subtask that came since the checkpoint loses what it held, which is replayed and else would count twice."""
     deployment = job(rate=200, key_groups=6, state_bytes_per_group=1e6)
     scale = Scale(at_s=8.6, operator="a", placement=("h0",))
     fails = Failure(at_s=9.1, host="h0", recover_after_s=0.5)

@@ -9,17 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.twin.worlds import chain, simulated
+from tests.twin.worlds import chain, simulated, world_of
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.flink_keys import default_key_groups, java_class, java_hashes, key_groups_of_keys, murmur
-from twin.key_skew import KeySkew
+from twin.key_skew import KeySkew, default_key_groups, java_class, java_hashes, key_groups_of_keys, murmur
 from twin.keys import contiguous
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.spec import parse
-from twin.wiring.build import build
-from twin.wiring.wiring import Wiring
 
 WORDS = ("to", "be", "or", "not", "that", "is", "the", "question")
 
@@ -101,13 +98,13 @@ def test_nothing_is_lost_between_keys_and_key_groups(words: list[str], groups: i
 
 
 def test_replicas_get_what_their_keys_bring() -> None:
-    """Replicas get their keys' shares, one without keys nothing; by the rate model the hottest limits all."""
+    """Subtasks get their keys' shares, one without keys nothing; by the rate model the hottest limits all."""
     skew = KeySkew(keys=WORDS, shares=(5, 4, 3, 3, 2, 1, 1, 1))
     share = np.bincount(contiguous(128, 6), skew.by_group(128), minlength=6)
     assert 0.0 in share.tolist()
     spec = skew.model_dump(mode="json")
-    built = build(Wiring(keyed(spec, rate=500, replicas=6), RunSettings(horizon_s=8)))
-    built.env.run(until=8)
+    built = world_of(keyed(spec, rate=500, replicas=6), RunSettings(horizon_s=8))
+    built.advance(8)
     took = np.array([task.tuples_in for task in built.tasks["m"]])
     assert took / took.sum() == pytest.approx(share, abs=0.025)
     assert took.sum() == pytest.approx(8 * 500, rel=0.01)
@@ -160,5 +157,5 @@ def test_keys_must_be_those_that_the_operator_counts() -> None:
     window = {"policy": "time", "size_s": 1}
     with pytest.raises(BadInput, match=r"gives 8 keys, and the operator has 5; make them as many"):
         keyed({"keys": WORDS}, kind="aggregate", window=window, group_by="string", groups=5)
-    with pytest.raises(BadInput, match=r"Flink's default for its replicas is 256"):
+    with pytest.raises(BadInput, match=r"Flink's default for its subtasks is 256"):
         keyed({"keys": WORDS}, replicas=90, key_groups=None)

@@ -23,7 +23,7 @@ from twin.scenario import RunSettings, Scenario
 
 @pytest.mark.parametrize(("window", "most"), [(None, 1000), (COUNT, 30), (TIME, 30)], ids=["map", "count", "time"])
 def test_what_is_fused_with_a_map_before_it_is_one_that_takes_as_long(window: dict[str, Any] | None, most: int) -> None:
-    """An operator fused with a map equals one with the sum of service times: the same tuples at the same times."""
+    """An operator fused with a map equals one with the sum of service times: the same records at the same times."""
 
     def last(name: str, service_s: float) -> dict[str, Any]:
         return map_(name, service_s) if window is None else counting(name, service_s, window)
@@ -44,7 +44,7 @@ def test_a_sink_that_is_fused_counts_what_it_has_served() -> None:
 
 
 def test_a_source_that_is_fused_takes_a_tuple_as_it_begins_with_it() -> None:
-    """A fused source's processing latency is the service alone, however long a tuple waits in the broker."""
+    """A fused source's processing latency is the service alone, however long a record waits in the broker."""
     job = fuse(chain([map_("a", 6e-3)], {"law": "poisson", "rate_per_s": 100}), ("source", "a", "sink"))
     result = run(job, 60.0, noise=False)
     assert result.metrics.processing_latency_s.mean == pytest.approx(6e-3, rel=1e-6)
@@ -55,7 +55,7 @@ def test_a_source_that_is_fused_takes_a_tuple_as_it_begins_with_it() -> None:
 
 
 def test_a_fused_tandem_is_one_queue() -> None:
-    """A fused tandem is an M/D/1 of both services, S + rho S / (2 (1 - rho)); apart, only the first's tuples wait."""
+    """A fused tandem is an M/D/1 of both services, S + rho S / (2 (1 - rho)); apart, only the first's records wait."""
     first_s, second_s, rate = 4e-3, 2e-3, 120
     job = chain([map_("a", first_s), map_("b", second_s)], rate)
     whole_s = first_s + second_s
@@ -67,7 +67,7 @@ def test_a_fused_tandem_is_one_queue() -> None:
 
 
 def test_a_fused_queue_with_a_filter_is_an_m_g_1() -> None:
-    """A filter fused with b, which every second tuple takes, is an M/G/1 (Pollaczek-Khinchine)."""
+    """A filter fused with b, which every second record takes, is an M/G/1 (Pollaczek-Khinchine)."""
     rate, first_s, second_s = 150, 2e-3, 6e-3
     job = chain([filter_("f", first_s, 0.5), map_("b", second_s)], rate)
     result = run(fuse(job, ("f", "b")), 300.0, noise=False)
@@ -120,7 +120,7 @@ def test_two_windows_over_time_in_a_row() -> None:
 
 
 def test_fused_replicas_overloaded_are_one_core_each() -> None:
-    """Overloaded fused replicas use one core each: 2 ms and 3 ms a tuple are 200 a second."""
+    """Overloaded fused subtasks use one core each: 2 ms and 3 ms a record are 200 a second."""
     job = chain([map_("a", 2e-3), map_("b", 3e-3)], 1000, placement={"a": ["h", "h"], "b": ["h", "h"]})
     job = fuse(job, ("a", "b"))
     result = run(job, 30.0, noise=False)

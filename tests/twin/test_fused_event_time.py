@@ -36,12 +36,12 @@ def chained(fused: list[list[str]], events: Any = (), **run: Any) -> Scenario:
 
 
 def counted(run: Run) -> dict[str, tuple[int, int]]:
-    """Tuples in and out, by operator."""
+    """Records in and out, by operator."""
     return {each.operator: (each.tuples_in, each.tuples_out) for each in run.operators}
 
 
 def test_windows_are_whole_and_nothing_is_sent_within_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows are whole, work of fused operators is on one thread, and tuples pass through every operator."""
+    """Windows are whole, work of fused operators is on one thread, and records pass through every operator."""
     run, world = ended(chained(FUSED), monkeypatch)
     assert set(world.tasks) == {"source", "compute", "merge"}
     assert set(world.streams) == {("keep", "compute"), ("compute", "merge")}

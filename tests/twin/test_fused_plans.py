@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -15,7 +15,11 @@ from twin.chaining import fused
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.job import compile as compiled
+from twin.kinds import mechanism
+from twin.kinds.registry import BY_KIND
 from twin.plan import ExecutionPlan
+from twin.rates.arrays import JobArrays
+from twin.rates.chaining import of_counts
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -27,6 +31,13 @@ from twin.unsupported import unsupported_features
 PLACED = {"placement": {"m": ["h", "h"], "f": ["h", "h"]}}
 
 
+def test_kinds_that_send_by_themselves_run_alone() -> None:
+    """What they send goes to no operator behind them in a chain."""
+    alone = mechanism.Routing, mechanism.Sessioning, mechanism.Asking, mechanism.Writing
+    found = [kind for kind in BY_KIND.values() if get_type_hints(kind.mechanism.fget)["return"] in alone]
+    assert len(found) == 5 and all(kind.runs_alone for kind in found)
+
+
 @pytest.mark.parametrize(
     ("group", "more", "says"),
     [
@@ -35,7 +46,7 @@ PLACED = {"placement": {"m": ["h", "h"], "f": ["h", "h"]}}
         (("m", "sink"), {}, "no stream from 'm' to 'sink'; fuse operators in data-flow order"),
         (("f", "m"), {}, "no stream from 'f' to 'm'"),
         (("m", "f"), {"placement": {"m": ["h", "h"]}}, "not at the same places"),
-        (("m", "f"), {"how": "hash", **PLACED}, "use forward, or one replica"),
+        (("m", "f"), {"how": "hash", **PLACED}, "use forward, or one subtask"),
         (("m", "f"), {"drop": True}, "drops what finds no room"),
     ],
 )
@@ -48,15 +59,15 @@ def test_what_cannot_be_fused_says_why(group: tuple[str, ...], more: dict[str, A
         job.with_plan(ExecutionPlan(placement=job.plan.placement, fused=(group,)))
 
 
-def test_what_two_take_or_send_runs_apart() -> None:
+def test_what_takes_from_two_can_only_be_the_first() -> None:
     join = {"kind": "join", "name": "j", "window": TIME, "selectivity": 0.01}
     operators = [source("s"), source("t"), map_("m", 1e-3), join, map_("n", 1e-3), sink(), sink("other")]
     streams = [("s", "m"), ("m", "j"), ("t", "j"), ("j", "n"), ("n", "sink"), ("n", "other")]
     job = deployment(operators, streams, {"s": 50, "t": 50})
     assert run(fuse(job, ("s", "m"), ("j", "n"))).metrics.throughput_per_s > 10
-    for group, says in ((("m", "j"), "'j' takes from 'm' and 't'"), (("n", "sink"), "'n' sends to 'other' and 'sink'")):
-        with pytest.raises(BadInput, match=says):
-            fuse(job, group)
+    assert compiled(fuse(job, ("n", "sink"))).component("sink").name == "n"
+    with pytest.raises(BadInput, match="'j' takes from 'm' and 't'"):
+        fuse(job, ("m", "j"))
     with pytest.raises(BadInput, match=r"'n' is in plan\.fused\.0 already"):
         fuse(job, ("j", "n"), ("n", "sink"))
 
@@ -70,8 +81,8 @@ KEYED = {"partition_by": ["user"]}
         (KEYED, {"passes": ["user"]}, KEYED, ""),
         ({"partition_by": ["user", "page"]}, {"passes": ["user", "page"]}, {"partition_by": ["page"]}, ""),
         ({}, {"passes": ["user"]}, KEYED, "or name the keys that both have in partition_by"),
-        (KEYED, {}, KEYED, "hash deals the tuples of each of the 2 replicas of 'm' to all of 'w'"),
-        (KEYED, {"passes": ["user"]}, {"partition_by": ["page"]}, "hash deals the tuples"),
+        (KEYED, {}, KEYED, "hash deals the records of each of the 2 subtasks of 'm' to all of 'w'"),
+        (KEYED, {"passes": ["user"]}, {"partition_by": ["page"]}, "hash deals the records"),
     ],
 )
 def test_hash_streams_lie_within_a_task_where_keys_are_the_same(
@@ -97,7 +108,7 @@ def test_hash_streams_lie_within_a_task_where_keys_are_the_same(
 @pytest.mark.parametrize(
     ("keys", "more", "says"),
     [
-        ([], {}, "partition_by \\[\\], so it cannot be split, and 2 replicas; give it one, or name the attributes"),
+        ([], {}, "partition_by \\[\\], so it cannot be split, and 2 subtasks; give it one, or name the attributes"),
         (["user", "user"], {}, "attribute 'user' is named 2 times"),
         (["user"], {"partitioning": "rebalance"}, "source -> w is dealt by rebalance; use hash"),
         (["a b"], {}, "letters, digits"),
@@ -146,6 +157,22 @@ def test_an_engine_that_chains_does_so_where_tuples_go_straight_on() -> None:
     assert run(chaining).metrics.throughput_per_s == pytest.approx(40, rel=0.05)
     more = chaining.with_plan(ExecutionPlan(placement=placement | {"sink": ("h",)}, fused=(("source", "m"),)))
     assert fused(more.query, more.plan, more.engine) == (("a", "g"), ("source", "m", "f"))
+
+
+@pytest.mark.parametrize("subtasks", [1, 2])
+@pytest.mark.parametrize(("said", "chained"), [(None, True), ("forward", True), ("rebalance", False), ("local", False)])
+def test_only_what_is_forwarded_is_chained_by_an_engine(said: str | None, chained: bool, subtasks: int) -> None:
+    """Whatever is said between source and map, these are at the same places. The rate model chains alike, and a plan
+    may chain them all the same."""
+    places = {name: ["h"] * subtasks for name in ("source", "m", "sink")}
+    dealt = {} if said is None else {"m": said}
+    job = chain([map_("m", 1e-4)], 100, placement=places, partitioning={"sink": "global", **dealt})
+    chaining = job.model_copy(update={"engine": job.engine.model_copy(update={"chaining": True})})
+    found = fused(chaining.query, chaining.plan, chaining.engine)
+    assert found == ((("source", "m"),) if chained else ())
+    rates = of_counts(JobArrays(compiled(chaining)), np.full((1, 3, 1), subtasks))
+    assert (rates is not None) == chained
+    fuse(chaining, ("source", "m"))
 
 
 def test_a_plan_made_of_another_keeps_what_it_can() -> None:
@@ -218,7 +245,7 @@ def _predicted_s(job: Scenario) -> float:
 
 @pytest.mark.parametrize("producers", [1, 4])
 def test_replicas_that_get_tuples_in_turn_wait_less(producers: int) -> None:
-    """Four fused replicas at 85 % load wait less than for random arrivals (21 ms), as gaps are sums of four."""
+    """Four fused subtasks at 85 % load wait less than for random arrivals (21 ms), as gaps are sums of four."""
     places = {"source": ["h"] * producers, "a": ["h"] * 4, "b": ["h"] * 4}
     job = fuse(chain([map_("a", 2e-3), map_("b", 3e-3)], 680, placement=places), ("a", "b"))
     exact = run(job, 20.0, warmup_s=4.0).metrics.e2e_latency_s.mean
@@ -227,7 +254,7 @@ def test_replicas_that_get_tuples_in_turn_wait_less(producers: int) -> None:
 
 
 def test_plans_are_estimated_together_however_they_fuse() -> None:
-    """Plans are estimated together, also as counts of replicas, where equally placed operators stay fused."""
+    """Plans are estimated together, also as counts of subtasks, where equally placed operators stay fused."""
     hosts = [{**HOST, "name": name, "cpu_percent": 200} for name in ("h", "k")]
     job = fuse(chain([map_("a", 2e-3), map_("b", 2e-3)], 150, hosts=hosts), ("a", "b"))
     places = [dict(zip(("source", "a", "b", "sink"), each, strict=True)) for each in product("hk", repeat=4)]

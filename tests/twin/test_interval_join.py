@@ -14,7 +14,7 @@ from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import AnyEvent, Failure, Migration, Scale
 from twin.rates.model import RateModel
-from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import NumaJob
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -127,7 +127,6 @@ def test_what_is_held_outlives_failures_scaling_and_moves(event: AnyEvent) -> No
     [
         ({"upper_s": -3.0}, "give a lower bound below the upper one"),
         ({"left": "prices"}, "joins 'prices' with 'shipments', but its inputs are orders, shipments"),
-        ({"key_groups": 8, "keys": 4}, "give it at least as many keys"),
     ],
 )
 def test_mistakes_get_a_line(more: dict[str, Any], words: str) -> None:
@@ -155,7 +154,7 @@ def ran_prices(what: Deployment, horizon_s: float = 60.0, events: tuple[AnyEvent
 
 @pytest.mark.parametrize("selectivity", [1.0, 0.4, 2.0])
 def test_what_changes_the_table_takes_time_and_leaves_nothing(selectivity: float) -> None:
-    """Tuples of both inputs wait in one M/D/1; results are those of the orders alone."""
+    """Records of both inputs wait in one M/D/1; results are those of the orders alone."""
     found = ran_prices(with_prices(selectivity=selectivity, service_scv=0))
     assert found.metrics.throughput_per_s == pytest.approx(BOUGHT * selectivity, rel=0.05)
     priced = next(each for each in found.operators if each.operator == "priced")
@@ -167,7 +166,7 @@ def test_what_changes_the_table_takes_time_and_leaves_nothing(selectivity: float
 
 @pytest.mark.parametrize("how", [None, "broadcast"])
 def test_the_rate_model_tells_what_runs_show(how: str | None) -> None:
-    """The rate model agrees with runs of two replicas; with a broadcast side each gets all changes."""
+    """The rate model agrees with runs of two subtasks; with a broadcast side each gets all changes."""
     given = with_prices(how, replicas=2)
     says, found = RateModel().predict(Scenario.of(given, RunSettings()), [given.plan]), ran_prices(given)
     assert says["throughput_per_s"][0] == pytest.approx(found.metrics.throughput_per_s, rel=0.05)
@@ -208,5 +207,5 @@ def test_a_side_that_cannot_be_is_one_line() -> None:
     join = {"kind": "temporal-join", "name": "priced", "side": "prices"}
     with pytest.raises(BadInput, match="no input but its side 'prices'"):
         deployment([source("prices"), join, sink()], [("prices", "priced"), ("priced", "sink")], {"prices": 1})
-    with pytest.raises(BadInput, match="'priced' passes on tuples of some inputs only"):
+    with pytest.raises(BadInput, match="'priced' passes on records of some inputs only"):
         NumaJob(with_prices())

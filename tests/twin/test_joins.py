@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.twin.worlds import deployment, joined, latencies_s, simulated, sink, source
+from tests.twin.worlds import deployment, joined, latencies_s, simulated, sink, source, world_of
 from twin.deployment import Deployment
 from twin.flow import nominal_rates
 from twin.profiles import STORM
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings
-from twin.wiring.build import build
-from twin.wiring.wiring import Wiring
 
 WINDOWS: dict[str, dict[str, Any]] = {
     "time": {"policy": "time", "size_s": 1.0, "slide_s": 0.5},
@@ -45,7 +43,7 @@ def test_three_way_matches_are_the_product_of_the_sides(policy: str) -> None:
 
 
 def test_a_match_is_as_old_as_its_oldest_tuple() -> None:
-    """A match of k tuples spread evenly over a second is k / (k + 1) s old on average."""
+    """A match of k records spread evenly over a second is k / (k + 1) s old on average."""
     for sides in (2, 3, 4):
         job = star(dict.fromkeys("abcd"[:sides], 40.0), {"policy": "time", "size_s": 1.0}, amplification=1)
         run = simulated(job, horizon_s=60, warmup_s=10)
@@ -56,9 +54,9 @@ def test_a_match_is_as_old_as_its_oldest_tuple() -> None:
 
 @pytest.mark.parametrize("per_s", [3.0, 8.0])
 def test_matches_of_a_few_single_tuples_are_no_younger(per_s: float) -> None:
-    """Of each pair of tuples, anywhere in the window, the older is 2/3 of it old, as counted out.
+    """Of each pair of records, anywhere in the window, the older is 2/3 of it old, as counted out.
 
-    What lies between the first and the last tuple of a side is narrower than the window, by 2 of so many gaps.
+    What lies between the first and the last record of a side is narrower than the window, by 2 of so many gaps.
     """
     job = star({"a": per_s, "b": 2 * per_s}, {"policy": "time", "size_s": 1.0}, selectivity=1)
     means = latencies_s(job, 6, horizon_s=130, warmup_s=10)
@@ -73,7 +71,7 @@ def test_a_match_of_three_keeps_one_key() -> None:
 
 NARROW, WIDE = {"ints": 1}, {"ints": 3, "strings": 20}
 RATES = {"narrow": 70, "wide": 20}
-"""Tuples a second of the two sides, evenly spaced."""
+"""Records a second of the two sides, evenly spaced."""
 
 
 def two_sided(middle: dict[str, Any], order: Sequence[str], **more: Any) -> Deployment:
@@ -89,7 +87,7 @@ def join(**window: Any) -> dict[str, Any]:
 
 
 def own_s(kind: str) -> dict[str, float]:
-    """CPU seconds of a tuple of each side, by hand."""
+    """CPU seconds of a record of each side, by hand."""
     base, value = getattr(STORM.tuple_us, kind), STORM.value_us
     values = {"narrow": value.ints, "wide": 3 * value.ints + 20 * value.strings}
     return {name: (base + values_us) * 1e-6 for name, values_us in values.items()}
@@ -105,9 +103,8 @@ def test_busy_time_is_the_sum_over_the_streams(middle: dict[str, Any], order: Se
     free = STORM.model_copy(update={"result_us": 0.0, "scan_us": 0.0}).model_dump(mode="json")
     job = two_sided(middle, order, engine=free)
     settings = RunSettings(horizon_s=20.5, warmup_s=0, period_s=20.5, noise=False)
-    wiring = Wiring(job, settings)
-    world = build(wiring)
-    world.env.run(until=settings.horizon_s)
+    world = world_of(job, settings)
+    world.advance(settings.horizon_s)
     (task,) = world.tasks["both"]
     came = {name: world.streams[name, "both"].inboxes[0].sent for name in RATES}
     assert came["narrow"] > 3 * came["wide"] > 0

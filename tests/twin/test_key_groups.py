@@ -1,4 +1,4 @@
-"""Key groups: weights, owners, skew, drift, state, and effects of a hot replica on a run."""
+"""Key groups: weights, owners, skew, drift, state, and effects of a hot subtask on a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.twin.worlds import HOST, chain, joined, simulated
+from tests.twin.worlds import HOST, chain, joined, simulated, world_of
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.key_skew import zipf_shares
@@ -18,8 +18,7 @@ from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
-from twin.wiring.build import build
-from twin.wiring.wiring import Wiring, World
+from twin.world.world import World
 
 
 def keyed(
@@ -38,7 +37,7 @@ def keyed(
 
 
 def world(job: Deployment, seed: int = 0) -> World:
-    return build(Wiring(job, RunSettings(seed=seed)))
+    return world_of(job, RunSettings(seed=seed))
 
 
 def test_weights_follow_zipf_in_an_order_of_the_seed() -> None:
@@ -57,15 +56,13 @@ def test_drift_moves_ranks_and_keeps_the_law() -> None:
     groups = built.key_groups["m"]
     seen = [groups.weights.copy()]
     for end_s in (4, 6, 11):
-        built.env.run(until=end_s)
+        built.advance(end_s)
         seen.append(groups.weights.copy())
     assert np.array_equal(seen[0], seen[1])
     for before, after in pairwise(seen[1:]):
         assert 2 <= np.sum(before != after) <= 8
         assert np.sort(after) == pytest.approx(np.sort(before))
-    assert built.tasks["source"][0].ports[0].partitioner.weights == pytest.approx(
-        _owned(groups.weights, groups.owner, 4)
-    )
+    assert built.tasks["source"][0].ports[0].weights == pytest.approx(_owned(groups.weights, groups.owner, 4))
 
 
 def _owned(weights: np.ndarray, owner: list[int], replicas: int) -> list[float]:
@@ -73,12 +70,12 @@ def _owned(weights: np.ndarray, owner: list[int], replicas: int) -> list[float]:
 
 
 def test_tuples_follow_owners_and_moves() -> None:
-    """Each replica's share of the tuples is the weight of its key groups, also after moves."""
-    built = build(Wiring(keyed(1000, 3, {"zipf": 0.8}), RunSettings(horizon_s=60)))
+    """Each subtask's share of the records is the weight of its key groups, also after moves."""
+    built = world_of(keyed(1000, 3, {"zipf": 0.8}), RunSettings(horizon_s=60))
     groups = built.key_groups["m"]
     before = [0, 0, 0]
     for end_s in (10, 20):
-        built.env.run(until=end_s)
+        built.advance(end_s)
         after = [task.tuples_in for task in built.tasks["m"]]
         took = np.subtract(after, before)
         assert took / took.sum() == pytest.approx(_owned(groups.weights, groups.owner, 3), abs=0.015)
@@ -90,7 +87,7 @@ def test_tuples_follow_owners_and_moves() -> None:
 
 
 def test_a_hot_replica_limits_throughput() -> None:
-    """Backpressure holds all replicas to the rate at which the hottest is just full: capacity / its share."""
+    """Backpressure holds all subtasks to the rate at which the hottest is just full: capacity / its share."""
     job = keyed(3000, 4, {"zipf": 1.0})
     hottest = max(world(job).key_groups["m"].shares())
     settings = RunSettings(horizon_s=15, warmup_s=5, period_s=5)
@@ -102,20 +99,20 @@ def test_a_hot_replica_limits_throughput() -> None:
 
 
 def test_distinct_groups_live_with_their_key_groups() -> None:
-    """A replica emits the groups of its key groups: with a quarter of these, a quarter of 100."""
+    """A subtask emits the groups of its key groups: with a quarter of these, a quarter of 100."""
     window = {"policy": "time", "size_s": 5.0}
     operator = {"kind": "aggregate", "name": "m", "window": window, "group_by": "int", "groups": 100, "key_groups": 40}
     owners = (0,) * 10 + (1,) * 30
     data = chain([operator], 2000, placement={"m": {"h": 2}}).model_dump(mode="json", exclude_none=True)
     data["plan"]["key_groups"] = {"m": owners}
     job = parse(Deployment, data)
-    built = build(Wiring(job, RunSettings()))
-    built.env.run(until=10.5)
+    built = world_of(job, RunSettings())
+    built.advance(10.5)
     assert [task.output.tuples_out for task in built.tasks["m"]] == [2 * 25, 2 * 75]
 
 
 def test_matches_of_a_join_do_not_depend_on_the_owners() -> None:
-    """Tuples of a key meet wherever their key group is, skewed or not."""
+    """Records of a key meet wherever their key group is, skewed or not."""
     join = {
         "kind": "join",
         "name": "j",
@@ -160,7 +157,7 @@ GOOD = keyed(10, 2, {"zipf": 1}, tuple([0] * 16 + [1] * 16)).model_dump(mode="js
     ("change", "says"),
     [
         (lambda d: d["plan"]["key_groups"].update(m=[0, 1]), r"key_groups\.m has 2 entries for 32 key groups"),
-        (lambda d: d["plan"]["key_groups"].update(m=[2] * 32), r"names replica 2; 'm' has 2 replicas"),
+        (lambda d: d["plan"]["key_groups"].update(m=[2] * 32), r"names subtask 2; 'm' has 2 subtasks"),
         (lambda d: d["plan"]["key_groups"].update(sink=[0]), r"'sink', which has no key groups; give the operator"),
         (lambda d: d["plan"]["key_groups"].update(x=[0]), r"plan\.key_groups names unknown operator 'x'"),
         (lambda d: d["workload"]["keys"].update(x={"zipf": 1}), r"workload\.keys names unknown operator 'x'"),
@@ -168,10 +165,10 @@ GOOD = keyed(10, 2, {"zipf": 1}, tuple([0] * 16 + [1] * 16)).model_dump(mode="js
         (lambda d: d["workload"]["keys"]["m"].update(drift_every_s=0), r"drift_every_s.*greater than"),
         (lambda d: _operator(d).pop("key_groups"), r"'m', which has no key groups"),
         (lambda d: _operator(d).update(key_groups=0), r"key_groups.*greater than or equal to 1"),
-        (lambda d: d["query"]["streams"][0].update(partitioning="rebalance"), r"has key_groups and a rebalance input"),
+        (lambda d: d["query"]["streams"][0].update(partitioning="rebalance"), r"has key groups and a rebalance input"),
         (
             lambda d: (d["plan"].pop("key_groups"), d["plan"]["placement"].update(m={"h": 40})),
-            r"32 key groups for 40 replicas",
+            r"32 key groups for 40 subtasks",
         ),
     ],
 )
@@ -208,13 +205,13 @@ def test_distinct_groups_under_skew_match_brute_force() -> None:
 
 
 MEASURED = [5.0] * 8 + [1.0] * 24
-"""Shares of 32 key groups, dealt to four replicas in ranges: the first gets 40 of 64."""
+"""Shares of 32 key groups, dealt to four subtasks in ranges: the first gets 40 of 64."""
 
 
 def test_measured_shares_are_what_replicas_get() -> None:
-    """Replicas get measured shares in the simulator, and the hottest by the rate model."""
+    """Subtasks get measured shares in the simulator, and the hottest by the rate model."""
     job = keyed(1000, 4, {"shares": MEASURED})
-    built = build(Wiring(job, RunSettings(horizon_s=30)))
+    built = world_of(job, RunSettings(horizon_s=30))
     owned = np.bincount(contiguous(32, 4), np.array(MEASURED) / 64)
     assert built.key_groups["m"].shares() == pytest.approx(owned.tolist())
     busiest = RateModel().answer(job, [job.plan]).busiest[0]

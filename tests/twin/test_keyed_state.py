@@ -10,7 +10,6 @@ import pytest
 from tests.twin.changing import HOSTS
 from tests.twin.worlds import chain
 from twin.deployment import Deployment
-from twin.errors import BadInput
 from twin.events import Failure, Migration, RateChange, Scale
 from twin.key_skew import zipf_shares
 from twin.rates.model import RateModel
@@ -22,7 +21,7 @@ RATE, KEYS, TTL_S, BYTES = 80.0, 200, 4.0, 10_000
 
 
 def job(zipf: float = 0.0, **more: Any) -> Deployment:
-    """Job source -> state -> sink on four hosts; two replicas keep a state of 10 kB for each of 200 keys."""
+    """Job source -> state -> sink on four hosts; two subtasks keep a state of 10 kB for each of 200 keys."""
     state = {"kind": "keyed-state", "name": "state", "service_time_s": 1e-5, "keys": KEYS, "ttl_s": TTL_S}
     state |= {"state_bytes_per_key": BYTES, "key_groups": KEYS} | more
     places = {"source": "h0", "state": ["h1", "h2"], "sink": "h3"}
@@ -41,7 +40,7 @@ def held(found: Run) -> np.ndarray:
 
 
 def followed(shares: np.ndarray, ttl_s: float, at_s: np.ndarray) -> np.ndarray:
-    """Mean number of keys seen within the time to live, over 20 streams of tuples with keys."""
+    """Mean number of keys seen within the time to live, over 20 streams of records with keys."""
     rng, found = np.random.default_rng(5), np.zeros(len(at_s))
     for _ in range(20):
         times_s = np.sort(rng.random(rng.poisson(RATE * at_s[-1])) * at_s[-1])
@@ -100,8 +99,3 @@ def test_the_rate_model_fills_hosts_with_it() -> None:
         "that rare keys of state expire, so that it holds fewer than of equally frequent ones"
         in RateModel().blind_to(Scenario.of(job(zipf=1.0)))
     )
-
-
-def test_state_has_key_groups() -> None:
-    with pytest.raises(BadInput, match="'state' has no key_groups"):
-        job(key_groups=None)

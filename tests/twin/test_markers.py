@@ -1,4 +1,4 @@
-"""Latency markers wait as tuples do, but skip windows and services."""
+"""Latency markers wait as records do, but skip windows and services."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.twin.worlds import chain, deployment, simulated, sink, source
-from twin.markers import MarkerAge, by_operator, by_source, marker_ages
+from twin.metrics import MarkerAge, by_operator, by_source, marker_ages
 from twin.rates.answer import markers_of
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
@@ -40,7 +40,7 @@ def test_a_window_does_not_hold_markers_up() -> None:
 
 
 def test_the_rate_model_says_what_a_saturated_run_does() -> None:
-    """Full channels before the bottleneck delay markers as they do tuples, by runs and by the rate model."""
+    """Full channels before the bottleneck delay markers as they do records, by runs and by the rate model."""
     settings = RunSettings(horizon_s=30, warmup_s=15, period_s=5)
     scenario = Scenario.of(chain([work("easy", 0.5), work("hard", 1.3)], 1000), settings)
     said = by_operator(markers_of(RateModel().answer(scenario, [scenario.plan]), scenario.query))

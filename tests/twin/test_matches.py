@@ -1,8 +1,7 @@
-"""Matches of joins against real keys, and results of keys that come to several replicas."""
+"""Matches of joins against real keys, and results of keys that come to several subtasks."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -11,16 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.twin.kernel.both import advancing
+from tests.twin.evaluated import evaluations
 from tests.twin.worlds import chain, joined, simulated
 from twin.deployment import Deployment
-from twin.engine.draws import Draws
-from twin.engine.keys.likeness import Likeness, keys_for
-from twin.engine.output import Result
-from twin.engine.windows.combiner import ELSEWHERE, MatchCombiner
-from twin.engine.windows.content import Content
-from twin.engine.windows.trigger import Extent
 from twin.key_skew import zipf_shares
+from twin.operators.key_groups import Likeness, keys_for
 from twin.spec import parse
 
 IN_A_ROW = 10
@@ -28,7 +22,7 @@ BLOCKS = 16
 
 
 class Theory(NamedTuple):
-    """Matches of Poisson numbers of tuples with real keys in a window; variance of sums over ten windows in a row."""
+    """Matches of Poisson numbers of records with real keys in a window; variance of sums over ten windows in a row."""
 
     mean: float
     variance: float
@@ -36,7 +30,7 @@ class Theory(NamedTuple):
 
     @staticmethod
     def of(shares: np.ndarray, rates: list[float], panes: int) -> Theory:
-        """Theory for shares of keys. rates: mean tuples of each side in a window; panes: slides a window."""
+        """Theory for shares of keys. rates: mean records of each side in a window; panes: slides a window."""
         means = np.multiply.outer(rates, shares)  # of each side and key
         shared = [1 - lag / panes for lag in range(min(panes, IN_A_ROW))]
         covariances = [
@@ -63,7 +57,7 @@ def near(each: np.ndarray, expected: float) -> None:
 
 
 def real(counts_skpt: np.ndarray, panes: int) -> np.ndarray:
-    """Matches in each window of so many panes; counts: tuples by side, key, sample and pane. [samples, windows]"""
+    """Matches in each window of so many panes; counts: records by side, key, sample and pane. [samples, windows]"""
     ends = np.cumsum(np.insert(counts_skpt, 0, 0, axis=3), axis=3, dtype=float)
     return np.asarray((ends[..., panes:] - ends[..., :-panes]).prod(axis=0).sum(axis=0))
 
@@ -78,26 +72,25 @@ def test_the_theory_matches_brute_force(zipf: float, rates: list[float], panes: 
 
 # one evaluation ------------------------------------------------------------------------------------------------------
 
-RECORDS = st.lists(st.tuples(st.integers(ELSEWHERE, 3), st.floats(0, 9), st.floats(0, 9)), max_size=7)
 
-
-@settings(max_examples=60, deadline=None)
-@given(sides=st.lists(RECORDS, min_size=2, max_size=3), first=st.integers(0, 3))
-def test_all_of_a_key_match_in_their_order(sides: list[list[tuple[int, float, float]]], first: int) -> None:
-    """All combinations of a key match, in order; records before the window do not count."""
-    contents = []
-    for side in sides:
-        contents.append(Content())
-        for place, record in enumerate(side):
-            contents[-1].add(place + 1, *record)
-    inside = [side[first:] for side in sides]
-    expected = [
-        (one[0][0], min(each[1] for each in one), min(each[2] for each in one))
-        for one in product(*inside)
-        if one[0][0] != ELSEWHERE and len({key for key, _, _ in one}) == 1
-    ]
-    joined = MatchCombiner(Extent(20.0 - first, 1.0, False), 0.0, 0.0, [False] * len(sides), 1.0, None)
-    assert joined.results(contents, 20.0, Draws(np.random.default_rng(1))) == expected
+@settings(max_examples=15, deadline=None)
+@given(st.integers(2, 3), st.sampled_from([1.0, 0.3, 0.05]), st.sampled_from([None, 4]), st.integers(0, 99))
+def test_all_of_a_key_match_in_their_order(sides: int, selectivity: float, groups: int | None, seed: int) -> None:
+    """All combinations of a key match; those of a key in the order of the first side's records, then of the next."""
+    window = {"policy": "time", "size_s": 0.7, "slide_s": 0.2}
+    join = {"kind": "join", "name": "j", "window": window, "selectivity": selectivity ** (sides - 1)}
+    job = joined(
+        join | ({} if groups is None else {"key_groups": groups}), {f"s{number}": 12.0 for number in range(sides)}
+    )
+    for _, records, results in evaluations(job, "j", 4.0, seed):
+        expected = [
+            (one[0][0], min(each[1] for each in one), min(each[2] for each in one))
+            for one in product(*records)
+            if len({key for key, _, _ in one}) == 1
+        ]
+        assert sorted(set(results)) == sorted(set(expected))
+        if all(results.count(each) == 1 for each in results):  # keys that match too seldom match more than once
+            assert results == sorted(expected, key=lambda each: each[0])
 
 
 @settings(max_examples=200, deadline=None)
@@ -115,18 +108,20 @@ def test_keys_match_as_often_as_they_should(keys: float, sides: int) -> None:
     assert keys_for(float(keys) ** (1 - sides), sides) == pytest.approx(keys)
 
 
-def test_measured_results_are_of_any_record_of_each_side_that_is_there() -> None:
+def test_measured_results_are_of_any_record_of_each_side() -> None:
     """Results a record that came since the last evaluation, each as old as the oldest of its records."""
-    contents = [Content(), Content(), Content()]
-    for place in range(40):
-        contents[place % 2].add(place + 1, 0, float(place), float(place))
-    joined = MatchCombiner(Extent(20.0, 10.0, False), 0.0, 0.0, [False] * 3, None, 300.0)
-    found = joined.results(contents, 40.0, Draws(np.random.default_rng(1)))
-    assert len(found) == 3000
-    oldest = [min(a, b) for a in range(20, 40, 2) for b in range(21, 40, 2)]
-    error = np.std(oldest) / np.sqrt(len(found))
-    assert abs(np.mean([born_s for _, born_s, _ in found]) - np.mean(oldest)) < 4 * error
-    assert not joined.results([Content()] * 3, 40.0, Draws(np.random.default_rng(1)))
+    window = {"policy": "time", "size_s": 2.0, "slide_s": 1.0}
+    join = {"kind": "join", "name": "j", "window": window, "amplification": 30.0}
+    differences, variances, came = [], [], 0
+    for end_s, (ones, others), results in evaluations(joined(join, {"one": 20.0, "other": 15.0}), "j", 40.0):
+        fresh = [each for each in (*ones, *others) if each[1] > end_s - 1.0]
+        assert abs(len(results) / 30 - len(fresh)) in (0.0, 1.0)  # one may have been in service as its second ended
+        oldest = [min(one[1], other[1]) for one in ones for other in others]
+        differences.append(np.mean([born_s for _, born_s, _ in results]) - np.mean(oldest))
+        variances.append(np.var(oldest) / len(results))
+        came += len(fresh)
+    assert came > 1000
+    assert abs(np.sum(differences)) < 4 * np.sqrt(np.sum(variances))
 
 
 # whole runs ----------------------------------------------------------------------------------------------------------
@@ -140,21 +135,16 @@ def join(rates: list[float], selectivity: float, slide_s: float, replicas: int =
     return job.model_dump(mode="json", exclude_none=True)
 
 
-def matched(data: dict[str, Any], horizon_s: float, patch: pytest.MonkeyPatch, seed: int = 0) -> np.ndarray:
-    """Matches of each window in a run of the engine, all replicas together; the first two seconds are left out."""
-    found: defaultdict[float, int] = defaultdict(int)
-    results = MatchCombiner.results
+def matched(data: dict[str, Any], horizon_s: float, seed: int = 0) -> np.ndarray:
+    """Matches of each window in a run, all subtasks together; the first two seconds are left out.
 
-    def noted(combiner: MatchCombiner, contents: Any, at: float, draws: Draws) -> list[Result]:
-        made = results(combiner, contents, at, draws)
-        found[round(at, 6)] += len(made)
-        return made
-
-    with patch.context() as patched:
-        patched.setattr(MatchCombiner, "results", noted)
-        with advancing(lambda world, until_s: world.env.run(until_s)):
-            simulated(parse(Deployment, data), horizon_s=horizon_s, seed=seed)
-    return np.array([found[at] for at in sorted(found) if at > 2.0], dtype=float)
+    Periods end between two windows, whose results leave soon after each.
+    """
+    slide_s = next(each["window"]["slide_s"] for each in data["query"]["operators"] if each["name"] == "j")
+    settings = {"warmup_s": slide_s / 2, "period_s": slide_s, "noise": False}
+    run = simulated(parse(Deployment, data), horizon_s=horizon_s, seed=seed, **settings)
+    rows = [row for row in run.operator_rows if row["operator"] == "j" and row["start_s"] > 2.0]
+    return np.array([row["numRecordsOut"] for row in rows[:-1]], dtype=float)
 
 
 def in_blocks(windows: np.ndarray) -> np.ndarray:
@@ -176,35 +166,33 @@ def in_blocks(windows: np.ndarray) -> np.ndarray:
         (60, 1.0, [12, 12, 12], 1, 4),
     ],
 )
-def test_runs_match_as_real_keys_do(
-    keys: int, zipf: float, rates: list[float], panes: int, replicas: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Runs with a key in each key group match as real keys do, all replicas together."""
+def test_runs_match_as_real_keys_do(keys: int, zipf: float, rates: list[float], panes: int, replicas: int) -> None:
+    """Runs with a key in each key group match as real keys do, all subtasks together."""
     shares = zipf_shares(keys, zipf)
     data = join(rates, float(np.sum(shares ** len(rates))), 1 / panes, replicas, key_groups=keys)
     data["workload"]["keys"] = {"j": {"zipf": zipf}}
-    Theory.of(shares, rates, panes).check(in_blocks(matched(data, 400 if panes == 1 else 280, monkeypatch)))
+    Theory.of(shares, rates, panes).check(in_blocks(matched(data, 400 if panes == 1 else 280)))
 
 
 @pytest.mark.parametrize("selectivity", [0.02, 0.5])
-def test_keys_without_groups_are_dealt_evenly(selectivity: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys without groups are as many as the selectivity says, also where they are fewer than the replicas."""
+def test_keys_without_groups_are_dealt_evenly(selectivity: float) -> None:
+    """Keys without groups are as many as the selectivity says, also where they are fewer than the subtasks."""
     theory = Theory.of(zipf_shares(round(1 / selectivity), 0.0), [12, 12], 1)
-    theory.check(in_blocks(matched(join([12, 12], selectivity, 1.0, 4), 400, monkeypatch)))
+    theory.check(in_blocks(matched(join([12, 12], selectivity, 1.0, 4), 400)))
 
 
-def test_a_side_that_all_replicas_have_makes_no_more_matches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_side_that_all_replicas_have_makes_no_more_matches() -> None:
     for into in (["broadcast", "hash"], ["global", "global"], ["broadcast", "hash", "hash"]):
         data = join([30.0] * len(into), 0.02, 1.0, 3)
         for stream, partitioning in zip(data["query"]["streams"], into, strict=False):
             stream["partitioning"] = partitioning
-        near(matched(data, 150, monkeypatch), 0.02 * 30 ** len(into))
+        near(matched(data, 150), 0.02 * 30 ** len(into))
 
 
 def test_more_matches_than_key_groups_allow_are_named() -> None:
     for selectivity, named in ((0.02, False), (0.2, True)):
         run = simulated(parse(Deployment, join([30, 30], selectivity, 1.0, key_groups=16)), horizon_s=5)
-        assert any("only tuples of one key group match" in line for line in run.warnings) == named
+        assert any("only records of one key group match" in line for line in run.warnings) == named
 
 
 RATE_PER_S, KEYS, REPLICAS = 200.0, 30, 3
@@ -228,7 +216,7 @@ def _per_s(job: Deployment) -> np.ndarray:
 )
 @pytest.mark.parametrize("kind", ["aggregate", "session"])
 def test_results_are_of_all_keys_that_come_to_a_replica(kind: str, partitioning: str, places: int, copies: int) -> None:
-    """A key's records that come to several replicas are as many Poisson streams, each with results of its own."""
+    """A key's records that come to several subtasks are as many Poisson streams, each with results of its own."""
     per_s, span_s = RATE_PER_S * copies / places / KEYS, 0.25
     operator: dict[str, Any] = {"kind": "session", "gap_s": span_s, "keys": KEYS}
     expected = KEYS * places * per_s * np.exp(-per_s * span_s)

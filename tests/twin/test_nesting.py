@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scenarios.files.yaml_text import parse_text
 from tests.commands import twin
 from twin.errors import BadInput
-from twin.nesting import DEEPEST, parse_json
+from twin.files import DEEPEST, parse_json
 
 DEEP = {
     "lists in brackets": lambda depth: "[" * depth + "]" * depth,
@@ -94,4 +94,4 @@ def test_the_product_reads_json_by_one_function() -> None:
     packages = ["twin", "models", "optimizers", "scenarios", "streamtwin", "spark", "papers", "figures"]
     for path in (path for package in packages for path in (root / package).rglob("*.py")):
         text = path.read_text(encoding="utf-8").replace("json.loads(json.dumps(", "")
-        assert path.name == "nesting.py" or not re.search(r"json\.loads?\(", text), path
+        assert path.name == "files.py" or not re.search(r"json\.loads?\(", text), path

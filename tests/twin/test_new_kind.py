@@ -38,14 +38,14 @@ JOB = {
 
 
 LAST = 'Partitioning("last", lambda ends: [float(k == ends.consumers - 1) for k in range(ends.consumers)], whole=True)'
-"""Entry of the table for a partitioning that a test adds: all to the last replica."""
+"""Entry of the table for a partitioning that a test adds: all to the last subtask."""
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     house = tmp_path_factory.mktemp("house")
     for package in ("twin", "models"):
-        # with the kernel's object code: its sources are the same
+        # with the object code: its sources are the same
         shutil.copytree(ROOT / package, house / package, ignore=shutil.ignore_patterns("*.pyc"))
     shutil.copy(TOYS / "distinct.py", house / "twin" / "kinds")
     registry = house / "twin" / "kinds" / "registry.py"
@@ -70,7 +70,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_the_new_kind_runs_and_the_rate_model_predicts_it(found: dict[str, Any]) -> None:
-    """Runs and predictions have K (1 - exp(-w / K)) keys a window, of both replicas; within 5 standard errors."""
+    """Runs and predictions have K (1 - exp(-w / K)) keys a window, of both subtasks; within 5 standard errors."""
     expected = KEYS * -math.expm1(-RATE_PER_S * SIZE_S / KEYS) / SIZE_S
     assert found["predicted_per_s"] == pytest.approx(expected, rel=0.02)  # the first window of the run is missing
     assert found["on_sockets_per_s"] == pytest.approx(expected)

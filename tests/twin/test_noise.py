@@ -9,10 +9,11 @@ import pytest
 
 from tests.twin.worlds import HOST, chain, simulated
 from twin.deployment import Deployment
-from twin.engine.streams.network import Jitter
 from twin.errors import BadInput
 from twin.profiles import STORM
 from twin.randomness import random_stream
+from twin.world.memory import RunMemory
+from twin.world.parts import Jitter
 
 
 def job(rate: Any, load: float, noise: dict[str, Any], service_scv: float = 1.0, **more: Any) -> Deployment:
@@ -42,7 +43,7 @@ def test_a_shared_processor_pauses_too() -> None:
 
 
 def test_tuples_wait_for_pauses_as_fluids_do() -> None:
-    """Evenly spaced tuples with equal services wait for pauses alone: d^2 / (2 (1 - load)) for each, end to end."""
+    """Evenly spaced records with equal services wait for pauses alone: d^2 / (2 (1 - load)) for each, end to end."""
     metrics = ran(job({"law": "constant", "rate_per_s": 200}, 0.5, PAUSES, 0.0), horizon_s=300)
     expected_s = 0.1**2 / (2 * 2.1 * 0.5) + 0.5 / 200
     assert metrics.e2e_latency_s.mean == pytest.approx(expected_s, rel=0.2)
@@ -58,7 +59,8 @@ def test_without_noise_a_queue_of_evenly_spaced_tuples_never_waits() -> None:
 
 
 def test_jitter_has_the_moments_it_states() -> None:
-    jitter = Jitter(random_stream(0, "jitter"), 0.3)
+    memory = RunMemory(0)
+    jitter = Jitter(memory, random_stream(0, "jitter"), 0.3)
     factors = np.array([jitter.factor(0.013 * k) for k in range(200_000)])
     assert factors.mean() == pytest.approx(1, rel=0.02)
     assert factors.var() == pytest.approx(0.3, rel=0.05)

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from tests.twin.worlds import HOST, chain, simulated
-from twin.cluster import Cluster
+from twin.cluster import Cluster, hops_a, hops_b, server_a, server_b
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.numa import hops_a, hops_b, server_a, server_b
 from twin.profiles import STORM
 from twin.rates.model import RateModel
 from twin.run import Run
@@ -20,7 +19,7 @@ FREE = STORM.model_dump(mode="json") | {"name": "free", "batch_tuples": 100, "fl
 
 
 def work(name: str = "work", **more: Any) -> dict[str, Any]:
-    """Operator of one tuple out for one in; by default with constant times."""
+    """Operator of one record out for one in; by default with constant times."""
     return {"kind": "map", "name": name, "service_scv": 0} | more
 
 
@@ -109,7 +108,7 @@ NARROW = HOST | {
 
 @pytest.mark.parametrize("rate", [40_000, 15_000, 9000])
 def test_local_bandwidth_bounds_the_throughput(rate: float) -> None:
-    """Local bandwidth bounds throughput: 10 MB/s and 1,000 bytes a tuple are 10,000 tuples a second."""
+    """Local bandwidth bounds throughput: 10 MB/s and 1,000 bytes a record are 10,000 records a second."""
     middle = work(service_time_s=5e-5, service_scv=0.5, memory_bytes=1000)
     job = chain([middle], rate, hosts=[NARROW], placement={"source": "h/0", "work": {"h/0": 3}, "sink": "h/0"})
     run = require_throughput(job, min(rate, 10_000))
@@ -119,7 +118,7 @@ def test_local_bandwidth_bounds_the_throughput(rate: float) -> None:
 
 @pytest.mark.parametrize("rate", [12_000, 5000])
 def test_the_channel_between_sockets_bounds_the_throughput(rate: float) -> None:
-    """The channel between sockets bounds throughput: 4 MB/s and 500 fetched bytes a tuple are 8,000 a second."""
+    """The channel between sockets bounds throughput: 4 MB/s and 500 fetched bytes a record are 8,000 a second."""
     middle = work(service_time_s=5e-5)
     here = {"source": "h/0", "work": {"h/1": 4}, "sink": "h/1"}
     require_throughput(chain([middle], rate, 500, hosts=[NARROW], placement=here), min(rate, 8000))

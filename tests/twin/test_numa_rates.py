@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 
 from tests.optimizers.numa_jobs import deployment, small_jobs
 from tests.twin.worlds import simulated
-from twin.cluster import Cluster
+from twin.cluster import Cluster, server_b
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.numa import server_b
 from twin.profiles import BRISK
-from twin.rates.numa_job import NumaJob
-from twin.rates.numa_rates import binding, free_running, sustained, times
+from twin.rates.numa_rates import NumaJob, binding, free_running, sustained, times
 from twin.spec import parse
 
 Job = tuple[Deployment, np.ndarray]
@@ -81,13 +79,13 @@ def test_running_free_takes_at_least_what_is_sustained(small: Job) -> None:
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        ({}, "a replica of op1"),
+        ({}, "a subtask of op1"),
         ({"socket": {"bandwidth_gbps": 0.0032}}, "the memory bandwidth of h/1"),
         ({"numa": {"bandwidth_gbps": [[0, 0.0032], [0.0032, 0]]}}, "the channel h -> h/1"),
     ],
 )
 def test_what_binds_is_named_and_stops_the_simulator_there(limits: dict[str, Any], words: str) -> None:
-    """The binding limit is named and holds in runs: 100,000 tuples a second by a replica, 50,000 by memory."""
+    """The binding limit is named and holds in runs: 100,000 records a second by a subtask, 50,000 by memory."""
     job = deployment([1, 10, 1], CHAIN, [2, 4], [[0, 20], [20, 0]], rate_per_s=150_000, limits=limits)
     document = job.model_dump(mode="json")
     document["plan"]["placement"] = {"op0": "h", "op1": "h/1", "op2": "h/1"}
@@ -111,7 +109,7 @@ def test_a_plan_that_just_fulfils_every_operator_bears_what_is_estimated_where_e
     """Word count on eight sockets, bound by two splitters far from their producer, bears the estimate.
 
     They serve S lines meanwhile, with a squared coefficient of variation of 0.1: a standard error of sqrt(0.1 / S).
-    With eight cores a socket for up to eleven replicas each socket has cores enough for its work, but its replicas
+    With eight cores a socket for up to eleven subtasks each socket has cores enough for its work, but its subtasks
     share them at times, and full buffers come to many of them together: then the estimate is a bound from above.
     """
     document = deployment(
@@ -133,7 +131,7 @@ def test_a_plan_that_just_fulfils_every_operator_bears_what_is_estimated_where_e
     counts_ol[0, 0], counts_ol[1, 0], counts_ol[2, :4] = 2, 2, (7, 1, 1, 1)
     counts_ol[3], counts_ol[4] = (0, 7, 7, 7, 5, 5, 5, 3), (0, 1, 2, 1, 4, 4, 4, 0)
     assert counts_ol.sum(axis=0).max() == 11
-    assert binding(job, counts_ol) == "a replica of op2"
+    assert binding(job, counts_ol) == "a subtask of op2"
     load = float(sustained(job, counts_ol[None]).load_n[0])
     warmup_s, measured_s = 0.05, 0.05  # the channels of the slow splitters are full after 0.04 s
     ran = simulated(
@@ -155,7 +153,7 @@ def with_cores(cluster: Cluster, cores: int) -> Cluster:
 
 
 def test_two_hosts_cost_serialisation_and_share_a_card() -> None:
-    """Two hosts cost serialisation, 1.256 us a tuple of 1 us and 64 bytes, and share a card of 8 Mbit/s."""
+    """Two hosts cost serialisation, 1.256 us a record of 1 us and 64 bytes, and share a card of 8 Mbit/s."""
     document = deployment([1, 1, 1], CHAIN, [4], [[0]], rate_per_s=1e6).model_dump(mode="json")
     host = document["cluster"]["hosts"][0] | {"bandwidth_mbps": 8.0}
     document["cluster"]["hosts"] = [host, host | {"name": "g", "bandwidth_mbps": 8000.0}]

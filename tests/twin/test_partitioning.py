@@ -1,4 +1,4 @@
-"""Partitionings: turns among many replicas, two choices, shared queues, channels that drop, `local` streams."""
+"""Partitionings: turns among many subtasks, two choices, shared queues, channels that drop, `local` streams."""
 
 from __future__ import annotations
 
@@ -9,24 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.twin.kernel.both import same_in_both
-from tests.twin.worlds import HOST, chain, latencies_s, simulated
+from tests.twin.machine.runs import same_however
+from tests.twin.worlds import HOST, chain, latencies_s, simulated, world_of
 from twin.deployment import Deployment
-from twin.engine.keys.two_choice import second_choice, settled_shares
-from twin.engine.partitioners import Partitioner
-from twin.engine.record import Record
 from twin.errors import BadInput
 from twin.events import Migration, Scale
 from twin.key_skew import zipf_shares
 from twin.keys import contiguous
+from twin.operators.key_groups import second_choice, settled_shares
 from twin.profiles import STORM
 from twin.rates.model import RateModel
 from twin.rates.queueing import erlang_b, erlang_c, mmc_wait_s
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
-from twin.wiring.build import build
-from twin.wiring.wiring import Wiring
 
 
 def with_stream(job: Deployment, consumer: str, **changes: Any) -> Deployment:
@@ -43,7 +39,7 @@ def with_stream(job: Deployment, consumer: str, **changes: Any) -> Deployment:
 
 @pytest.mark.parametrize("how", ["hash", "rebalance"])
 def test_as_many_replicas_as_producers_send_over_the_network(how: str) -> None:
-    """With replicas at the same four places, three of four tuples go elsewhere, which takes 10 ms."""
+    """With subtasks at the same four places, three of four records go elsewhere, which takes 10 ms."""
     places = [f"h{number}" for number in range(4)]
     hosts = [{**HOST, "name": name, "latency_ms": 10.0} for name in places]
     both = {"a": places, "b": places, "source": "h0", "sink": "h0"}
@@ -56,19 +52,18 @@ def test_as_many_replicas_as_producers_send_over_the_network(how: str) -> None:
 # turns --------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    weights=st.lists(st.sampled_from([0.0, 1.0, 2.0]), min_size=1, max_size=60).filter(any),
-    first=st.integers(0, 59),
-    count=st.integers(1, 400),
-)
-def test_records_go_in_turn_to_replicas_that_have_a_share(weights: list[float], first: int, count: int) -> None:
-    """Records go in turn from where the producer begins; no replica gets two more than another with a share."""
-    partitioner = Partitioner(weights, first=first % len(weights))
-    got = [next(iter(partitioner.parts(Record(0.0, 0.0, 0.0))))[0] for _ in range(count)]
-    sent = np.bincount(got, minlength=len(weights))[np.array(weights) > 0]
-    assert sent.sum() == count and sent.max() - sent.min() <= 1
-    assert got[0] == min((k for k, weight in enumerate(weights) if weight), key=lambda k: (k - first) % len(weights))
+@pytest.mark.parametrize("producers", [1, 3])
+@pytest.mark.parametrize("replicas", [2, 7, 60])
+def test_records_go_in_turn_to_all_replicas(producers: int, replicas: int) -> None:
+    """Of each producer, no subtask gets two more than another; the first record goes to the producer's own part."""
+    middle = [{"kind": "map", "name": name, "service_time_s": 1e-6} for name in ("send", "take")]
+    places = {"send": {"h": producers}, "take": {"h": replicas}}
+    built = world_of(chain(middle, {"law": "constant", "rate_per_s": 100.0}, placement=places))
+    for end_s in (0.015, 0.505, 1.005, 7.305):
+        built.advance(end_s)
+        sent = np.array([inbox.sent for inbox in built.streams["send", "take"].inboxes])
+        assert sent.sum() == int(100 * end_s) and sent.max() - sent.min() <= producers
+        assert end_s > 0.1 or sent[0] == 1
 
 
 # two choices --------------------------------------------------------------------------------------------------------
@@ -82,9 +77,9 @@ def skewed_job(how: str, rate: float = 4000.0, zipf: float = 1.0, replicas: int 
 
 
 def imbalance(job: Deployment, seconds: float = 2.0) -> float:
-    """Imbalance of the tuples that the replicas took: (max - mean) / mean."""
-    built = build(Wiring(job, RunSettings(horizon_s=seconds)))
-    built.env.run(until=seconds)
+    """Imbalance of the records that the subtasks took: (max - mean) / mean."""
+    built = world_of(job, RunSettings(horizon_s=seconds))
+    built.advance(seconds)
     taken = np.array([task.tuples_in + task.queued for task in built.tasks["m"]])
     return float(taken.max() / taken.mean() - 1)
 
@@ -93,7 +88,7 @@ def test_two_choices_balance_what_hash_does_not() -> None:
     hashed, chosen = (imbalance(skewed_job(how)) for how in ("hash", "two-choice"))
     assert hashed > 0.3
     assert chosen < 0.02
-    # the most frequent key group alone, over two replicas
+    # the most frequent key group alone, over two subtasks
     beyond = zipf_shares(256, 2.0)[0] / 2 * 8 - 1
     assert imbalance(skewed_job("two-choice", zipf=2.0)) == pytest.approx(beyond, abs=0.1)
 
@@ -101,7 +96,7 @@ def test_two_choices_balance_what_hash_does_not() -> None:
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 1000), replicas=st.integers(2, 12), zipf=st.floats(0, 2))
 def test_settled_shares_are_what_greedy_choice_tends_to(seed: int, replicas: int, zipf: float) -> None:
-    """Settled shares are those of 20,000 tuples sent one by one, each to the candidate that has got less."""
+    """Settled shares are those of 20,000 records sent one by one, each to the candidate that has got less."""
     rng = np.random.default_rng(seed)
     weights = rng.permutation(zipf_shares(4 * replicas, zipf))
     first = contiguous(len(weights), replicas)
@@ -119,7 +114,7 @@ def test_settled_shares_are_what_greedy_choice_tends_to(seed: int, replicas: int
 def test_two_choice_without_key_groups_has_its_own() -> None:
     middle = {"kind": "filter", "name": "m", "selectivity": 1}
     job = chain([middle], 100, placement={"m": {"h": 20}}, partitioning={"m": "two-choice"})
-    assert len(build(Wiring(job, RunSettings())).key_groups["m"]) == 16 * 20
+    assert len(world_of(job, RunSettings()).key_groups["m"]) == 16 * 20
 
 
 def test_partial_results_of_two_choices_are_twice_as_many() -> None:
@@ -135,7 +130,7 @@ def test_partial_results_of_two_choices_are_twice_as_many() -> None:
 def test_two_choice_into_a_join_is_refused() -> None:
     from tests.twin.test_joins import WINDOWS, star
 
-    with pytest.raises(BadInput, match="two-choice into join 'j' sends tuples that match to different replicas"):
+    with pytest.raises(BadInput, match="two-choice into join 'j' sends records that match to different subtasks"):
         with_stream(star({"a": 1, "b": 1}, WINDOWS["time"], selectivity=0.1), "j", partitioning="two-choice")
 
 
@@ -143,7 +138,7 @@ def test_two_choice_into_a_join_is_refused() -> None:
 
 
 def pool_job(servers: int, load: float, channel: int | None = None, cores: int = 64, **stream: Any) -> Deployment:
-    """Poisson source into a queue that `servers` replicas share, 1,000 tuples a second a replica at full load."""
+    """Poisson source into a queue that `servers` subtasks share, 1,000 records a second a subtask at full load."""
     middle = {"kind": "filter", "name": "m", "selectivity": 1, "service_time_s": 1e-3, "service_scv": 1}
     job = chain(
         [middle],
@@ -181,8 +176,8 @@ def test_exact_shared_queue_is_m_m_c(servers: int, load: float) -> None:
 
 
 def test_replicas_of_a_shared_queue_are_used_alike() -> None:
-    built = build(Wiring(pool_job(4, 0.5), RunSettings(horizon_s=4)))
-    built.env.run(until=4)
+    built = world_of(pool_job(4, 0.5), RunSettings(horizon_s=4))
+    built.advance(4)
     taken = [task.tuples_in for task in built.tasks["m"]]
     assert max(taken) < 1.1 * min(taken)
 
@@ -191,7 +186,7 @@ def test_a_saturated_shared_queue_uses_all_of_its_replicas() -> None:
     run = simulated(pool_job(3, 1.5), horizon_s=6, warmup_s=2, period_s=2)
     assert run.metrics.throughput_per_s == pytest.approx(3000, rel=0.03)
     assert run.metrics.backpressured
-    assert run.metrics.processing_latency_s is not None  # one channel in all: 1,024 tuples at 3,000 a second
+    assert run.metrics.processing_latency_s is not None  # one channel in all: 1,024 records at 3,000 a second
     assert run.metrics.processing_latency_s.p50 == pytest.approx(1024 / 3000, rel=0.15)
 
 
@@ -208,7 +203,7 @@ def test_a_shared_queue_between_hosts_is_refused() -> None:
     data = pool_job(2, 0.5).model_dump(mode="json", exclude_none=True)
     data["cluster"]["hosts"].append({**data["cluster"]["hosts"][0], "name": "other"})
     data["plan"]["placement"]["m"] = ["h", "other"]
-    with pytest.raises(BadInput, match=r"placement\.m: replicas that take from a shared queue must be on one host"):
+    with pytest.raises(BadInput, match=r"placement\.m: subtasks that take from a shared queue must be on one host"):
         parse(Deployment, data)
 
 
@@ -217,7 +212,7 @@ def test_a_shared_queue_between_hosts_is_refused() -> None:
 
 @pytest.mark.parametrize(("servers", "load", "channel"), [(1, 0.8, 4), (1, 1.5, 4), (1, 0.95, 12), (3, 0.9, 2)])
 def test_lost_share_of_an_exact_channel_is_that_of_m_m_c_k(servers: int, load: float, channel: int) -> None:
-    """The lost share is that of M/M/c/K, where K is the channel and the tuples in service."""
+    """The lost share is that of M/M/c/K, where K is the channel and the records in service."""
     shares = []
     for seed in range(20):
         job = pool_job(servers, load, channel, overflow="drop")
@@ -237,7 +232,7 @@ def test_lost_share_of_an_exact_channel_is_that_of_m_m_c_k(servers: int, load: f
 
 
 def erlang_arrivals_sojourn_s(replicas: int, load: float, service_s: float) -> float:
-    """Mean time in an E_k/M/1 queue: a replica that gets every k-th tuple of a Poisson stream."""
+    """Mean time in an E_k/M/1 queue: a subtask that gets every k-th record of a Poisson stream."""
     share = 0.5
     for _ in range(200):
         share = (replicas * load / (replicas * load + 1.0 - share)) ** replicas
@@ -246,7 +241,7 @@ def erlang_arrivals_sojourn_s(replicas: int, load: float, service_s: float) -> f
 
 @pytest.mark.parametrize("replicas", [2, 4, 8, 12])
 def test_replicas_served_in_turn_are_e_k_m_1_queues(replicas: int) -> None:
-    """A replica that gets every K-th record of a Poisson stream is an E_K/M/1 queue."""
+    """A subtask that gets every K-th record of a Poisson stream is an E_K/M/1 queue."""
     middle = {"kind": "map", "name": "m", "service_time_s": 1e-3, "service_scv": 1}
     job = chain([middle], 500 * replicas, hosts=[HOST | {"cpu_percent": 6400}], placement={"m": {"h": replicas}})
     expected = erlang_arrivals_sojourn_s(replicas, 0.5, 1e-3)
@@ -292,8 +287,8 @@ def test_records_stay_on_their_host_where_they_can(name: str) -> None:
     """Subtasks' shares and the latency of records that cross hosts are as counted by hand."""
     sends, takes = JOBS[name]
     made, (shares, crossing) = job(sends, takes), by_hand(sends, takes)
-    world = build(Wiring(made, RUN))
-    world.env.run(until=RUN.horizon_s)
+    world = world_of(made, RUN)
+    world.advance(RUN.horizon_s)
     taken = np.array([task.tuples_in for task in world.tasks["take"]])
     assert taken / taken.sum() == pytest.approx(shares, abs=0.02)
     scenario = Scenario.of(made, RUN)
@@ -312,8 +307,8 @@ def test_records_stay_on_their_host_where_they_can(name: str) -> None:
     assert answer.offered_pressure.max() == pytest.approx(busiest, rel=0.01)
 
 
-def test_the_kernel_deals_alike() -> None:
-    same_in_both(Scenario.of(job(*JOBS["some have none"]), RunSettings(horizon_s=5.0, warmup_s=1.0, period_s=1.0)), 0)
+def test_dealing_is_the_same_however_code_runs() -> None:
+    same_however(Scenario.of(job(*JOBS["some have none"]), RunSettings(horizon_s=5.0, warmup_s=1.0, period_s=1.0)))
 
 
 def test_who_is_near_does_not_change_while_the_job_runs() -> None:
@@ -322,7 +317,7 @@ def test_who_is_near_does_not_change_while_the_job_runs() -> None:
         move = Migration(kind="migration", at_s=1, operator=operator, replica=0, to="c")
         with pytest.raises(BadInput, match=remedy):
             Scenario.of(made, RUN, events=[move])
-    for operator, remedy in (("take", "fixes its replicas"), ("send", "feeds a local stream")):
+    for operator, remedy in (("take", "fixes its subtasks"), ("send", "feeds a local stream")):
         scale = Scale(kind="scale", at_s=1, operator=operator, placement=("a", "b", "c"))
         with pytest.raises(BadInput, match=remedy):
             Scenario.of(made, RUN, events=[scale])

@@ -9,7 +9,7 @@ from scenarios.files import scenario_file
 from twin.metrics import METRICS
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
-from twin.rates.placements import Placements, distinct_rows
+from twin.rates.seats import Placements, distinct_rows
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -20,7 +20,7 @@ SEEDS = 30
 
 
 def run(load: float, seed: int = 0) -> Run:
-    """Run of M/M/1 at 100 tuples a second."""
+    """Run of M/M/1 at 100 records a second."""
     return simulate(Scenario.of(queue(100, load, 1), PRECISE.model_copy(update={"seed": seed})))
 
 

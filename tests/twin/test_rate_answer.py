@@ -11,9 +11,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from optimizers.counted import as_plans
-from scenarios.spaces.generator import random_scenario
-from scenarios.spaces.parameter_space import COSTREAM
+from optimizers.space import as_plans
+from scenarios.spaces.generator import COSTREAM, random_scenario
 from tests.optimizers.claimed_jobs import claimed_job, every_plan
 from tests.twin.worlds import chain, joined, sink
 from twin.deployment import Deployment
@@ -26,8 +25,7 @@ from twin.query import TimeWindow
 from twin.rates.answer import RateAnswer
 from twin.rates.channels import fair_rates
 from twin.rates.model import RateModel
-from twin.rates.numa_job import NumaJob
-from twin.rates.numa_rates import most_results_per_s
+from twin.rates.numa_rates import NumaJob, most_results_per_s
 from twin.scenario import RunSettings
 from twin.spec import parse
 
@@ -246,10 +244,10 @@ def test_what_is_not_blocked_stays_as_it_was() -> None:
 
 
 def test_bunches_hold_what_their_length_brings() -> None:
-    """In a bunch of length t, uniform up to a slide, equal sides meet as E[t^2] / E[t], a rare side's tuples as t."""
+    """In a bunch of length t, uniform up to a slide, equal sides meet as E[t^2] / E[t], a rare side's records as t."""
     t = np.random.default_rng(1).uniform(0.0, WINDOW.slide, 10**6)
     content, fires, matches = of([0, 1])
-    assert content * fires == pytest.approx(CONTENT[:2] * FIRES[:2])  # no tuple is gained or lost
+    assert content * fires == pytest.approx(CONTENT[:2] * FIRES[:2])  # no record is gained or lost
     busy = (LEFT + RIGHT)[:2] * STALLS_S[:2]
     rarer = fires / FIRES[:2]
     evenly = busy * WINDOW.size

@@ -17,9 +17,9 @@ from twin.metrics import Estimates, Metrics
 from twin.plan import ExecutionPlan
 from twin.profiles import FLINK, STORM, EngineProfile
 from twin.query import Aggregate, Map, Query, Sink, Source, Stream, TimeWindow
-from twin.rates.batches import fill_wait_s
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
+from twin.rates.waiting import fill_wait_s
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
@@ -31,7 +31,7 @@ FREE = {"service_time_s": 0.0}
 def job(
     *operators: object, rate_per_s: float, replicas: int = 1, engine: EngineProfile = FLINK, cores: float = 16.0
 ) -> Deployment:
-    """Chain on one host, each operator with so many replicas."""
+    """Chain on one host, each operator with so many subtasks."""
     names = [operator.name for operator in operators]
     pairs = itertools.pairwise(names)
     return Deployment(
@@ -53,14 +53,14 @@ def exact(deployment: Deployment, horizon_s: float, warmup_s: float = 0.0, seed:
 
 @pytest.mark.parametrize("hops", [1, 2, 3])
 def test_few_tuples_wait_half_a_flush_on_every_stream(hops):
-    """Few tuples wait half a flush period on each stream on average, as flushes are independent of them."""
+    """Few records wait half a flush period on each stream on average, as flushes are independent of them."""
     maps = [Map(name=f"map{number}", **FREE) for number in range(hops - 1)]
     deployment = job(Source(name="in", **FREE), *maps, Sink(name="out", **FREE), rate_per_s=50.0)
     assert predict(deployment)["processing_latency_s"][0] == pytest.approx(hops * FLINK.flush_s / 2, rel=1e-3)
 
 
 def test_full_batches_leave_before_the_flush():
-    """Full batches leave before the flush: the k-th of b tuples waits (b - k) / r, so (b - 1) / (2 r) on average."""
+    """Full batches leave before the flush: the k-th of b records waits (b - k) / r, so (b - 1) / (2 r) on average."""
     batch, rate_per_s = 50, 5_000.0
     engine = STORM.model_copy(update={"batch_tuples": batch, "flush_s": 0.1})
     found = fill_wait_s(np.array([rate_per_s]), batch, 0.1)[0]
@@ -72,7 +72,7 @@ def test_full_batches_leave_before_the_flush():
 
 @pytest.mark.parametrize("rate_per_s", [370.0, 800.0, 1_300.0])
 def test_what_is_left_of_a_batch_waits_for_the_flush(rate_per_s):
-    """Even tuples between two flushes leave with the last of their batch, or at the next flush, as by hand."""
+    """Even records between two flushes leave with the last of their batch, or at the next flush, as by hand."""
     batch, flush_s = 50, 0.1
     came_s = np.arange(round(rate_per_s * flush_s)) / rate_per_s
     lasts = np.arange(len(came_s)) // batch * batch + batch - 1
@@ -99,7 +99,7 @@ def test_batches_and_turns_agree_with_exact_runs(replicas, rate_per_s):
 
 @pytest.mark.parametrize("replicas", [1, 5])
 def test_results_of_a_window_are_dealt_before_they_wait(replicas):
-    """Each replica of a sink of 1 ms waits for half of its own part of 100 results at once."""
+    """Each subtask of a sink of 1 ms waits for half of its own part of 100 results at once."""
     engine = STORM.model_copy(update={"channel_tuples": 100_000})
     window = Aggregate(name="count", window=TimeWindow(size_s=1.0), group_by="int", groups=100, service_time_s=0.0)
     deployment = job(
@@ -116,7 +116,7 @@ def test_results_of_a_window_are_dealt_before_they_wait(replicas):
 
 @pytest.mark.parametrize("horizon_s", [20.0, 80.0, 200.0])
 def test_channels_fill_before_a_source_is_held_back(horizon_s):
-    """50 tuples a second too many fill 2,000 credits in 40 s: until then nothing is held back, and waits grow."""
+    """50 records a second too many fill 2,000 credits in 40 s: until then nothing is held back, and waits grow."""
     engine = STORM.model_copy(update={"channel_tuples": 2_000})
     slow = Sink(name="out", service_time_s=1e-2, service_scv=0.0)
     deployment = job(Source(name="in", **FREE), slow, rate_per_s=150.0, engine=engine)
@@ -153,7 +153,7 @@ def test_a_source_that_lacks_cores_is_held_back_at_once():
 
 @pytest.mark.parametrize("horizon_s", [10.0, 40.0])
 def test_until_channels_are_full_a_bottleneck_gets_no_more_cores_than_others_leave(horizon_s):
-    """Beside a map that needs 0.48 of the core, a sink gets 260 tuples a second until channels are full, then 333."""
+    """Beside a map that needs 0.48 of the core, a sink gets 260 records a second until channels are full, then 333."""
     deployment = job(
         Source(name="in", **FREE),
         Map(name="map", service_time_s=1e-3, service_scv=0.0),
@@ -231,8 +231,8 @@ def test_a_replica_counts_what_comes_to_it(job):
 
 @pytest.mark.parametrize("partitioning", ["hash", "broadcast"])
 def test_matches_of_each_replica(partitioning):
-    """On one of R replicas a pair is R times as likely to match, if both records belong there, and windows reach as far
-    back as the replica's input fills them."""
+    """On one of R subtasks a pair is R times as likely to match, if both records belong there, and windows reach as far
+    back as the subtask's input fills them."""
     job = joined(4, 60)
     streams = [
         each.model_copy(update={"partitioning": partitioning} if each.producer == "b" else {})

@@ -70,7 +70,7 @@ def test_results_are_as_old_as_in_an_exact_run(name: str) -> None:
 
 
 def test_of_tuples_half_an_interval_and_a_checkpoint_pass_whatever_their_way() -> None:
-    """Tuples wait half an interval and a checkpoint, of which their own way between two barriers is a part."""
+    """Records wait half an interval and a checkpoint, of which their own way between two barriers is a part."""
     near, far = (costs(given(meeting(late_ms)))["processing_latency_s"][0] for late_ms in (0.0, 500.0))
     assert near == pytest.approx(2.5, abs=0.01)
     assert far - near == pytest.approx(0.5, abs=0.01)

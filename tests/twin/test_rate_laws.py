@@ -33,7 +33,8 @@ def exact(deployment: Deployment, seed: int = 1, horizon_s: float = 15.0) -> obj
 
 @pytest.mark.parametrize(("tuples", "bursts"), [(0.2, None), (1.5, None), (8.0, None), (0.5, 4), (3.0, 4), (3.0, 1)])
 def test_the_oldest_of_a_group_is_brute_force(tuples, bursts):
-    """The age of the oldest of Poisson tuples in a group, evenly over a window or in bursts, is that of brute force."""
+    """The age of the oldest of Poisson records in a group, evenly over a window or in bursts, is that of brute
+    force."""
     rng = np.random.default_rng(0)
     counts = rng.poisson(tuples, 200_000)
     counts = counts[counts > 0]
@@ -50,7 +51,7 @@ def test_the_oldest_of_a_group_is_brute_force(tuples, bursts):
 @pytest.mark.parametrize("tuples", [(0.3, 0.2), (2.0, 0.5), (6.0, 0.05, 1.0)])
 @pytest.mark.parametrize("late_s", [0.0, 0.4, 20.0])
 def test_the_oldest_of_a_group_from_several_inputs_is_brute_force(tuples, late_s):
-    """Of Poisson tuples of several inputs, each with a delay of its own, the oldest is as old as by brute force."""
+    """Of Poisson records of several inputs, each with a delay of its own, the oldest is as old as by brute force."""
     rng, delays = np.random.default_rng(0), np.arange(len(tuples)) * late_s
     counts = rng.poisson(tuples, (200_000, len(tuples)))
     some = counts.sum(axis=1) > 0
@@ -91,7 +92,8 @@ def test_others_made_with_a_tuple_are_brute_force(made):
     ("replicas", "way", "others"), [(1, "rebalance", 9.0), (4, "rebalance", 1.6), (4, "hash", 2.25)]
 )
 def test_what_a_tuple_makes_waits_for_itself(replicas, way, others):
-    """A tuple's results wait for each other as in M^[b]/G/1, (b - 1) s / (2 (1 - rho)); of 10 dealt to four, 2 or 3."""
+    """A record's results wait for each other as in M^[b]/G/1, (b - 1) s / (2 (1 - rho)); of 10 dealt to four, 2 or
+    3."""
     service_s, rate_per_s = 1e-3, 50.0 * replicas
     work = Map(name="work", service_time_s=service_s, service_scv=1.0)
     many = Map(name="many", selectivity=10.0, **FREE)
@@ -118,7 +120,7 @@ def test_small_batches_behind_batches_are_seldom_in_step():
 
 @pytest.mark.parametrize("places", [1.0, 2.0, np.inf])
 def test_distinct_groups_of_skewed_keys_are_brute_force(places):
-    """Distinct Zipf groups, each on `places` of 4 replicas, are those of brute force; strata are of equal groups."""
+    """Distinct Zipf groups, each on `places` of 4 subtasks, are those of brute force; strata are of equal groups."""
     shares, replicas, content = zipf_shares(8, 1.2), 4, 300
     rng = np.random.default_rng(0)
     copies = int(min(places, replicas))
@@ -150,7 +152,7 @@ def test_results_of_windows_wait_for_the_end_of_the_next():
 
 @pytest.fixture(scope="module")
 def hot() -> Deployment:
-    """Job in which one of four replicas gets two thirds of the tuples, can take 0.8 of them, and has 4 of 16 key
+    """Job in which one of four subtasks gets two thirds of the records, can take 0.8 of them, and has 4 of 16 key
     groups."""
     window = Aggregate(
         name="sum", window=TimeWindow(size_s=1.0), group_by="int", groups=800, key_groups=16, service_time_s=1e-3
@@ -377,7 +379,7 @@ def test_what_was_dealt_and_meets_again_is_what_it_was():
 
 @pytest.mark.parametrize("made", [2, 5])
 def test_of_batches_at_regular_gaps_only_those_of_one_wait_for_each_other(made):
-    """In D^[b]/D/1 a tuple waits (b - 1) / 2 services on average."""
+    """In D^[b]/D/1 a record waits (b - 1) / 2 services on average."""
     ends = Source(name="in", **FREE), Sink(name="out", **FREE)
     each = Map(name="each", service_time_s=1e-3, service_scv=0.0)
     several = Map(name="several", service_time_s=1e-6, service_scv=0.0, selectivity=made)

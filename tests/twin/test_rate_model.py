@@ -15,8 +15,8 @@ from tests.twin.worlds import chain, deployment, sink, source
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
 from twin.profiles import STORM
-from twin.rates.cpu_sharing import fair_level
 from twin.rates.model import RateModel
+from twin.rates.sockets import fair_level
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
@@ -36,7 +36,7 @@ def one_queue(rate_per_s: float, hosts: Sequence[dict[str, Any]] = (host("h"),),
 
 
 def windowed(size_s: float, **more: Any) -> Deployment:
-    """Job of a free window of all tuples, at 1,000 a second."""
+    """Job of a free window of all records, at 1,000 a second."""
     window = {"kind": "aggregate", "name": "g", "window": {"policy": "time", "size_s": size_s}, "service_time_s": 0}
     return chain([window], 1000.0, **more)
 
@@ -59,7 +59,7 @@ def test_one_operator_is_an_mg1_queue(rho, scv):
 @pytest.mark.parametrize(("law", "scv"), [("poisson", 0.0), ("poisson", 1.0), ("constant", 0.0), ("constant", 1.0)])
 @pytest.mark.parametrize(("rho", "servers"), [(0.8, 2), (0.9, 4)])
 def test_replicas_with_one_queue_are_a_gigc_queue(law, scv, rho, servers):
-    """Allen and Cunneen's formula is close to brute force, in which the replica that is free first serves."""
+    """Allen and Cunneen's formula is close to brute force, in which the subtask that is free first serves."""
     rng, count = np.random.default_rng(0), 40_000
     gaps = rng.exponential(size=count) if law == "poisson" else np.ones(count)
     services = rng.exponential(size=count) if scv else np.ones(count)
@@ -174,7 +174,7 @@ def test_a_channel_passes_its_room_in_the_time_on_the_way(room: int, latency_ms:
 
 
 def test_tuples_of_unlike_sizes_wait_for_one_card_as_pollaczek_and_khinchine_say() -> None:
-    """All tuples that leave a host wait in one queue, lambda E[S^2] / (2 (1 - rho)), small and large ones alike."""
+    """All records that leave a host wait in one queue, lambda E[S^2] / (2 (1 - rho)), small and large ones alike."""
     rates_per_s, sizes = np.array([200.0, 100.0]), np.array([1500, 6000])
     sources = [source(name, tuple_bytes=int(size)) for name, size in zip(("one", "other"), sizes, strict=True)]
     far = deployment(

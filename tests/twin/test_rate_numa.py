@@ -11,15 +11,13 @@ import pytest
 from tests.optimizers import numa_jobs
 from tests.twin.test_numa import FREE, NARROW, on_server, work
 from tests.twin.worlds import HOST, chain, deployment, sink, source
-from twin.cluster import Cluster
+from twin.cluster import Cluster, server_a, server_b
 from twin.deployment import Deployment
-from twin.numa import server_a, server_b
 from twin.plan import ExecutionPlan
 from twin.profiles import BRISK
 from twin.rates.answer import RateAnswer
 from twin.rates.model import RateModel
-from twin.rates.numa_job import NumaJob
-from twin.rates.numa_rates import sustained
+from twin.rates.numa_rates import NumaJob, sustained
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
@@ -33,7 +31,7 @@ WORD_COUNT = (
     sink(service_time_s=0.1e-6),
 )
 LOADS = np.array([1.0, 1.0, 3.0, 11.0, 2.0])
-"""Relative loads of word count's operators: replicas are drawn in about these proportions."""
+"""Relative loads of word count's operators: subtasks are drawn in about these proportions."""
 
 
 def answer(job: Deployment, counts: np.ndarray | None = None, horizon_s: float = HORIZON_S) -> RateAnswer:
@@ -57,7 +55,7 @@ def word_count(cluster: Cluster, rate_per_s: float = 5e7, **more: Any) -> Deploy
 
 
 def spread(rng: np.random.Generator, cores: int) -> np.ndarray:
-    """Random plan for word count: no more replicas than cores, on one to all sockets. [operators, sockets]"""
+    """Random plan for word count: no more subtasks than cores, on one to all sockets. [operators, sockets]"""
     total = rng.uniform(30, 0.8 * SOCKETS * cores)
     replicas = np.maximum(1, np.round(LOADS / LOADS.sum() * total * rng.uniform(0.6, 1.4, len(LOADS)))).astype(int)
     counts, free = np.zeros((len(LOADS), SOCKETS), int), np.full(SOCKETS, cores)
@@ -84,7 +82,7 @@ def as_plan(job: Deployment, counts: np.ndarray) -> ExecutionPlan:
 
 @pytest.mark.parametrize("server", [server_a, server_b])
 def test_one_busy_operator_takes_its_service_and_the_fetch_between_any_two_sockets(server: Any) -> None:
-    """A busy operator takes 1 / (Te + Tf) (BriskStream, section 3.1); 100 tuples of 205 bytes are 321 lines."""
+    """A busy operator takes 1 / (Te + Tf) (BriskStream, section 3.1); 100 records of 205 bytes are 321 lines."""
     cluster = server()
     host = cluster.hosts[0]
     here = dict.fromkeys(("source", "work", "sink"), host.name)
@@ -115,7 +113,7 @@ def test_the_way_back_may_take_longer_and_local_memory_is_no_way() -> None:
 
 
 def test_the_farthest_replica_bounds_all_as_tuples_are_dealt_evenly() -> None:
-    """The farthest of four replicas bounds all: it takes as many tuples as the others, which wait for it."""
+    """The farthest of four subtasks bounds all: it takes as many records as the others, which wait for it."""
     here = {"source": "server", "work": {"server": 3, "server/7": 1}, "sink": "server"}
     found = answer(on_server(server_a(), work(service_time_s=1.6e-6), 1e7, 80, placement=here))
     far_s = 1.6e-6 + 80 / 64 * 479e-9
@@ -258,7 +256,7 @@ def test_a_word_count_spread_at_random_runs_as_told(server: Any, cores: int, pla
 
 
 def test_distances_count_by_the_lines_of_a_batch() -> None:
-    """Distances count by lines: one tuple at a time fills half a line; a hundred share them."""
+    """Distances count by lines: one record at a time fills half a line; a hundred share them."""
     counts = np.zeros((1, 5, SOCKETS))
     counts[0, :, 0], counts[0, 3] = (9, 9, 9, 0, 9), (0, 0, 0, 0, 0, 0, 0, 9)
     alone = BRISK.model_dump(mode="json") | {"name": "alone", "batch_tuples": 1}

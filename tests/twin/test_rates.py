@@ -160,7 +160,7 @@ def test_a_source_without_a_rate_is_an_error(busy_query):
 
 @pytest.mark.parametrize("runs", [(30, 7), (12, 40), (3, 3), (100, 90)])
 def test_a_count_window_over_alternating_runs_pairs_what_sliding_over_them_finds(runs):
-    """Pairs in a count window over runs of b and m tuples of two sides are those of every window on the sequence."""
+    """Pairs in a count window over runs of b and m records of two sides are those of every window on the sequence."""
     burst, other = runs
     size, per_s = 20, 0.5
     sides = np.tile([1] * burst + [0] * other, 2 + size // sum(runs))

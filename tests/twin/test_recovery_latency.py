@@ -1,6 +1,6 @@
 """Ages of results after a failure, by hand in tiny worlds.
 
-A tuple is ingested when its source takes it: what is read again anew, what a checkpoint holds before the failure.
+A record is ingested when its source takes it: what is read again anew, what a checkpoint holds before the failure.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ def window(policy: str = "time", **size: float) -> dict[str, Any]:
 
 
 LONERS = {"group_by": "int", "groups": 10**9}
-"""Groups so many that every tuple is a group of its own."""
+"""Groups so many that every record is a group of its own."""
 
 
 def test_a_window_by_hand() -> None:
     """A window has a result every 4 s, 1.5 s on its way; that of 8 s is evaluated at 10 s, with what it held at 6 s.
 
-    Its oldest tuple is of 4 s. The next one holds what came from 6 s on, all read at 10 s or later.
+    Its oldest record is of 4 s. The next one holds what came from 6 s on, all read at 10 s or later.
     """
     result = run(tiny([window(size_s=4)]), DOWN)
     assert sum(row["latencyCount"] for row in sinks(result)) == 4
@@ -69,7 +69,7 @@ def test_a_window_by_hand() -> None:
 
 
 def test_each_tuple_of_a_window_by_hand() -> None:
-    """The 40 tuples of 4 s to 6 s come out at 10 s, and 120 at 12 s, of which 80 were taken at 10 s and 40 since."""
+    """The 40 records of 4 s to 6 s come out at 10 s, and 120 at 12 s, of which 80 were taken at 10 s and 40 since."""
     result = run(tiny([window(size_s=4) | LONERS], middle_on="near"), DOWN, period_s=0.9)
     count, processing, e2e = arrived(result, 10)
     assert count == pytest.approx(40, abs=1)
@@ -81,7 +81,7 @@ def test_each_tuple_of_a_window_by_hand() -> None:
 
 
 def test_a_window_across_the_outage_by_hand() -> None:
-    """A window at 18 s holds 120 tuples taken until 6 s, 80 of four seconds, taken at 10 s, and 160 until 18 s."""
+    """A window at 18 s holds 120 records taken until 6 s, 80 of four seconds, taken at 10 s, and 160 until 18 s."""
     result = run(tiny([window(size_s=18) | LONERS], middle_on="near"), DOWN)
     count, processing, e2e = arrived(result, 18)
     assert count == pytest.approx(360, abs=1)
@@ -95,7 +95,7 @@ def drawn(range_s: float, results: int) -> float:
 
 
 def test_a_count_window_by_hand() -> None:
-    """A checkpoint holds 20 tuples since the last result; at 10 s 80 follow at once: two results, and none waits."""
+    """A checkpoint holds 20 records since the last result; at 10 s 80 follow at once: two results, and none waits."""
     result = run(tiny([window("count", size_tuples=50)], middle_on="near"), DOWN)
     count, processing, e2e = arrived(result, 10)
     assert count == 2
@@ -105,7 +105,7 @@ def test_a_count_window_by_hand() -> None:
 
 
 def test_what_was_on_its_way_by_hand() -> None:
-    """Of a checkpoint, 30 tuples on the network, taken from 4.5 s to 6 s, are there at the restart, at 10 s.
+    """Of a checkpoint, 30 records on the network, taken from 4.5 s to 6 s, are there at the restart, at 10 s.
 
     Those of 6 s to 10 s are read at once, and take the usual 1.5 s.
     """
@@ -120,7 +120,7 @@ def test_what_was_on_its_way_by_hand() -> None:
 
 
 def test_a_result_on_its_way_is_as_old_as_its_tuples() -> None:
-    """A result of 8 s, which a failure at 9 s loses, comes from the checkpoint at 8.5 s, as old as its tuples."""
+    """A result of 8 s, which a failure at 9 s loses, comes from the checkpoint at 8.5 s, as old as its records."""
     lost = Failure(at_s=9, host="near", recover_after_s=3)
     result = run(tiny([window(size_s=4)]), lost, checkpoint_interval_s=8.5)
     count, processing, e2e = arrived(result, 12)
@@ -129,7 +129,7 @@ def test_a_result_on_its_way_is_as_old_as_its_tuples() -> None:
 
 
 def test_a_join_by_hand() -> None:
-    """A join at 10 s matches what both sides held at 6 s; the older of two tuples until 6 s is of 2 s on average."""
+    """A join at 10 s matches what both sides held at 6 s; the older of two records until 6 s is of 2 s on average."""
     join = {"kind": "join", "name": "j", "window": {"policy": "time", "size_s": 8}, "key_type": "int"}
     job = joined(
         join | {"selectivity": 0.05, "service_time_s": 0},

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scenarios.files.overrides import set_values
+from scenarios.files.scenario_file import set_values
 from tests.twin.worlds import queue
 from twin.retired import Retired
 from twin.scenario import RunSettings, Scenario

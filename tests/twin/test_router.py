@@ -1,4 +1,4 @@
-"""Routers: a share of the tuples on each stream, none twice where shares allow it, and none lost."""
+"""Routers: a share of the records on each stream, none twice where shares allow it, and none lost."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SHARES = [(0.9, 0.1), (0.5, 0.2), (0.8, 0.8)]
 
 @pytest.mark.parametrize(("main", "late"), SHARES)
 def test_each_stream_gets_its_share(main: float, late: float) -> None:
-    """Each stream gets a binomial number of tuples; those of exclusive streams add up to all that went anywhere."""
+    """Each stream gets a binomial number of records; those of exclusive streams add up to all that went anywhere."""
     job = routing({"main": main, "late": late}, placement={"router": {"h": 2}, "late": {"h": 3}})
     found = ran(job)
     count = taken(found)
@@ -81,7 +81,7 @@ def test_the_rate_model_knows_what_each_stream_carries(main: float, late: float)
 
 
 def test_a_slow_side_output_holds_all_of_them_back() -> None:
-    """A side output of 10 % of the tuples that serves 50 a second holds the source back to 500."""
+    """A side output of 10 % of the records that serves 50 a second holds the source back to 500."""
     job = routing({"main": 0.9, "late": 0.1}, None, None, 1000.0, service_time_s=0.02, service_scv=0)
     scenario = Scenario.of(job, RunSettings(horizon_s=120, warmup_s=60))
     found, rates = simulate(scenario), RateModel().predict(scenario, [scenario.plan])

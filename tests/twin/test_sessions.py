@@ -60,7 +60,7 @@ def test_sessions_that_a_run_does_not_see_end_are_named(lasts: float, said: bool
 
 
 def test_open_sessions_are_the_keys_seen_within_the_gap() -> None:
-    """Open sessions, of a tuple's size each, are the keys seen within the gap."""
+    """Open sessions, of a record's size each, are the keys seen within the gap."""
     found = ran(job(tuple_bytes=1), 20.0)
     held = np.mean([row["stateBytes"] for row in found.operator_rows if row["operator"] == "sessions"][5:])
     size = job().engine.input_bytes(job().query, "sessions")
@@ -81,7 +81,7 @@ def test_of_skewed_keys_the_frequent_ones_go_on() -> None:
 
 @pytest.mark.parametrize(("per_gap", "fewer"), [(0.4, True), (3.0, False), (5.0, False)])
 def test_the_rate_model_says_which_way_skewed_keys_move_its_estimate(per_gap: float, fewer: bool) -> None:
-    """The rate model says how skew changes its estimate: of equal keys with 0.4 tuples in a gap, two in three end a
+    """The rate model says how skew changes its estimate: of equal keys with 0.4 records in a gap, two in three end a
     session; with 5, frequent ones end none, and rare ones have nearly all sessions, which are short."""
     skewed = job(key_groups=KEYS, gap_s=per_gap * KEYS / RATE).model_dump()
     skewed["workload"]["keys"] = {"sessions": {"zipf": 1.0}}
@@ -91,11 +91,11 @@ def test_the_rate_model_says_which_way_skewed_keys_move_its_estimate(per_gap: fl
     assert exact.processing_latency_s is not None
     assert (exact.processing_latency_s.mean > found["processing_latency_s"][0]) == fewer
     (said,) = (each for each in RateModel().blind_to(scenario) if "unlike" in each)
-    assert "fewer sessions end than estimated where fewer than two tuples of a key come in gap_s, and more" in said
+    assert "fewer sessions end than estimated where fewer than two records of a key come in gap_s, and more" in said
 
 
 def test_bursts_of_keys_make_few_sessions() -> None:
-    """Bursts make few sessions. In 5 s a key has a tuple every half second, then none for 15 s: of 10 tuples of a key
+    """Bursts make few sessions. In 5 s a key has a record every half second, then none for 15 s: of 10 records of a key
     the last ends a session, and each other one by chance exp(-2 / 0.5), if 2 s are left. Means of rates say 4.5 times
     as many."""
     what = job(gap_s=2, keys=50).model_dump()

@@ -9,7 +9,7 @@ import pytest
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import measures
 from scenarios.questions.resources import binding, resources
-from tests.twin.kernel.both import same_in_both
+from tests.twin.machine.runs import same_however
 from tests.twin.worlds import HOST, chain
 from twin.deployment import Deployment
 from twin.errors import BadInput
@@ -47,8 +47,8 @@ def test_busy_subtasks_share_what_others_leave(others: float, replicas: int) -> 
 
 @pytest.mark.parametrize("others", [60, 150])
 def test_it_is_a_host_of_fewer_cores_to_the_last_bit(others: float) -> None:
-    shared = same_in_both(job(100, 3, scv=1.0, others_percent=others), 0)
-    small = same_in_both(job(100, 3, scv=1.0, cpu_percent=200 - others), 0)
+    shared = same_however(job(100, 3, scv=1.0, others_percent=others))
+    small = same_however(job(100, 3, scv=1.0, cpu_percent=200 - others))
     for table in ("operator_rows", "host_rows", "subtask_rows"):
         assert getattr(shared, table) == getattr(small, table)
 
@@ -69,7 +69,7 @@ def test_a_subtask_is_as_fast_as_the_clock_of_its_core(core: float, replicas: in
     run, predicted = delivered(scenario)
     assert run == pytest.approx(replicas * core / 100 / SERVICE_S, rel=0.01)
     assert predicted == pytest.approx(run, rel=0.01)
-    same_in_both(scenario, 0)
+    same_however(scenario)
 
 
 @pytest.mark.parametrize("others", [50, 350])

@@ -11,21 +11,18 @@ import pytest
 from tests.twin import event_jobs
 from tests.twin.changing import HOSTS, column
 from tests.twin.checkpointed import steady
-from tests.twin.kernel.both import same_in_both
+from tests.twin.machine.runs import same_however
 from tests.twin.test_restarts import REDEPLOY_S, engine, restarted, run
-from tests.twin.worlds import deployment, sink
+from tests.twin.worlds import deployment, sink, world_of
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import Failure, RateChange, Scale
-from twin.partitions import counts
 from twin.rates.model import RateModel
-from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import NumaJob
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
-from twin.wiring.build import build
-from twin.wiring.wiring import Wiring
 
 POISSON = {"law": "poisson", "rate_per_s": 1500.0}
 
@@ -68,7 +65,7 @@ def test_each_subtask_reads_its_partitions_and_nothing_is_lost(
     waits = column(result, "topic", "backlog")[-1]
     assert result.metrics.tuples_out == pytest.approx(arrived - waits, abs=40)  # the last are under way
     assert result.duplicates == 0
-    shares = np.array(counts(partitions, after) if partitions else [1] * after)
+    shares = np.bincount(np.arange(partitions or after) % after, minlength=after)
     expected = 1500 * 15 * shares / shares.sum()
     assert np.abs(read(result, 15.0) - expected).max() <= (2 if law is not POISSON else 4 * expected.max() ** 0.5)
 
@@ -119,10 +116,10 @@ def test_a_failure_afterwards_reads_again_what_each_had_read() -> None:
 
 
 @pytest.mark.parametrize("law", [steady(1500.0), POISSON])
-def test_the_kernel_gives_the_same_run(law: Any) -> None:
+def test_a_run_is_the_same_however_code_runs(law: Any) -> None:
     data = dict(topic(law, 2, 7)) | {"engine": engine("restart")}
     scenario = Scenario.of(parse(Deployment, data), RunSettings(horizon_s=30, period_s=1), [to(4), to(3, 18.0)])
-    same_in_both(scenario)
+    same_however(scenario)
 
 
 @pytest.mark.parametrize("how", ["live", "reactive"])
@@ -131,10 +128,11 @@ def test_only_a_savepoint_deals_partitions_anew(how: str) -> None:
         run(topic(POISSON, 2), to(4), how=how)
 
 
-def test_who_brings_event_times_stays() -> None:
+def test_who_brings_event_times_is_scaled_by_a_restart() -> None:
+    """Each window is checked after the run, as always."""
     scale = {"kind": "scale", "operator": "source", "placement": ["ends", "ends"], "at_s": 3.0}
-    with pytest.raises(BadInput, match="brings event times"):
-        event_jobs.job(events=[scale], engine=engine("restart"))
+    run = simulate(event_jobs.job(events=[scale], engine=engine("restart")))
+    assert len({row["subtask"] for row in run.subtask_rows if row["operator"] == "source"}) == 2
 
 
 def reading(partitions: int, replicas: int, law: Any, **more: Any) -> Deployment:
@@ -152,33 +150,31 @@ def ran(job: Deployment) -> Run:
 
 @pytest.mark.parametrize(("partitions", "replicas"), [(6, 4), (6, 3), (2, 5), (1, 1)])
 def test_replicas_read_whole_partitions(partitions: int, replicas: int) -> None:
-    """Of even arrivals, what each replica takes is its number of partitions, to a tuple."""
+    """Of even arrivals, what each subtask takes is its number of partitions, to a record."""
     job = reading(partitions, replicas, {"law": "constant", "rate_per_s": 10 * partitions})
-    world = build(Wiring(job, settings()))
-    world.env.run(until=20.0)
-    each = counts(partitions, replicas)
+    world = world_of(job, settings())
+    world.advance(20.0)
+    each = [len(range(k, partitions, replicas)) for k in range(replicas)]
     taken = [task.tuples_in for task in world.tasks["source"]]
-    assert sum(each) == partitions
-
     assert all(abs(got - 200 * count) <= 1 for got, count in zip(taken, each, strict=True))
 
 
 def test_what_the_busiest_cannot_read_lags_and_the_others_do_not() -> None:
-    """Of three partitions of 100/s, the replica that reads two lags at 150/s, and the other does not."""
+    """Of three partitions of 100/s, the subtask that reads two lags at 150/s, and the other does not."""
     found = ran(reading(3, 2, 300, service_time_s=1 / 150, service_scv=0))
     assert found.metrics.throughput_per_s == pytest.approx(250, rel=0.05)
     assert found.metrics.backpressured
     uneven, lag = found.warnings
-    assert "2 replicas read 3 partitions, so some read 2 and others 1" in uneven
-    assert "partition of replica 0 are unread" in lag
+    assert "2 subtasks read 3 partitions, so some read 2 and others 1" in uneven
+    assert "partition of subtask 0 are unread" in lag
 
 
 def test_replicas_beyond_the_partitions_add_nothing() -> None:
-    """Four replicas more than two partitions add nothing to the rate."""
+    """Four subtasks more than two partitions add nothing to the rate."""
     law, service_s = 300, 1 / 100
     found = ran(reading(2, 6, law, service_time_s=service_s, service_scv=0))
     assert found.metrics.throughput_per_s == pytest.approx(200, rel=0.02)
-    assert "4 of 6 replicas read none of its 2 partitions" in found.warnings[0]
+    assert "4 of 6 subtasks read none of its 2 partitions" in found.warnings[0]
     for partitions, replicas in ((2, 6), (2, 2)):
         scenario = Scenario.of(reading(partitions, replicas, law, service_time_s=service_s), settings())
         assert RateModel().predict(scenario, [scenario.plan])["throughput_per_s"][0] == pytest.approx(200, rel=0.01)
@@ -189,7 +185,7 @@ def test_what_cannot_be_dealt_is_refused(tmp_path: Path) -> None:
     path.write_text("time_s\n" + "\n".join(str(k / 10) for k in range(100)))
     law = {"law": "replay", "path": str(path)}
     ran(reading(6, 3, law))
-    with pytest.raises(BadInput, match="use a number of replicas that divides 6"):
+    with pytest.raises(BadInput, match="use a number of subtasks that divides 6"):
         ran(reading(6, 4, law))
     with pytest.raises(BadInput, match="'source' has partitions"):
         NumaJob(reading(6, 3, 10))

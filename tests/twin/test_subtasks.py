@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 import streamtwin
-from scenarios.files.run_folder import read_run
-from scenarios.files.traces import write_run
-from streamtwin.export.files import export
+from scenarios.files.run_folder import read_run, write_run
+from streamtwin.export import export
 from tests.twin.changing import job
 from tests.twin.worlds import deployment, simulated, sink
 from twin.deployment import Deployment

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.validity import oracles
 from tests.twin.worlds import HOST, chain, dealt, joined, latencies_s, queue, simulated
 from twin.deployment import Deployment
-from twin.markers import by_operator
+from twin.metrics import by_operator
 from twin.profiles import STORM
 from twin.rates.model import RateModel
 from twin.spec import parse
@@ -35,7 +35,7 @@ def test_wait_is_that_of_m_g_1(load: float, scv: float) -> None:
 
 
 def test_tandem_of_exponential_queues_is_jacksons() -> None:
-    """The sojourns of two M/M/1 in a row add up, as departures are Poisson. Markers wait as tuples do, unserved."""
+    """The sojourns of two M/M/1 in a row add up, as departures are Poisson. Markers wait as records do, unserved."""
     loads = (0.5, 0.8)
     middle = [
         {"kind": "filter", "name": f"q{k}", "selectivity": 1, "service_time_s": load / 1000, "service_scv": 1}
@@ -66,7 +66,7 @@ def test_saturated_throughput_is_the_bottlenecks_rate() -> None:
     assert run.metrics.backpressured
     source = run.operators[0]
     assert source.backpressured > 0.9  # a source that costs nothing waits for its consumer
-    # channels of 1,024 tuples before the slow operator, at 1,000/s
+    # channels of 1,024 records before the slow operator, at 1,000/s
     assert run.metrics.processing_latency_s.p50 == pytest.approx(1.024, rel=0.12)
     assert run.metrics.e2e_latency_s.mean > 3 * run.metrics.processing_latency_s.mean
 
@@ -111,7 +111,7 @@ def test_evenly_spaced_records_wait_alike_whoever_reads_them(subtasks: int) -> N
 
 @pytest.mark.parametrize("replicas", [(2, 2), (4, 3), (3, 6)])
 def test_keys_that_come_at_random_wait_as_in_jacksons_network(replicas: tuple[int, int]) -> None:
-    """Replicas that get random shares of Poisson streams are M/M/1 queues, stage after stage."""
+    """Subtasks that get random shares of Poisson streams are M/M/1 queues, stage after stage."""
     load, rate = 0.7, 1000.0
     middle = [
         {"kind": "map", "name": f"q{k}", "service_time_s": load * count / rate, "service_scv": 1}

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from twin.atomic import new_file, new_folder, write_text
-from twin.checksums import SUMS
 from twin.errors import BadInput
+from twin.files import SUMS, new_file, new_folder, write_text
 from twin.trace import TABLES, damage, read_table, write_trace
 
 ROWS = {
@@ -109,7 +108,7 @@ def test_nothing_written_is_an_error_not_an_empty_file(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_left_goes_with_the_next_try(tmp_path: Path) -> None:
     killing = (
-        "import os, pathlib, signal, sys\nfrom twin.atomic import new_folder\n"
+        "import os, pathlib, signal, sys\nfrom twin.files import new_folder\n"
         "with new_folder(pathlib.Path(sys.argv[1])) as aside:\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     folder, other = tmp_path / "folder [1]", tmp_path / ".folder [1].elsewhere.1.partial"

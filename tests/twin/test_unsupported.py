@@ -145,13 +145,13 @@ def test_who_sees_nothing_names_everything_and_who_sees_all_nothing(name: str) -
 @pytest.mark.parametrize(("how", "said"), [("rebalance", True), ("hash", False), ("broadcast", False)])
 @pytest.mark.parametrize("kind", [{"kind": "session", "gap_s": 1, "keys": 50}, {"kind": "join", "selectivity": 0.01}])
 def test_keys_that_are_apart_are_named(kind: dict[str, Any], how: str, said: bool) -> None:
-    """Keys spread over replicas are named: a join finds fewer matches then, and a session has parts."""
+    """Keys spread over subtasks are named: a join finds fewer matches then, and a session has parts."""
     if kind["kind"] == "join":
         kind = kind | {"window": {"policy": "time", "size_s": 1}}
     rates, places = {"one": 100, "two": 100}, {"keyed": {"h": 3}}
     found = joined(kind | {"name": "keyed"}, rates, placement=places, partitioning={"keyed": how})
     words = unsupported_features(Scenario.of(found), SEEN)
-    assert any("several replicas of keyed" in each for each in words) == said
+    assert any("several subtasks of keyed" in each for each in words) == said
 
 
 def test_a_forward_stream_within_a_chain_is_sent_nowhere_and_not_named() -> None:
@@ -179,7 +179,7 @@ def test_the_horizon_of_the_question_reaches_the_rate_model() -> None:
 
 
 def test_count_windows_of_several_replicas_are_named() -> None:
-    """Count windows of several replicas emit fewer results, as each fills with its keys; a model of one names that."""
+    """Count windows of several subtasks emit fewer results, as each fills with its keys; a model of one names that."""
     window = {"policy": "count", "size_tuples": 100}
 
     def counting(replicas: int) -> Scenario:
@@ -197,7 +197,7 @@ def test_count_windows_of_several_replicas_are_named() -> None:
 
 @pytest.mark.parametrize(("batch", "size", "said"), [(1, 40, False), (100, 40, True), (100, 2000, False)])
 def test_batches_that_keep_the_sides_of_a_count_window_apart_are_named(batch: int, size: int, said: bool) -> None:
-    """Batches larger than a count window are named: it has tuples mostly of one side, so fewer pairs meet."""
+    """Batches larger than a count window are named: it has records mostly of one side, so fewer pairs meet."""
     join = {"name": "j", "kind": "join", "selectivity": 0.01, "window": {"policy": "count", "size_tuples": size}}
     job = Scenario.of(joined(join, {"one": 1000, "two": 1000})).with_run(horizon_s=20, warmup_s=5)
     job = engine(batch_tuples=batch, flush_s=1.0)(job)

@@ -14,56 +14,40 @@ from hypothesis import strategies as st
 
 from tests.twin.checkpointed import lines
 from tests.twin.checkpointed import run as committed
-from tests.twin.worlds import chain, deployment, simulated, sink, source
+from tests.twin.evaluated import evaluations
+from tests.twin.worlds import chain, deployment, simulated, sink, source, world_of
 from twin.deployment import Deployment
-from twin.engine.draws import Draws
-from twin.engine.windows.combiner import GroupCombiner
-from twin.engine.windows.content import TRIM, Content
-from twin.engine.windows.trigger import Extent
 from twin.events import RateChange
-from twin.flink_keys import key_groups_of_keys
-from twin.key_skew import zipf_shares
+from twin.key_skew import key_groups_of_keys, zipf_shares
+from twin.operators.key_groups import landed
 from twin.profiles.storm import STORM
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
-from twin.wiring.build import build
-from twin.wiring.wiring import Wiring
-
-RECORDS = st.lists(
-    st.tuples(st.floats(0.01, 1.0), st.integers(0, 4), st.floats(0, 9), st.floats(0, 9)), min_size=1, max_size=60
-)
 
 
-@tried(max_examples=60, deadline=None)
-@given(records=RECORDS, size=st.floats(0.1, 20), cut=st.integers(0, 59))
-def test_a_window_is_what_came_in_it(records: list[tuple[float, int, float, float]], size: float, cut: int) -> None:
-    """A window has a result a key, in order, as old as its oldest record, also after earlier ones were forgotten."""
-    positions = np.cumsum([gap for gap, *_ in records])
-    content = Content()
-    for position, (_, *rest) in zip(positions, records, strict=True):
-        content.add(position, *rest)
-    end = positions[min(cut, len(positions) - 1)]
-    inside = [each for at, (_, *each) in zip(positions, records, strict=True) if end - size < at <= end]
-    content.forget(end - size)
-    assert list(zip(*content.between(end - size, end), strict=True)) == [tuple(each) for each in inside]
-    assert content.count(end - size, end) == len(inside)
-    found = GroupCombiner(Extent(size, size, True), 0.0, 0.0, 5).results(
-        [content], end, Draws(np.random.default_rng(1))
-    )
-    expected = {}
-    for key, _, _ in inside:
-        expected[key] = tuple(min(each[place] for each in inside if each[0] == key) for place in (1, 2))
-    assert found == [(key, *stamps) for key, stamps in expected.items()]
+@tried(max_examples=15, deadline=None)
+@given(st.integers(1, 30), st.sampled_from([0.3, 1.0, 1.3, 4.0]), st.floats(1.0, 200.0), st.integers(0, 99))
+def test_a_window_has_a_result_a_key(groups: int, size_s: float, rate_per_s: float, seed: int) -> None:
+    """Each is as old as the oldest record of its key in the window; they leave in the order of their keys."""
+    span = {"policy": "time", "size_s": size_s, "slide_s": min(size_s, 0.5)}
+    middle = {"kind": "aggregate", "name": "w", "window": span, "group_by": "int", "groups": groups}
+    for _, (records,), results in evaluations(chain([middle], rate_per_s), "w", 6.0, seed):
+        expected = {
+            key: tuple(min(each[place] for each in records if each[0] == key) for place in (1, 2))
+            for key in {key for key, *_ in records}
+        }
+        assert results == [(key, *expected[key]) for key in sorted(expected)]
 
 
 def test_what_is_forgotten_is_thrown_away() -> None:
-    content = Content()
-    for place in range(10 * TRIM):
-        content.add(place, 0, place, place)
-        content.forget(place - 5)
-    assert len(content) == 5 and len(content.keys) < 3 * TRIM
+    """A window of 200 records has room for a few times as many, however long the run."""
+    middle = {"kind": "aggregate", "name": "w", "window": {"policy": "time", "size_s": 0.2}, "service_time_s": 0.0}
+    world = world_of(chain([middle], 1000.0))
+    world.advance(20.1)
+    (content,) = world.tasks["w"][0].logic.part(0).window.contents
+    assert 50 < content.count < 200 and content.room < 1500
 
 
 def grouped(window: dict[str, Any], skew: dict[str, Any], groups: int, **more: Any) -> Deployment:
@@ -102,9 +86,10 @@ def test_results_of_skewed_groups_are_as_many_and_as_old_as_real_ones(zipf: floa
 def test_keys_that_are_given_come_as_often_as_they_should() -> None:
     """Given keys are where Flink puts them, each as frequent as given, alone or beside others."""
     made = grouped({"policy": "count", "size_tuples": 10}, {"keys": 50, "zipf": 1.0}, 50, key_groups=8)
-    keys = build(Wiring(made, RunSettings())).key_groups["m"]
+    keys = world_of(made).key_groups["m"]
     rng, n = np.random.default_rng(3), 40_000
-    drawn = [keys.pick(uniform) for uniform in rng.random(n).tolist()]
+    landing = [landed(keys.group_steps, uniform) for uniform in rng.random(n).tolist()]
+    drawn = [(group, keys.key_in(group, at)) for group, at in landing]
     group_k = key_groups_of_keys(np.arange(50), "int", 8)
     shares = zipf_shares(50, 1.0)[np.argsort(group_k, kind="stable")]
     counts = np.bincount([key for _, key in drawn], minlength=50)
@@ -114,8 +99,8 @@ def test_keys_that_are_given_come_as_often_as_they_should() -> None:
 
 def test_state_of_key_groups_is_what_windows_hold_of_them() -> None:
     made = grouped({"policy": "time", "size_s": 1000.0}, {"zipf": 1.0}, 40)
-    built = build(Wiring(made, RunSettings(horizon_s=50.0)))
-    built.env.run(until=20.0)
+    built = world_of(made, RunSettings(horizon_s=50.0))
+    built.advance(20.0)
     keys, (task,) = built.key_groups["m"], built.tasks["m"]
     assert keys.states_bytes().sum() == pytest.approx(task.logic.held_bytes())
     gone = task.logic.take(0.0, lambda key: keys.group_of(key) == 3)
@@ -337,10 +322,11 @@ def test_checkpoints_begin_by_chance_between_the_least_pause_and_the_interval(mi
     assert min_pause_s == 2.0 or np.ptp(means[1:]) == pytest.approx(0.9, abs=0.02)
 
 
-def test_sessions_that_outlast_a_run_are_said() -> None:
+@pytest.mark.parametrize("time", ["processing", "event"])
+def test_sessions_that_outlast_a_run_are_said(time: str) -> None:
     """Where many sessions are open at the end, the longest are missing; where few are, the mean is right."""
     rate_per_s, gap_s = 1.0, 2.0
-    visits = {"kind": "session", "name": "visits", "gap_s": gap_s, "keys": 60, "service_time_s": 0.0}
+    visits = {"kind": "session", "name": "visits", "gap_s": gap_s, "keys": 60, "service_time_s": 0.0, "time": time}
     law_s = np.expm1(rate_per_s * gap_s) / rate_per_s
     for horizon_s, outlast in ((20.0, True), (300.0, False)):
         run = simulated(chain([visits], 60.0 * rate_per_s), horizon_s=horizon_s, warmup_s=2.0)

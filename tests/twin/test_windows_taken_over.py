@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.twin.changing import HOSTS
-from tests.twin.kernel.both import same_in_both
+from tests.twin.machine.runs import same_however
 from twin.deployment import Deployment
 from twin.events import AnyEvent, Migration, Scale
 from twin.profiles import STORM
@@ -89,9 +89,9 @@ def test_windows_that_only_one_of_two_former_subtasks_knows_of_are_evaluated(cha
 
 
 @pytest.mark.parametrize("operator", [GROUPED, JOIN])
-def test_the_kernel_evaluates_the_same(operator: dict[str, Any]) -> None:
+def test_a_run_is_the_same_however_code_runs(operator: dict[str, Any]) -> None:
     for how in ("restart", "live"):
-        same_in_both(scenario(operator, SLIDING, "up", how))
+        same_however(scenario(operator, SLIDING, "up", how))
 
 
 @pytest.mark.parametrize("change", CHANGES)

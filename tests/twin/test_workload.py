@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scenarios.files import scenario_file
 from tests.twin.arrivals import DIURNAL, LAWS, SPIKES, STEPS, TWO_STATES, clock_of, counts, law_of, times
-from twin.arrivals.law import MIN_RATE_PER_S
+from twin.arrivals.laws import MIN_RATE_PER_S
 from twin.errors import BadInput
 from twin.randomness import random_stream
 from twin.spec import parse
@@ -81,7 +81,7 @@ def test_bursty_counts_have_mean_and_variance_of_the_process() -> None:
 def test_random_spikes_come_as_often_as_regular_ones() -> None:
     law = law_of(SPIKES | {"random": True, "every_s": 2})
     got = counts(clock_of(law), np.array([0.0, 2000.0]))[0]
-    cycles = 1000  # one cycle in tuples: 1 s at 800/s and a quiet time whose length varies like its mean, 1 s
+    cycles = 1000  # one cycle in records: 1 s at 800/s and a quiet time whose length varies like its mean, 1 s
     assert abs(got - law.mean_rate_per_s * 2000) < 4 * math.sqrt(cycles) * 1.1 * 350
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from twin.control import Policy
 from twin.deployment import Deployment
 from twin.events import AnyEvent
+from twin.job import compile
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
+from twin.world.world import World
 
 HOST = {"name": "h", "cpu_percent": 1600, "ram_mb": 64_000, "bandwidth_mbps": 10_000, "latency_ms": 1}
 
@@ -79,7 +83,7 @@ def queue(rate_per_s: float, load: float, scv: float, **more: Any) -> Deployment
 
 
 def chain(middle: list[dict[str, Any]], rate: Any, tuple_bytes: float | None = None, **more: Any) -> Deployment:
-    """Job source -> each of the middle operators -> sink; the source's tuples may have a size of their own."""
+    """Job source -> each of the middle operators -> sink; the source's records may have a size of their own."""
     operators = [source(tuple_bytes=tuple_bytes), *middle, sink()]
     names = [operator["name"] for operator in operators]
     return deployment(operators, list(pairwise(names)), {"source": rate}, **more)
@@ -104,8 +108,27 @@ def dealt(job: Deployment, **partitioning: str | None) -> Deployment:
 
 
 def placed(job: Deployment, **places: tuple[str, ...]) -> Deployment:
-    """Job with other places of operators' replicas."""
+    """Job with other places of operators' subtasks."""
     return job.model_copy(update={"plan": job.plan.with_placement({**job.plan.placement, **places})})
+
+
+def world_of(job: Deployment, settings: RunSettings | None = None) -> World:
+    """World of a job before its first event."""
+    return World(compile(job), settings or RunSettings())
+
+
+@contextmanager
+def noting_worlds() -> Iterator[list[World]]:
+    """List of the worlds of all runs in a block."""
+    found: list[World] = []
+    whole = World.advance
+
+    def noted(world: World, until_s: float) -> None:
+        found.append(world)
+        whole(world, until_s)
+
+    with patch.object(World, "advance", noted):
+        yield found
 
 
 def simulated(job: Deployment, *events: AnyEvent, policy: Policy | None = None, **settings: Any) -> Run:

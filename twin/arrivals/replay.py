@@ -1,4 +1,4 @@
-"""Replay of recorded arrivals: the times of single tuples, or a rate over time."""
+"""Replay of recorded arrivals: the times of single records, or a rate over time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from twin.arrivals.law import MAX_RATE_PER_S, MIN_RATE_PER_S, Phase, Varying
-from twin.arrivals.steps import extent_s, staircase
+from twin.arrivals.laws import MAX_RATE_PER_S, MIN_RATE_PER_S, Phase, Varying, extent_s, staircase
 from twin.errors import BadInput
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ SHORTEST_S = 1e-3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recording:
-    """Recorded arrivals. times_s: ascending [N]. rates_per_s: from each time on, >= 0 [N]; None if a tuple came at
+    """Recorded arrivals. times_s: ascending [N]. rates_per_s: from each time on, >= 0 [N]; None if a record came at
     each."""
 
     times_s: np.ndarray
@@ -51,7 +50,7 @@ def only_recordings(paths: Iterable[str]) -> Iterator[None]:
 
 
 def read(path: str) -> Recording:
-    """Reads the recording in a file with the columns `time_s` (a tuple a row) or `time_s` and `rate_per_s`.
+    """Reads the recording in a file with the columns `time_s` (a record a row) or `time_s` and `rate_per_s`.
 
     Raises BadInput, in one line, if it is missing, no regular file, of another form, empty, or if its numbers make no
     sense; or if it is none of `only_recordings`.
@@ -136,7 +135,7 @@ class Replay(Varying):
     path: Annotated[str, Field(min_length=1, description="CSV or Parquet: time_s, or time_s and rate_per_s")]
     start_s: Annotated[float | None, Field(description="the file's time at time 0; its first row's if absent")] = None
     speed: Annotated[float, Field(gt=0, le=10**6, description="2: in half the time, at twice the rate")] = 1.0
-    rate_factor: Annotated[float, Field(gt=0, le=10**6, description="2: each tuple twice, at the same time")] = 1.0
+    rate_factor: Annotated[float, Field(gt=0, le=10**6, description="2: each record twice, at the same time")] = 1.0
     loop: Annotated[bool, Field(description="begin anew at the end")] = True
 
     @model_validator(mode="after")
@@ -154,7 +153,7 @@ class Replay(Varying):
             raise ValueError(f"{self.path} at speed {self.speed:g} is over in {self.cycle_s:g} s; play more, or slower")
         if self.peak_rate_per_s > MAX_RATE_PER_S:
             raise ValueError(
-                f"{self.path} has up to {self.peak_rate_per_s:g} tuples a second at this speed and factor; "
+                f"{self.path} has up to {self.peak_rate_per_s:g} records a second at this speed and factor; "
                 f"{MAX_RATE_PER_S:g} is the most"
             )
         if self.mean_rate_per_s < MIN_RATE_PER_S:
@@ -211,7 +210,7 @@ class Replay(Varying):
 
     @property
     def peak_rate_per_s(self) -> float:
-        """Highest rate of any row, or most tuples in any second; not below the mean, as a loop may be shorter."""
+        """Highest rate of any row, or most records in any second; not below the mean, as a loop may be shorter."""
         if self.recording.rates_per_s is not None:
             return max(self._staircase[1])
         times = self.times_s
@@ -224,7 +223,7 @@ class Replay(Varying):
         Tanji (Neural Computation 15, 2003).
 
         It compares neighbouring gaps only, so slow changes of the rate do not count: 1 for a Poisson process of varying
-        rate, 0 for evenly spaced tuples.
+        rate, 0 for evenly spaced records.
         """
         if self.recording.rates_per_s is not None:
             return super().gap_scv

@@ -1,18 +1,223 @@
-"""Controller of a job: asks a policy at the end of each period, and carries out its decisions."""
+"""Controller of a job: asks a policy at the end of each period, with its statistics, and carries out what it says."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import groupby, takewhile
 from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
 
-from twin.change.observation import Observer
+import numpy as np
+
 from twin.change.reconfiguration import Reconfigurer
 from twin.change.running_job import Process
-from twin.control import Policy, Reconfiguration
-from twin.engine.measure.meters import Row
+from twin.control import KeyGroupStatistics, PeriodStatistics, Policy, Reconfiguration
 from twin.errors import BadInput
 from twin.event_checks import check_move, check_rescale
+from twin.operators.key_groups import KeyGroups
+from twin.profiles import EngineProfile
+from twin.world.meters import Row
+from twin.world.parts import Task
+
+if TYPE_CHECKING:
+    from twin.change.running_job import RunningJob
+
+
+# statistics of a period ----------------------------------------------------------------------------------------------
+# Statistics of a period for a policy, from counters of the running job.
+#
+# The records of each key group, the time that they keep its subtask busy, and the records that it sends are
+# expectations: its weight among the groups of its subtask at the time. The counts of a subtask are divided among its
+# key groups each time that weights or owners change.
+
+
+class Counted(NamedTuple):
+    """Counts of one period, [G] each: records taken in, seconds that the subtask was busy with them, and records
+    sent."""
+
+    tuples_g: np.ndarray
+    busy_g_s: np.ndarray
+    sent_g: np.ndarray
+
+
+class GroupMeter:
+    """Meter of the key groups of one operator."""
+
+    def __init__(self, keys: KeyGroups) -> None:
+        self.keys = keys
+        self._sums = np.zeros((3, len(keys)))
+        self._receivers = tuple(keys.tasks)
+        self._counters = self._now()
+        self._owner_g, self._part_g = keys.owners(), keys.parts()
+        keys.watch(lambda _shares: self._changed())
+
+    def close(self) -> Counted:
+        """Counts since the last call."""
+        self._changed()
+        sums, self._sums = self._sums, np.zeros_like(self._sums)
+        return Counted(*sums)
+
+    def _changed(self) -> None:
+        """Divides the counts so far among the key groups, by the weights that have held until now."""
+        before, self._counters = self._counters, self._now()
+        self._sums += (self._counters - before)[:, self._owner_g] * self._part_g
+        self._receivers = tuple(self.keys.tasks)
+        self._counters = self._now()
+        self._owner_g, self._part_g = self.keys.owners(), self.keys.parts()
+
+    def _now(self) -> np.ndarray:
+        """Counters of the receivers; records in a buffer count when its subtask takes them. [3, subtasks and
+        buffers]"""
+        tasks = (receiver if isinstance(receiver, Task) else None for receiver in self._receivers)
+        counters = [(task.tuples_in, task.busy_until_now_s(), _sent(task)) if task else (0, 0.0, 0) for task in tasks]
+        return np.array(counters, dtype=float).T
+
+
+def _sent(task: Task) -> int:
+    """Records that left a subtask from its first operator; where that has no streams of its own, from all others."""
+    return task.logic.left(0) or int(task.output.tuples_out)
+
+
+class Observer:
+    """Makes the statistics of each period, also when no policy is asked."""
+
+    def __init__(self, job: RunningJob) -> None:
+        self.job = job
+        self.world = world = job.world
+        self._meters = {name: GroupMeter(keys) for name, keys in world.key_groups.items()}
+        self._busy_s: dict[Task, float] = {}
+
+    def close(self, operators: Sequence[Row], hosts: Sequence[Row]) -> PeriodStatistics:
+        """Statistics of the period of these rows."""
+        world = self.world
+        start_s, end_s = operators[0]["start_s"], operators[0]["end_s"]
+        percent = self._percent_a_second(hosts)
+        counted = {name: meter.close() for name, meter in self._meters.items()}
+        traffic = self._traffic(counted, end_s - start_s)
+        own = self._own_percent(traffic)
+        return PeriodStatistics(
+            start_s=start_s,
+            end_s=end_s,
+            operators={row["operator"]: row for row in operators},
+            hosts={row["host"]: row for row in hosts},
+            placement={
+                operator.name: tuple(str(task.place) for task in world.tasks_of(operator.name))
+                for operator in world.query.topological
+            },
+            key_groups={
+                name: self._groups(name, counted[name], percent, end_s - start_s, own.get(name)) for name in counted
+            },
+            traffic=traffic,
+            subtasks=self._subtasks(start_s),
+        )
+
+    def _subtasks(self, start_s: float) -> dict[str, list[Row]]:
+        """Rows of all subtasks in the period that has just ended, by operator."""
+        rows = defaultdict[str, list[Row]](list)
+        for row in takewhile(lambda row: row["end_s"] > start_s, reversed(self.job.statistics.subtask_rows)):
+            rows[row["operator"]].append(row)
+        return dict(rows)
+
+    def _traffic(self, counted: Mapping[str, Counted], length_s: float) -> dict[tuple[str, str], np.ndarray]:
+        """Records a second from key groups to key groups, by ends of streams; expectations, as records have no keys."""
+        world, query = self.world, self.world.query
+        traffic = dict[tuple[str, str], np.ndarray]()
+        for stream in query.streams_by_name:
+            ends = stream.producer, stream.consumer
+            if not (ends[0] in counted and ends[1] in counted and query.partitioning(stream).keeps_keys):
+                continue
+            aligned = world.streams[stream.key].aligned
+            to = world.key_groups[ends[1]].weights if aligned is None else aligned.receivers()
+            traffic[ends] = traffic.get(ends, 0.0) + counted[ends[0]].sent_g[:, None] / length_s * to
+        return traffic
+
+    def _own_percent(self, traffic: Mapping[tuple[str, str], np.ndarray]) -> dict[str, np.ndarray]:
+        """CPU percent of key groups for records that leave the host, by operator at an end of an aligned stream. [G]"""
+        world, percent = self.world, dict[str, np.ndarray]()
+        number = {name: index for index, name in enumerate(world.hosts)}
+        capacity_h = np.array([host.left_percent / 100.0 for host in world.hosts.values()])
+        for ends in dict.fromkeys((key[0], key[1]) for key, made in world.streams.items() if made.aligned is not None):
+            host = {name: np.array([number[place] for place in self._hosts_g(name)]) for name in ends}
+            size = world.engine.output_bytes(world.query, ends[0])
+            cores = remote_cores(traffic[ends], host[ends[0]], host[ends[1]], size, world.engine)
+            for name, cores_g in zip(ends, cores, strict=True):
+                percent[name] = percent.get(name, 0.0) + 100.0 * cores_g / capacity_h[host[name]]
+        return percent
+
+    def _hosts_g(self, operator: str) -> list[str]:
+        keys, fan = self.world.key_groups[operator], self.job.fan(operator)
+        return [fan.places[owner].host for owner in keys.owner]
+
+    def _percent_a_second(self, hosts: Sequence[Row]) -> Mapping[str, float]:
+        """Percent of a host's CPU for each second in which one of its subtasks was busy.
+
+        Subtasks that share a processor are busy for longer than they work, all by the same factor on average, as it
+        serves them in turns. So the work of a host is split among its subtasks in proportion to their busy times.
+        """
+        busy_s: dict[str, float] = defaultdict(float)
+        for tasks in self.world.tasks.values():
+            for task in tasks:
+                until_now_s = task.busy_until_now_s()
+                busy_s[task.place.host] += until_now_s - self._busy_s.get(task, 0.0)
+                self._busy_s[task] = until_now_s
+        used = {row["host"]: 100.0 * row["cpuUtilisation"] for row in hosts}
+        return {host: used.get(host, 0.0) / seconds if seconds > 0.0 else 0.0 for host, seconds in busy_s.items()}
+
+    def _groups(
+        self,
+        operator: str,
+        counted: Counted,
+        percent: Mapping[str, float],
+        length_s: float,
+        own_g: np.ndarray | None,
+    ) -> tuple[KeyGroupStatistics, ...]:
+        world = self.world
+        keys, fan, tasks = world.key_groups[operator], self.job.fan(operator), world.tasks[operator]
+        replica = {fan.index(task): number for number, task in enumerate(tasks)}
+        factor = np.array([percent[task.place.host] for task in tasks])
+        replica_g = np.array([replica.get(owner, 0) for owner in keys.owner])
+        percent_g = counted.busy_g_s * factor[replica_g]
+        if own_g is not None:
+            percent_g = attributed(percent_g, own_g, replica_g)
+        columns = (replica_g.tolist(), counted.tuples_g / length_s, keys.states_bytes(), percent_g)
+        return tuple(
+            KeyGroupStatistics(group, number, float(rate), float(size), float(cpu))
+            for group, (number, rate, size, cpu) in enumerate(zip(*columns, strict=True))
+        )
+
+
+# groups of a subtask cost alike, but records that leave the host are serialised, at a cost of each group's own
+# ---------
+
+
+def remote_cores(
+    traffic: np.ndarray, host_g: np.ndarray, host_k: np.ndarray, size: float, engine: EngineProfile
+) -> tuple[np.ndarray, np.ndarray]:
+    """Reference cores that key groups of both ends of a stream spend on records that leave their host. [G], [K]
+
+    traffic [G, K]: records a second. size: bytes of each. host_g, host_k: numbers of the hosts of the groups.
+    """
+    bytes_gk = size * traffic * (host_g[:, None] != host_k[None, :])
+    sent, taken = bytes_gk.sum(axis=1), bytes_gk.sum(axis=0)
+    return sent * engine.serialise_ns_per_byte * 1e-9, taken * engine.deserialise_ns_per_byte * 1e-9
+
+
+def attributed(percent_g: np.ndarray, own_g: np.ndarray, replica_g: np.ndarray) -> np.ndarray:
+    """Percent of a host by key group, with the same sum over the groups of each subtask. [G]
+
+    percent_g: percent if all groups of a subtask cost alike. own_g: the part of it that is known to be of the group
+    alone; it is left out where it is more than the subtask used.
+    """
+    count = int(replica_g.max()) + 1
+    all_r, own_r = np.bincount(replica_g, percent_g, count), np.bincount(replica_g, own_g, count)
+    known_r = (all_r > 0.0) & (own_r <= all_r)
+    rest_r = np.where(known_r, all_r - own_r, all_r) / np.where(all_r > 0.0, all_r, 1.0)
+    return np.asarray(percent_g * rest_r[replica_g] + own_g * known_r[replica_g])
+
+
+# the controller ------------------------------------------------------------------------------------------------------
+# Controller of a job: asks a policy at the end of each period, and carries out its decisions.
 
 
 class Controller:
@@ -59,7 +264,7 @@ class Controller:
 
     def _check(self, decision: Reconfiguration) -> None:
         """Raises BadInput if a policy orders something impossible."""
-        deployment, whose = self.job.wiring.deployment, f"policy {self.policy.name!r}"
+        deployment, whose = self.job.world.deployment, f"policy {self.policy.name!r}"
         placement = {name: tuple(map(str, tasks)) for name, tasks in self.job.world.tasks.items()}
         try:
             for rescale in decision.rescales:
@@ -90,7 +295,7 @@ class Controller:
         record.end_s = self.env.now
 
     def _moves(self, decision: Reconfiguration) -> list[Process]:
-        """Processes of the moves: replicas one by one, all key groups of an operator together."""
+        """Processes of the moves: subtasks one by one, all key groups of an operator together."""
         whole = [self.change.move(move) for move in decision.moves if move.replica is not None]
         operator = attrgetter("operator")
         parts = sorted((move for move in decision.moves if move.replica is None), key=operator)

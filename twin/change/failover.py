@@ -1,6 +1,6 @@
 """Failures: all tasks connected with one on the failed host (Flink's regions), or the whole job, start again.
 
-Tasks stop, and the tuples on their way to them are lost. They go on from a checkpoint, at their places or, if the host
+Tasks stop, and the records on their way to them are lost. They go on from a checkpoint, at their places or, if the host
 does not come back, on other hosts.
 """
 
@@ -12,22 +12,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from twin.change.channels import regions
-from twin.change.checkpoint import Checkpoint, counted, finish, restore
+from twin.change.fan import regions
+from twin.change.kept import Checkpoint, finish, restore, stop_all
 from twin.change.replicas import relocate
 from twin.change.running_job import Process
-from twin.engine.measure.ledger import Buffer, EventRecord
-from twin.engine.station.task import Task
-from twin.engine.streams.channel import UNBOUNDED
-from twin.engine.streams.network import destination
 from twin.events import Failure
 from twin.plan import Location
 from twin.scheduling import emptiest
-from twin.wiring.streams import room_of
+from twin.world.ledger import EventRecord
+from twin.world.parts import Task
 
 if TYPE_CHECKING:
     from twin.change.checkpoint import FreeCheckpoints
-    from twin.wiring.wiring import Wiring
 
 
 @dataclass(slots=True, eq=False)
@@ -51,21 +47,28 @@ class Failover:
         self.checkpoints = checkpoints
         self.job = checkpoints.job
         self.availability = checkpoints.availability
-        self.wiring = checkpoints.wiring
+        self.world = checkpoints.world
         self.env = checkpoints.env
         self.ledger = checkpoints.world.ledger
         self.outages: list[Outage] = []
 
     def restart(self, record: EventRecord, after_s: float, ready: Callable[[], None]) -> Process:
         """Stops the whole job on purpose. It goes on from the last checkpoint after `after_s`. ready: see `Outage`."""
-        tasks = self.wiring.world.every_task()
+        tasks = self.world.every_task()
         yield from self._down(Outage(tasks, self.env.now + after_s, record, ready=ready))
+
+    def give_up(self, why: str) -> Process:
+        """Lets the whole job fail, for a reason. It goes on from the last checkpoint when it is deployed again."""
+        self.checkpoints.abort("the job failed")
+        record = self.ledger.record("failure", "job", self.env.now, why=why)
+        until_s = self.env.now + self.world.engine.rescaling.redeploy_s
+        yield from self._down(Outage(self.world.every_task(), until_s, record))
 
     def fail(self, failure: Failure) -> Process:
         """Waits until the host fails, and until the tasks that this stops run again."""
         yield from self.checkpoints.before(failure.at_s)
         yield self.env.timeout(max(0.0, failure.at_s - self.env.now))  # floor(x / y) * y may be more than x
-        tasks = self.wiring.world.every_task()
+        tasks = self.world.every_task()
         if not self.outages and all(task.halted for task in tasks):
             return  # it ran out of memory, which is final
         if failure.lost:
@@ -92,7 +95,7 @@ class Failover:
         """Tasks that start again: all, if the whole job always does or the plan changes; else all of the regions
         hit."""
         whole = self.checkpoints.whole or self.availability.changes
-        groups = [self.wiring.world.every_task()] if whole else regions(self.wiring)
+        groups = [self.world.every_task()] if whole else regions(self.world)
         return {task for group in groups if any(task.place.host == host for task in group) for task in group}
 
     def _prolong(self, outage: Outage, host: str, until_s: float) -> None:
@@ -106,7 +109,7 @@ class Failover:
             outage.record.component += f", {host}"
 
     def _down(self, outage: Outage) -> Process:
-        record, checkpoint, count = outage.record, self.checkpoints.last, len(self.wiring.world.every_task())
+        record, checkpoint, count = outage.record, self.checkpoints.last, len(self.world.every_task())
         self.outages.append(outage)
         self.availability.fail()
         lost, duplicates = self.stop(checkpoint, outage.tasks)
@@ -138,11 +141,12 @@ class Failover:
         """Moves the subtasks on lost hosts to the other hosts.
 
         The k-th subtasks of all operators of a slot sharing group on a host move together, as in a slot of Flink. The
-        processor with the fewest subtasks per core takes the next slot. A host that only stores checkpoints takes none.
+        processor with the fewest subtasks per core takes the next slot. A host that only stores checkpoints takes none,
+        but where no other is left.
         """
         slots: dict[tuple[str, str, int], list[tuple[str, Task]]] = defaultdict(list)
-        groups = self.wiring.query.slot_sharing_groups
-        for name, tasks in self.wiring.world.tasks.items():
+        groups = self.world.query.slot_sharing_groups
+        for name, tasks in self.world.tasks.items():
             for host in sorted(self.job.lost & outage.hosts):
                 there = [task for task in tasks if task.place.host == host and task in outage.tasks]
                 for number, task in enumerate(there):
@@ -155,13 +159,11 @@ class Failover:
 
     def _emptiest(self, more: int, outage: Outage) -> Location:
         """Place that has the fewest subtasks per core with `more` added; the first of several."""
-        tasks = self.wiring.world.every_task()
-        storage = None if self.wiring.checkpoints is None else self.wiring.checkpoints.storage
-        hosts = [
-            host
-            for name, host in self.wiring.hosts.items()
-            if name not in self.job.lost and (name != storage or any(task.place.host == name for task in tasks))
-        ]
+        tasks = self.world.every_task()
+        storage = None if self.world.checkpoints is None else self.world.checkpoints.storage
+        left = [host for name, host in self.world.hosts.items() if name not in self.job.lost]
+        used = {task.place.host for task in tasks}
+        hosts = [host for host in left if host.name != storage or host.name in used] or left
         down = {name for other in self.outages if other is not outage for name in other.hosts}
         up = [host for host in hosts if host.name not in down] or hosts
         cores = {
@@ -172,12 +174,19 @@ class Failover:
         return emptiest(cores, Counter(task.place for task in tasks), more)
 
     def stop(self, checkpoint: Checkpoint, tasks: Sequence[Task]) -> tuple[int, int]:
-        """Stops tasks; see `stop`."""
-        return stop(self.wiring, checkpoint, tasks)
+        """Stops subtasks; see `twin.change.kept.stop_all`."""
+        return stop_all(self.world, checkpoint, tasks)
 
     def go_on(self, checkpoint: Checkpoint, outage: Outage) -> int:
-        """Lets the tasks of an outage go on; see `restart`."""
-        return restart(self.wiring, checkpoint, outage.tasks, outage.ready)
+        """Lets the subtasks of an outage go on from a checkpoint. Returns the number of records that sources read
+        again."""
+        replayed = restore(self.world, checkpoint, outage.tasks)
+        finish(self.world, checkpoint, set(outage.tasks))
+        if outage.ready is not None:
+            outage.ready()
+        for task in outage.tasks:
+            task.unblock()
+        return replayed
 
     def _up(self, outage: Outage) -> None:
         record = outage.record
@@ -188,62 +197,3 @@ class Failover:
         record.paused_s = record.end_s - record.at_s
         if not self.outages:
             self.availability.recover()
-
-
-def stop(wiring: Wiring, checkpoint: Checkpoint, tasks: Sequence[Task]) -> tuple[int, int]:
-    """Stops tasks. Records queued, in service or on the way to them are lost. Returns tuples lost, and results to
-    repeat.
-
-    No channel may lead from one of them to a task that goes on, or back.
-    """
-    world, ledger, stopped = wiring.world, wiring.world.ledger, set(tasks)
-    before, everything = ledger.lost, len(stopped) == len(world.every_task())
-    for record in world.in_flight():
-        inbox = destination(record)
-        if inbox is not None and (inbox.task in stopped or (everything and isinstance(inbox.task, Task | Buffer))):
-            ledger.lose(record)
-    for buffer in ledger.buffers if everything else ():
-        ledger.lost += buffer.queued
-        buffer.records.clear()
-    for name in world.tasks:
-        for task in world.tasks[name]:
-            if task in stopped:
-                _stop_task(wiring, name, task)
-    for edge in wiring.job.edges:
-        for inbox in world.streams[edge.ends].inboxes:
-            if everything or inbox.task in stopped:
-                inbox.credits = room_of(wiring, edge.stream) if isinstance(inbox.task, Task) else UNBOUNDED
-                inbox.waiters.clear()
-                if inbox.gate is not None:
-                    inbox.gate.clear()
-    results = {task: counted(task) for task in tasks}
-    duplicates = sum(results.values()) - sum(checkpoint.counted.get(task, 0) for task in tasks)
-    checkpoint.counted |= results  # after another failure, only results since the restart are repeated
-    ledger.duplicates += duplicates
-    return ledger.lost - before, duplicates
-
-
-def _stop_task(wiring: Wiring, operator: str, task: Task) -> None:
-    ledger = wiring.world.ledger
-    ledger.aborted[task.name] += task.logic.in_service()
-    for edge, port in zip(wiring.job.outputs(operator), task.ports, strict=True):
-        ledger.unsent[edge.ends] += port.waiting()
-    ledger.lost += task.lost()
-    task.stop()
-    if task.output.blocked:
-        task.output.blocked = 1
-    else:
-        task.output.block()
-
-
-def restart(
-    wiring: Wiring, checkpoint: Checkpoint, tasks: Sequence[Task], ready: Callable[[], None] | None = None
-) -> int:
-    """Lets tasks go on from the checkpoint. Returns the number of tuples that sources read again. ready: see Outage."""
-    replayed = restore(wiring.world, checkpoint, tasks)
-    finish(checkpoint, set(tasks))
-    if ready is not None:
-        ready()
-    for task in tasks:
-        task.output.unblock()
-    return replayed

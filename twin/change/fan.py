@@ -1,48 +1,89 @@
-"""Fans: all channels into one operator while it is being changed, and the key groups or shares that move.
-
-Producers deal tuples to indices. At an index sits a replica, a buffer for tuples whose state is on its way, or nobody.
-"""
+"""Channels between tasks: all of a job, and those into one operator while it is being changed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from twin.engine.draws import Draws
-from twin.engine.measure.ledger import Buffer
-from twin.engine.station.task import Task
-from twin.engine.streams.channel import UNBOUNDED, Inbox, Paths, Port
 from twin.keys import contiguous
-from twin.randomness import random_stream
-from twin.wiring.streams import make_inboxes, make_port, room_of
+from twin.world.lanes import Buffer
+from twin.world.parts import Task
+from twin.world.ports import Inbox, Port
+from twin.world.streams import keys_drawn, make_inboxes, make_port
 
 if TYPE_CHECKING:
-    from twin.engine.keys.groups import KeyGroups
-    from twin.engine.state import Leaves
+    from twin.operators.key_groups import KeyGroups
+    from twin.operators.state import Leaves
     from twin.plan import Location
     from twin.query import Stream
-    from twin.wiring.wiring import Wiring
+    from twin.world.world import World
+
+
+# channels ------------------------------------------------------------------------------------------------------------
+# Channels between tasks, whether or not records take them, and what they connect: failover regions, after Flink.
+
+
+class Channel(NamedTuple):
+    """A channel from port `port` of the producer to subtask number `replica`, on input `side` of the consumer."""
+
+    producer: Task
+    port: int
+    replica: int
+    consumer: Task
+    side: int
+
+
+def channels(world: World) -> Iterator[Channel]:
+    """Channels of a job: from each producer subtask to each consumer subtask, or in a pointwise stream to those to
+    which it sends."""
+    job = world.job
+    for component in job.components:
+        for number, edge in enumerate(job.outputs(component.name)):
+            side = job.inputs(edge.stream.consumer).index(edge)
+            for producer in world.tasks[component.name]:
+                port = producer.ports[number]
+                for index, weight in enumerate(port.weights):
+                    receiver = port.receiver(index) if weight > 0.0 or not edge.how.pointwise else None
+                    if isinstance(receiver, Task) and not receiver.halted:
+                        yield Channel(producer, number, index, receiver, side)
+
+
+def regions(world: World) -> list[list[Task]]:
+    """Groups of tasks that channels connect, in order; each task is in exactly one group."""
+    import networkx as nx  # a tenth of a second, for jobs in which something fails
+
+    graph = nx.Graph()
+    graph.add_nodes_from(tasks := world.every_task())
+    graph.add_edges_from((channel.producer, channel.consumer) for channel in channels(world))
+    place = {task: number for number, task in enumerate(tasks)}
+    return [sorted(group, key=place.__getitem__) for group in nx.connected_components(graph)]
+
+
+# fans ----------------------------------------------------------------------------------------------------------------
+# Fans: all channels into one operator while it is being changed, and the key groups or shares that move.
+#
+# Producers deal records to indices. At an index sits a subtask, a buffer for records whose state is on its way, or
+# nobody.
 
 
 NO_SHARE = 1e-12
 
 
 class Fan:
-    """Channels into one operator. At index i, `slots[i]` receives, at `places[i]`, the part `shares[i]` of the tuples.
+    """Channels into one operator. At index i, `slots[i]` receives, at `places[i]`, the part `shares[i]` of the records.
 
-    Seats of buffers and replicas that are gone are kept, without a share, for later ones.
+    Seats of buffers and subtasks that are gone are kept, without a share, for later ones.
     """
 
-    def __init__(self, wiring: Wiring, operator: str) -> None:
-        self.wiring = wiring
+    def __init__(self, world: World, operator: str) -> None:
+        self.world = world
         self.operator = operator
-        tasks = wiring.world.tasks[operator]
+        tasks = world.tasks[operator]
         self.slots: list[Task | Buffer] = list(tasks)
         self.places: list[Location] = [task.place for task in tasks]
         self.inboxes: dict[Stream, list[Inbox]] = {
-            stream: list(wiring.world.streams[stream.producer, stream.consumer].inboxes)
-            for stream in wiring.query.inputs(operator)
+            stream: list(world.streams[stream.key].inboxes) for stream in world.query.inputs(operator)
         }
         first = next((port for _, _, port in self.ports()), None)
         known = first.partitioner.weights if first else []
@@ -55,23 +96,23 @@ class Fan:
     @property
     def keys(self) -> KeyGroups | None:
         """Key groups of the operator, if it has them."""
-        return self.wiring.world.key_groups.get(self.operator)
+        return self.world.key_groups.get(self.operator)
 
     def ports(self) -> Iterator[tuple[Stream, Task, Port]]:
-        """Ports of all producer replicas on all streams into the operator."""
-        for stream in self.wiring.query.inputs(self.operator):
-            position = self.wiring.query.outputs(stream.producer).index(stream)
-            for task in self.wiring.tasks_of(stream.producer):
+        """Ports of all producer subtasks on all streams into the operator."""
+        for stream in self.world.query.inputs(self.operator):
+            position = self.world.job.position(stream)
+            for task in self.world.tasks_of(stream.producer):
                 yield stream, task, task.ports[position]
 
     def index(self, receiver: Task | Buffer) -> int:
-        """Index of a replica or buffer. Raises ValueError if it has none."""
+        """Index of a subtask or buffer. Raises ValueError if it has none."""
         return self.slots.index(receiver)
 
     # receivers -----------------------------------------------------------------------------------------------------
 
     def add(self, receiver: Task | Buffer, place: Location) -> int:
-        """Seats a replica or buffer that gets no tuples yet; returns its index."""
+        """Seats a subtask or buffer that gets no records yet; returns its index."""
         if self._free:
             index = self._free.pop(0)
             self.slots[index], self.places[index] = receiver, place
@@ -81,45 +122,50 @@ class Fan:
             self.places.append(place)
             self.shares.append(0.0)
         for stream, inboxes in self.inboxes.items():
-            capacity = room_of(self.wiring, stream) if isinstance(receiver, Task) else UNBOUNDED  # a buffer takes all
-            made = make_inboxes(self.wiring, stream, [receiver], capacity)
-            inboxes[index : index + 1] = made
+            inboxes[index : index + 1] = self.make_inbox(stream, receiver)
         self.renew()
         return index
+
+    def make_buffer(self) -> Buffer:
+        """Makes a buffer of records whose state is on its way."""
+        return Buffer(self.world.memory, self.world.network.lanes)
+
+    def make_inbox(self, stream: Stream, receiver: Task | Buffer) -> list[Inbox]:
+        """Makes the inbox of a receiver of a stream."""
+        return make_inboxes(self.world, self.world.job.edge(stream), [receiver])
 
     def leave(self, receiver: Task | Buffer) -> None:
         """Empties the seat of a receiver that has no share any more."""
         index = self.index(receiver)
-        self.slots[index] = Buffer()
+        self.slots[index] = self.make_buffer()
         self._free = sorted([*self._free, index])
 
     def renew(self) -> None:
-        """Makes all paths into the operator anew, after a replica or buffer came or moved."""
-        for stream, producer, port in self.ports():
-            port.flush()  # batches are for the former receivers
-            port.paths = self._paths(stream, producer)
+        """Makes all paths into the operator anew, after a subtask or buffer came or moved."""
+        for stream, _, port in self.ports():
+            self._lead(stream, port)
         self.refresh()
 
-    def renew_from(self, producer: Task, stream: Stream, port: Port) -> None:
-        """Makes the paths from one producer anew, after it moved."""
-        port.flush()
-        port.paths = self._paths(stream, producer)
+    def renew_from(self, stream: Stream, port: Port) -> None:
+        """Makes the paths from one producer's port anew, after it moved."""
+        self._lead(stream, port)
         port.refresh()
 
-    def port_of(self, producer: Task, stream: Stream, sibling: Port) -> Port:
-        """Makes a new producer replica's port, dealing as that of a sibling does."""
-        draws = Draws(random_stream(self.wiring.settings.seed, f"keys:{producer.name}->{self.operator}"))
-        partitioner = sibling.partitioner.another(draws, producer)
-        return make_port(self.wiring, producer, self._paths(stream, producer), partitioner, stream)
+    def _lead(self, stream: Stream, port: Port) -> None:
+        port.flush()  # batches are for the former receivers
+        port.shares_paths = False
+        port.lead(self.inboxes[stream], self.places)
 
-    def _paths(self, stream: Stream, producer: Task) -> Paths:
-        size = self.wiring.engine.output_bytes(self.wiring.query, stream.producer)
-        return self.wiring.network.paths(producer.place, self.places, self.inboxes[stream], size)
+    def port_of(self, producer: Task, stream: Stream, sibling: Port) -> Port:
+        """Makes the port of a new subtask of a producer, which deals as that of a sibling does."""
+        partitioner = sibling.partitioner.another(keys_drawn(self.world, producer, stream), producer)
+        edge, inboxes = self.world.job.edge(stream), self.inboxes[stream]
+        return make_port(self.world, producer, edge, inboxes, self.places, partitioner, own=True)
 
     # shares --------------------------------------------------------------------------------------------------------
 
     def shift(self, source: int, target: int, amount: float, groups: Sequence[int] = ()) -> None:
-        """Redirects a share of all tuples, or key groups, from one index to another."""
+        """Redirects a share of all records, or key groups, from one index to another."""
         keys = self.keys
         if keys is not None:
             for group in groups:
@@ -155,7 +201,7 @@ class Fan:
 
 @dataclass(frozen=True, slots=True)
 class KeyFlow:
-    """Share of an operator's tuples, with its state, that moves from one index of its fan to another."""
+    """Share of an operator's records, with its state, that moves from one index of its fan to another."""
 
     source: int
     target: int
@@ -204,7 +250,7 @@ def dealt_group_flows(keys: KeyGroups, stay: Sequence[int]) -> list[KeyFlow]:
 
 
 def even_group_flows(keys: KeyGroups, stay: Sequence[int]) -> list[KeyFlow]:
-    """Flows of key groups from replicas that leave or carry too much to those that carry least, to few targets each."""
+    """Flows of key groups from subtasks that leave or carry too much to those that carry least, to few targets each."""
     load = dict.fromkeys(stay, 0.0)
     homeless: list[int] = []
     even = sum(keys.weights) / len(stay)

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from ctypes import memmove, string_at
+from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simpy.events import NORMAL
 
-from twin.change.checkpoint import Checkpoint, counted
-from twin.engine.calendar import Once
-from twin.kernel import layout as k
-from twin.world.lanes import Flight
-from twin.world.parts import Card, Channel, Inbox, Item, Leg, Path, Port, RecordLane, Task, chain, link
+from twin.machine import layout as k
+from twin.operators.panes import Noted, WindowNotes
+from twin.operators.records import EvaluationResult, InputProgress
+from twin.world.clock import Once
+from twin.world.lanes import Buffer, Flight, home
+from twin.world.parts import Card, Item, Leg, RecordLane, Task, chain, link
+from twin.world.ports import Inbox, Path
+from twin.world.python_logics import timed_logic
+from twin.world.streams import TimedPartitioner
 
 if TYPE_CHECKING:
     from twin.world.world import World
 
 assert k.ITEM.fields is not None
-ON_PATH = int(k.ITEM.fields["path"][1])
-"""Offset of a record's path."""
+ON_PATH, ON_MARK = int(k.ITEM.fields["path"][1]), int(k.ITEM.fields["mark"][1])
+"""Offsets of a record's path, and of its kind of mark."""
 Copy = bytes
 """Copy of a record, with the path by which it came or will go."""
 
@@ -32,7 +37,9 @@ class TaskKept(NamedTuple):
 
     queue: records to serve. serving: one that was served, but its results not sent. evaluating: whether unsent results
     are of an evaluation. planned, entered: what leaves, or enters windows, at the end of the work under way. steps: of
-    its operators. windows: number of records that these held.
+    its operators. windows: number of records that these held. outcome: what a logic in Python sends at the end of other
+    work. alignment: progress of its inputs. told: by port, the progress that it had announced. noted: its notes on
+    windows over event time, and how far each had come.
     """
 
     queue: list[Copy]
@@ -42,6 +49,10 @@ class TaskKept(NamedTuple):
     entered: list[Copy]
     steps: list[Any]
     windows: float
+    outcome: EvaluationResult | None = None
+    alignment: InputProgress | None = None
+    told: Sequence[dict[str, float]] = ()
+    noted: Sequence[tuple[WindowNotes, Noted]] = ()
 
     @property
     def kept(self) -> list[Any]:
@@ -49,40 +60,114 @@ class TaskKept(NamedTuple):
         return self.steps
 
 
+@dataclass(slots=True)
+class Checkpoint:
+    """State of a job. reached: when a subtask had the state kept here, if not at `at_s`. sizes: bytes to fetch.
+
+    flying: records on the network, waiting to be sent, or held until state has arrived. counted: by sink, the results
+    that it had then, or when it last went back here. in_order: whether flying records come behind those that waited,
+    and before those that their senders send again, as windows over event time need them.
+    """
+
+    at_s: float
+    tasks: dict[Task, TaskKept] = field(default_factory=dict)
+    flying: list[Copy] = field(default_factory=list)
+    counted: dict[Task, int] = field(default_factory=dict)
+    reached: dict[Task, float] = field(default_factory=dict)
+    sizes: dict[Task, float] = field(default_factory=dict)
+    in_order: bool = True
+
+
+def counted(task: Task) -> int:
+    """Number of results that arrived at a sink and would arrive there again."""
+    return sum([sink.counted for sink in task.logic.sinks() if sink.repeats])
+
+
 def take(world: World) -> Checkpoint:
     """Takes a checkpoint of the job now; sources note their positions."""
     found = Checkpoint(world.env.now)
     unsent = list[Copy]()
     for task in world.every_task():
-        found.tasks[task] = keep(world, task)  # type: ignore[index,assignment]
-        found.counted[task] = counted(task)  # type: ignore[index,arg-type]
+        found.tasks[task] = keep(task)
+        found.counted[task] = counted(task)
         for port in task.ports:
-            unsent += _unsent(world, port)
-    flying = [_copy(item, _path(world, item)) for _, _, item, _ in in_flight(world) if not item.mark]
-    found.flying = [*unsent, *flying]  # type: ignore[list-item]
+            unsent += [_copy(item, path) for path, item in port.unsent() if item.mark != k.BARRIER]
+    sent = [item for _, _, item, _ in in_flight(world) if item.mark != k.BARRIER]
+    held = [
+        _copy(item, item.path) for buffer in world.ledger.buffers for item in buffer.items() if item.mark != k.BARRIER
+    ]
+    if not world.owners:
+        found.flying, found.in_order = [*unsent, *_copies(world, sent), *held], False
+        return found
+    sent = sorted(sent, key=partial(_hops, world))
+    found.flying = _in_order(world, unsent, _copies(world, sent), held)
     return found
 
 
-def keep(world: World, task: Task) -> TaskKept:
+def _in_order(world: World, unsent: Sequence[Copy], sent: Sequence[Copy], held: Sequence[Copy]) -> list[Copy]:
+    """Records in the order in which their producers sent them, as windows over event time need them. A record that
+    waits for state, or will wait for it, was sent after all records to the former owner, to whom it comes now."""
+    under_way = [*sent, *unsent]
+    straight = [copy for copy in under_way if not _will_wait(world, copy)]
+    return [*straight, *held, *(copy for copy in under_way if _will_wait(world, copy))]
+
+
+def _copies(world: World, items: Sequence[Item]) -> list[Copy]:
+    return [_copy(item, _path(world, item)) for item in items]
+
+
+def _will_wait(world: World, copy: Copy) -> bool:
+    """Whether a record will wait in a buffer."""
+    path = _path_of(copy)
+    receiver = _inbox(world, path).task if path else None
+    return isinstance(receiver, Buffer) and receiver.target is None
+
+
+def _hops(world: World, item: Item) -> int:
+    """Number of hops that a record still has to go, beyond the one that it is on."""
+    hops, stop = 0, world.memory.at.get(item.path)
+    while isinstance(stop, Leg):
+        hops, stop = hops + 1, stop.onward
+    return hops
+
+
+def keep(task: Task) -> TaskKept:
     """State of a subtask now."""
-    logic, serving, queue = task.logic, None, list[Copy]()
-    if task.in_service:
+    logic, serving = task.logic, None
+    if task.in_service and logic.keeps:
         serving = _copy(Item(task.current), Item(task.current).path)
-    again = serving is not None and not logic.keeps
-    queue += asked(task)
-    if again:
-        assert serving is not None
-        queue.append(serving)
-        serving = None
-    queue += [_copy(item, item.path) for item in waiting(world, task) if not item.mark]
-    if task.polling is not None:  # a source notes the records that it takes, and reads them again
-        queue = []
+    again = bool(task.in_service and not logic.keeps)
     planned, entered = (
         [_copy(Item(here), Item(here).path) for here in chain(first)] if logic.keeps else []
         for first in (task.planned, task.entered)
     )
     steps = [step.snapshot(again) for step in logic.steps]
-    return TaskKept(queue, serving, bool(task.evaluating), planned, entered, steps, logic.held())
+    alignment = None if task.alignment is None else task.alignment.copy()
+    progress = task.evaluating_for, alignment, [port.told.copy() for port in task.ports]
+    noted = [(notes, notes.noted) for notes in notes_of(task)]
+    queue, evaluating = to_serve(task), bool(task.evaluating)
+    return TaskKept(queue, serving, evaluating, planned, entered, steps, logic.held(), *progress, noted)
+
+
+def notes_of(task: Task) -> list[WindowNotes]:
+    """Notes of a subtask on windows over event time: on its own, and on those behind it."""
+    logic = timed_logic(task)
+    sent = [port.partitioner.dealing.notes for port in task.ports if isinstance(port.partitioner, TimedPartitioner)]
+    return sent if logic is None else [logic.notes, *sent]
+
+
+def told_only(task: Task) -> TaskKept:
+    """What a subtask must be told when a checkpoint is complete, where nothing ever goes back to it."""
+    return TaskKept([], None, False, [], [], [step.progress() for step in task.logic.steps], 0.0)
+
+
+def to_serve(task: Task) -> list[Copy]:
+    """Records that a subtask serves first when it goes on: the one in service, unless its operators keep that, and all
+    that wait. A source notes the records that it takes, and reads them again instead."""
+    if task.polling is not None:
+        return []
+    again = [Item(task.current)] if task.in_service and not task.logic.keeps else []
+    return [*asked(task), *copies([*again, *task.queue])]
 
 
 def asked(task: Task) -> list[Copy]:
@@ -93,26 +178,32 @@ def asked(task: Task) -> list[Copy]:
 def restore(world: World, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
     """Puts stopped subtasks back to a checkpoint. Returns the number of records that sources will read again."""
     replayed, there, ledger = 0, set(tasks), world.ledger
-    every: dict[Any, Any] = dict(checkpoint.tasks)
-    under_way: list[Any] = checkpoint.flying
-    kept = {task: each for task, each in every.items() if task in there}
+    if world.notes:
+        world.undone.append(world.history())  # undone windows are checked as well
+    kept = {task: each for task, each in checkpoint.tasks.items() if task in there}
     for task, each in kept.items():
         at_s, again = checkpoint.reached.get(task, checkpoint.at_s), 0
         if task.logic.keeps:
-            for first, copies in (("planned", each.planned), ("entered", each.entered)):
-                head, tail = link([_again(world, copy) for copy in copies])
+            for first, left in (("planned", each.planned), ("entered", each.entered)):
+                head, tail = link([_again(world, copy) for copy in left])
                 setattr(task, first, head)
                 setattr(task, f"last_{first}", tail)
+        task.alignment = None if each.alignment is None else each.alignment.copy()
+        for port, told in zip(task.ports, each.told, strict=bool(each.told)):
+            port.told = told.copy()
+        for notes, noted in each.noted:
+            notes.back(noted)
         for step, state in zip(task.logic.steps, each.steps, strict=True):
             again += step.restore(state, at_s)
         ledger.replayed[task.name] += again
         replayed += again
     everything = len(kept) == len(checkpoint.tasks)
-    flying = [copy for copy in under_way if everything or _home(world, copy) in there]
-    queued = [copy for each in kept.values() for copy in each.queue]
-    for copy in (*flying, *queued):
+    flying = [copy for copy in checkpoint.flying if everything or _home(world, copy) in there]
+    queued = [copy for each in kept.values() for copy in each.queue if _mark(copy) != k.RELEASE]  # see `finish`
+    under_way = [*queued, *flying] if checkpoint.in_order else [*flying, *queued]
+    for copy in under_way:
         _enqueue(world, copy)
-    ledger.due += len(flying) + len(queued)
+    ledger.due += sum([not _mark(copy) for copy in under_way])
     ledger.windows_due += sum(each.windows for each in kept.values())
     ledger.windows_restored += sum(task.logic.held() for task in tasks)
     return replayed
@@ -120,11 +211,16 @@ def restore(world: World, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
 
 def finish(world: World, checkpoint: Checkpoint, tasks: set[Task]) -> None:
     """Sends the results that were not sent at the checkpoint; the subtasks are still paused."""
-    kept: dict[Any, Any] = dict(checkpoint.tasks)
-    for task, each in kept.items():
+    for task, each in checkpoint.tasks.items():
         if task in tasks and (each.serving is not None or each.evaluating):
             served = 0 if each.serving is None else _again(world, each.serving).here
+            task.evaluating_for, task.outcome = each.outcome, each.outcome is not None
             world.memory.do(k.FINISH_KEPT, task.here, subject=served)
+    for task in tasks:  # held watermarks rise again, as no migration is under way any more
+        logic = timed_logic(task)
+        if logic is not None:
+            for held_us in logic.held_us:
+                logic.release(held_us)
 
 
 # stopping ------------------------------------------------------------------------------------------------------------
@@ -134,23 +230,30 @@ def lose(world: World, stopped: set[Task], everything: bool) -> None:
     """Drops the records under way to stopped subtasks; they take up their cards and links until they arrive."""
     for at_s, order, item, lane in in_flight(world):
         path = Path(_path(world, item))
-        inbox = world.memory.at[path.inbox]
-        if not (everything or inbox.task in stopped):
+        if not (everything or home(_inbox(world, path.here)) in stopped):
             continue
-        _take_out(lane, item)
+        take_out(lane, item)
+        card: Card = world.memory.at[lane.card]
+        flight = Flight(card, object(), item.sent_s, item.latency_s, _nothing)
+        heappush(world.env._queue, (at_s, NORMAL, order, Once(_landed, flight)))
         if item.mark:
             continue
         world.ledger.lost += 1
         world.ledger.transfers += 1
-        card: Card = world.memory.at[lane.card]
         if item.path != path.here and world.memory.at[item.path].onward is not None:
-            world.ledger.cut_short[card] += 1  # type: ignore[index]
+            world.ledger.cut_short[card] += 1
         card.pieces += 1
-        flight = Flight(card, inbox.here, item.sent_s, item.latency_s, partial(_vanish, world, card))
-        heappush(world.env._queue, (at_s, NORMAL, order, Once(_landed, flight)))
+        flight.landed = partial(_vanish, world, card)
+    for flight in signals(world):
+        if flight.signal is not None and (everything or flight.signal.inbox.task in stopped):
+            flight.end, flight.landed, flight.signal = object(), _nothing, None
     for lane in world.network.lanes.every():
         if lane.card:
             world.network.lanes.line_up(lane)
+
+
+def _nothing() -> None:
+    pass
 
 
 def _landed(event: Any) -> None:
@@ -171,13 +274,17 @@ def stop_all(world: World, checkpoint: Checkpoint, tasks: Sequence[Task]) -> tup
     ledger, stopped = world.ledger, set(tasks)
     before, everything = ledger.lost, len(stopped) == len(world.every_task())
     lose(world, stopped, everything)
+    for buffer in ledger.buffers if everything else ():
+        ledger.lost += buffer.queued
+        buffer.clear()
     for name, present in world.tasks.items():
         for task in present:
             if task not in stopped:
                 continue
-            ledger.aborted[task.name] += task.logic.in_service()
+            for number, count in task.logic.open().items():
+                ledger.aborted[task.name][number] += count
             for edge, port in zip(world.job.outputs(name), task.ports, strict=True):
-                ledger.unsent[edge.ends] += port.waiting()
+                ledger.unsent[edge.key] += port.waiting()
             ledger.lost += 0 if task.polls else task.queued
             stop(world, task)
             if task.blocked:
@@ -188,10 +295,9 @@ def stop_all(world: World, checkpoint: Checkpoint, tasks: Sequence[Task]) -> tup
         for inbox in made.inboxes:
             if everything or inbox.task in stopped:
                 reset(inbox)
-    results: Any = {task: counted(task) for task in tasks}  # type: ignore[arg-type]
-    counts: Any = checkpoint.counted
-    duplicates = sum(results.values()) - sum(counts.get(task, 0) for task in tasks)
-    counts |= results  # after another failure, only results since the restart are repeated
+    results = {task: counted(task) for task in tasks}
+    duplicates = sum(results.values()) - sum(checkpoint.counted.get(task, 0) for task in tasks)
+    checkpoint.counted |= results  # after another failure, only results since the restart are repeated
     ledger.duplicates += duplicates
     return ledger.lost - before, duplicates
 
@@ -201,32 +307,22 @@ def stop(world: World, task: Task) -> None:
     slots = world.memory.slots
     if task.polling is None:
         for here in chain(task.lane, k.NEXT_LANE):
-            lane = RecordLane(here)
-            lane.head = lane.tail = lane.coming = lane.total = lane.came = 0
+            RecordLane(here).empty()
         task.coming = 0
-    if task.busy:
+    busy = bool(task.busy)
+    if busy:
         task.processor.work_s -= task.left_s()
         task.busy_s = task.busy_until_now_s()
         task.busy = 0
-    slots.set(task.slot, math.inf, 0)
-    if task.shared:
-        world.memory.do(k.CANCEL_JOB, task.here)
+    if busy or task.polling is None:  # an idle source goes on waiting for its next arrival
+        slots.set(task.slot, math.inf, 0)
+    task.processor.cancel(task)
     for port in task.ports:
-        _clear(world, port)
-    task.evaluating = task.planned = task.entered = 0
+        port.clear()
+    task.evaluating = task.planned = task.entered = task.outcome = task.job_due = 0
+    task.evaluating_for = None
     for step in task.logic.steps:
         step.stopped()
-
-
-def _clear(world: World, port: Port) -> None:
-    port.first_held = port.last_held = port.held = port.used = port.full = port.stopped = 0
-    if port.kind == k.GATHERING:
-        buffers = world.memory.blocks[port.here, "buffers"]
-        buffers["head"], buffers["tail"], buffers["count"] = 0, -1, 0
-        port.opened = 0
-    for channel in port.channels.values():
-        channel.first_unsent = channel.last_unsent = channel.unsent = channel.waits = 0
-        channel.written = channel.sent = channel.taken = channel.used = channel.there = 0
 
 
 def reset(inbox: Inbox) -> None:
@@ -251,34 +347,47 @@ def in_flight(world: World) -> list[tuple[float, int, Item, RecordLane]]:
     return sorted(found, key=lambda each: each[:2])
 
 
-def waiting(world: World, task: Task) -> list[Item]:
-    """Records that wait at a subtask, in the order in which they came."""
-    now = world.env.now, world.memory.state.event_sequence
-    items = [Item(here) for lane in chain(task.lane, k.NEXT_LANE) for here in chain(RecordLane(lane).head)]
-    came = [item for item in items if (item.at_s, item.order) <= now]
-    return sorted(came, key=lambda item: (item.at_s, item.order))
+def signals(world: World) -> list[Flight]:
+    """Barriers that are under way past all records."""
+    flights = [event._value for _, _, _, event in world.env._queue if isinstance(event._value, Flight)]
+    return [flight for flight in flights if flight.signal is not None]
 
 
-def _unsent(world: World, port: Port) -> Iterator[Copy]:
-    """Records that have not left a port, in the order in which they will be sent."""
-    for channel in port.channels.values():
-        yield from (_copy(Item(here), Item(here).path) for here in chain(channel.first_unsent if channel.unsent else 0))
-    held = [_copy(Item(here), Item(here).path) for here in chain(port.first_held) if not Item(here).mark]
-    gathered = []
-    if port.kind == k.GATHERING:
-        buffers = world.memory.blocks[port.here, "buffers"]
-        order = world.memory.blocks[port.here, "open_order"][: port.opened].tolist()
-        for replica in order:
-            if buffers["count"][replica]:
-                path = world.path(port, replica)
-                gathered += [_copy(Item(here), path) for here in chain(int(buffers["head"][replica]))]
-    yield from ([*gathered, *held] if port.pool else [*held, *gathered])
+def end_of(world: World, item: Item) -> Any:
+    """Where a record that is under way will be queued: at a subtask, or in a shared queue; None if that is not known
+    yet."""
+    return home(_inbox(world, _path(world, item)))
+
+
+def copy_at(here: int) -> Copy:
+    """Copy of a record or watermark that has come, or waits on its path, by its address."""
+    return string_at(here, k.ITEM.itemsize)
+
+
+def copies(items: Sequence[Item]) -> list[Copy]:
+    """Copies of the records and watermarks among these items, which have come or wait on their paths."""
+    return [_copy(item, item.path) for item in items if item.mark != k.BARRIER]
+
+
+def on_path(items: Sequence[Item], path: int) -> list[Copy]:
+    """Copies of records and watermarks that have not left for their path."""
+    return [_copy(item, path) for item in items]
+
+
+def not_sent(task: Task) -> list[Copy]:
+    """Records and watermarks that have not left a subtask."""
+    return [_copy(item, path) for port in task.ports for path, item in port.unsent() if item.mark != k.BARRIER]
+
+
+def bytes_of(world: World, kept: Sequence[Copy]) -> float:
+    """Size of copies of records that came, or will go, on a path."""
+    paths = [_path_of(copy) for copy in kept if not int.from_bytes(copy[ON_MARK : ON_MARK + 8], "little")]
+    return sum([world.memory.at[Path(path).inbox].tuple_bytes for path in paths if path])
 
 
 def _path(world: World, item: Item) -> int:
     """Path of a record that is under way, on whatever hop."""
-    there = world.memory.at.get(item.path)
-    return int(there.path if isinstance(there, Leg) else item.path)
+    return world.network.final(item.path)
 
 
 def _copy(item: Item, path: int) -> Copy:
@@ -286,6 +395,11 @@ def _copy(item: Item, path: int) -> Copy:
     made = bytearray(string_at(item.here, k.ITEM.itemsize))
     made[ON_PATH : ON_PATH + 8] = path.to_bytes(8, "little")
     return bytes(made)
+
+
+def _mark(copy: Copy) -> int:
+    """Kind of mark of a copy; 0 if it is one of a record."""
+    return int.from_bytes(copy[ON_MARK : ON_MARK + 8], "little")
 
 
 def _again(world: World, copy: Copy) -> Item:
@@ -298,46 +412,36 @@ def _again(world: World, copy: Copy) -> Item:
 
 def _home(world: World, copy: Copy) -> Any:
     """Subtask, or shared queue, to which a record goes."""
-    path = int.from_bytes(copy[ON_PATH : ON_PATH + 8], "little")
-    return world.memory.at[Path(path).inbox].task if path else None
+    path = _path_of(copy)
+    return home(_inbox(world, path)) if path else None
+
+
+def _inbox(world: World, path: int) -> Inbox:
+    found: Inbox = world.memory.at[Path(path).inbox]
+    return found
+
+
+def _path_of(copy: Copy) -> int:
+    return int.from_bytes(copy[ON_PATH : ON_PATH + 8], "little")
 
 
 def _enqueue(world: World, copy: Copy) -> None:
     """Puts a record of a checkpoint into its subtask's queue, with the credits or the room that it takes up there."""
     item = _again(world, copy)
-    path, home = Path(item.path), _home(world, copy)
-    if not isinstance(home, Task) or home.halted:
+    path, task = Path(item.path), _home(world, copy)
+    if not isinstance(task, Task) or task.halted:
         return  # records without a subtask: the conservation laws report them
-    world.memory.at[path.inbox].credits -= 1
-    if path.channel:
-        _put_back(world.memory.at[path.channel])
+    counts = item.mark == 0
+    world.memory.at[path.inbox].credits -= counts
+    if path.channel and counts:
+        world.memory.at[path.channel].put_back()
     item.at_s, item.order = world.env.now, world.memory.state.event_sequence
-    item.step = world.network.lanes.lane(home).here
+    item.step = world.network.lanes.lane(task).here
     world.memory.do(k.PUT_BACK, item.here)
-    world.ledger.restored += 1
+    world.ledger.restored += counts
 
 
-def _put_back(channel: Channel) -> None:
-    """Puts a record of a checkpoint back to its place at the consumer, in buffers."""
-    port, size = channel.sender, channel.sender.batch
-    if channel.written % size == 0:
-        port.used += 1
-        channel.used += 1
-        port.full += channel.used == port.most
-    channel.written += 1
-    inbox = channel.receiver
-    if channel.remote and channel.sent % size == 0:
-        if channel.there >= inbox.exclusive:
-            inbox.free -= 1
-        channel.there += 1
-    channel.sent += 1
-    if channel.remote and channel.sent % size == 0:
-        port.used -= 1
-        channel.used -= 1
-        port.full -= channel.used == port.most - 1
-
-
-def _take_out(lane: RecordLane, item: Item) -> None:
+def take_out(lane: RecordLane, item: Item) -> None:
     """Takes a record out of a lane; the caller lines the lane up again."""
     before = 0
     for here in chain(lane.head):

@@ -1,4 +1,4 @@
-"""Migrations: parts of an operator move between its replicas, by one protocol and three strategies.
+"""Migrations: parts of an operator move between its subtasks, by one protocol and three strategies.
 
 The disruptive strategy (redirect, drain, carry, go on) is for every operator with keys. Operators over event time have
 two more: smooth, where old and new owner work side by side for a while, and instant, where the new owner begins at once
@@ -14,31 +14,28 @@ from typing import cast
 
 from twin.change.fan import KeyFlow, flows_to
 from twin.change.running_job import Process, RunningJob
-from twin.change.strategies.disruptive import disruptive, disruptive_in_event_time
-from twin.change.strategies.instant import instant
-from twin.change.strategies.member import Member, reached
-from twin.change.strategies.smooth import smooth
-from twin.engine.measure.ledger import EventRecord
-from twin.engine.windows.watermark import TimedLogic
-from twin.event_time_events import Strategy, combined_with, mobility, why_not
-from twin.wiring.event_time import cut_after
+from twin.change.strategies import Member, disruptive, disruptive_in_event_time, instant, reached, smooth
+from twin.events import Strategy, combined_with, mobility, why_not
+from twin.world.event_time import cut_after
+from twin.world.ledger import EventRecord
+from twin.world.python_logics import timed_logic
 
 
 def is_together(job: RunningJob, name: str) -> bool:
     """Whether an operator is one component with another now."""
     both = [name, *_other(job, name)]
-    logics = [task.logic for operator in both for task in job.world.tasks[operator]]
-    return any(shipping.together for logic in logics if isinstance(logic, TimedLogic) for shipping in logic.shippings)
+    logics = [timed_logic(task) for operator in both for task in job.world.tasks[operator]]
+    return any(shipping.together for logic in logics if logic is not None for shipping in logic.shippings)
 
 
 def component(job: RunningJob, name: str) -> str:
     """Name of the component of an operator: a consolidate goes by the name of its compute."""
-    return next(iter(_other(job, name)), name) if job.wiring.query.operator(name).merges else name
+    return next(iter(_other(job, name)), name) if job.world.query.operator(name).merges else name
 
 
 def _other(job: RunningJob, name: str) -> list[str]:
     """Operator with which an operator is, or may be, one component; empty if there is none."""
-    other = combined_with(job.wiring.query, name)
+    other = combined_with(job.world.query, name)
     return [] if other is None else [other]
 
 
@@ -47,16 +44,17 @@ def migrate(
 ) -> Process:
     """Moves parts of an operator by a strategy; None: the cheapest possible one. Returns whether no failure undid
     it."""
-    if name not in job.wiring.event_times.heeding:
+    by_event = job.world.query.operator(name).needs_event_time
+    if name not in job.world.event_times.heeding or (job.stopped and not by_event):
         return (yield from disruptive(job, name, flows, record))
-    query, together = job.wiring.query, is_together(job, name)
-    by_window = job.wiring.engine.lateness == "window" and not job.stopped
+    query, together = job.world.query, is_together(job, name)
+    by_window = job.world.engine.lateness == "window" and not job.stopped
     obstacle = why_not(query, name, strategy, together, by_window)
     if obstacle:
         job.refuse(record, obstacle)
         return True
     if job.stopped:
-        strategy = "disruptive" if query.operator(name).needs_event_time else "instant"
+        strategy = "disruptive"
     strategy = strategy or mobility(query, name, together).strategies[0]
     record.detail["strategy"] = strategy
     yield from job.availability.up()
@@ -93,7 +91,7 @@ def split(job: RunningJob, name: str, owners: Sequence[int] | None, record: Even
 
 
 def combine(job: RunningJob, name: str, strategy: Strategy, record: EventRecord) -> Process:
-    """Brings a consolidate's key groups to the replicas where its compute has them, and makes both one component.
+    """Brings a consolidate's key groups to the subtasks where its compute has them, and makes both one component.
 
     First it waits for the panes that are open, so that partial results are where their key group is.
     """
@@ -102,9 +100,9 @@ def combine(job: RunningJob, name: str, strategy: Strategy, record: EventRecord)
         return True
     compute = _compute_of(job, name)
     if compute.seats != Member(job, name).seats:
-        job.refuse(record, f"{name!r} and {compute.name!r} have other replicas since they were scaled")
+        job.refuse(record, f"{name!r} and {compute.name!r} have other subtasks since they were scaled")
         return True
-    at_us = cut_after(job.wiring)
+    at_us = cut_after(job.world)
     yield from reached(job, [(logic, at_us) for logic in compute.replicas])
     flows = flows_to(Member(job, name).owners.keys, dict(enumerate(compute.owners.keys.owner)))
     record.paused_s, record.bytes = 0.0, 0.0
@@ -116,18 +114,18 @@ def combine(job: RunningJob, name: str, strategy: Strategy, record: EventRecord)
 
 
 def flows_to_replicas(job: RunningJob, name: str, owners: Mapping[int, int], record: EventRecord) -> list[KeyFlow]:
-    """Flows that bring key groups to replicas, by number. Refuses if scaling has taken one of these replicas away."""
+    """Flows that bring key groups to subtasks, by number. Refuses if scaling has taken one of these subtasks away."""
     tasks, fan = job.world.tasks[name], job.fan(name)
     gone = [owner for owner in owners.values() if owner >= len(tasks)]
     if gone:
-        job.refuse(record, f"it has no replica {gone[0]}; it has {len(tasks)}, counted from 0")
+        job.refuse(record, f"it has no subtask {gone[0]}; it has {len(tasks)}, counted from 0")
         return []
     keys = job.world.key_groups[name]
     return flows_to(keys, {group: fan.index(tasks[owner]) for group, owner in owners.items()})
 
 
 def _compute_of(job: RunningJob, name: str) -> Member:
-    return Member(job, cast("str", combined_with(job.wiring.query, name)))
+    return Member(job, cast("str", combined_with(job.world.query, name)))
 
 
 def _set_together(job: RunningJob, name: str, together: bool) -> None:

@@ -12,12 +12,11 @@ from twin.change.migration import combine, component, flows_to_replicas, is_toge
 from twin.change.replicas import add_replica, dismiss, move_replica
 from twin.change.restarts import Restarts
 from twin.change.running_job import Process, RunningJob
-from twin.engine.measure.ledger import EventRecord
-from twin.engine.station.task import Task
-from twin.event_time_events import Combine, Repartition, Split
-from twin.events import Move, Rescale
+from twin.events import Combine, Move, Repartition, Rescale, Split
 from twin.plan import Location
-from twin.wiring.build import deal_partitions
+from twin.world.brokers import deal_partitions
+from twin.world.ledger import EventRecord
+from twin.world.parts import Task
 
 
 class Reconfigurer:
@@ -29,6 +28,7 @@ class Reconfigurer:
         self.world = job.world
         self.env = job.env
         self._made_for_groups: set[Task] = set()
+        self._leaving: set[Task] = set()  # on which other changes may not count
         self._locks: dict[str, simpy.Resource] = {}
 
     # requests: each is a process -----------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ class Reconfigurer:
         yield from self._in_turn(move.operator, [record], lambda: self._moved(move, record))
 
     def rescale(self, rescale: Rescale) -> Process:
-        """Gives an operator other replicas."""
+        """Gives an operator other subtasks."""
         record = self.world.ledger.record("scale", rescale.operator, self.env.now)
         if self._lost(rescale.locations, record):
             return
@@ -53,7 +53,7 @@ class Reconfigurer:
     def regroup(self, moves: Sequence[Move], retire: bool = False) -> Process:
         """Carries out several moves of key groups of one operator at the same time.
 
-        Replicas that are made for them go away once they have no key group; with `retire`, all replicas without one do.
+        Subtasks that are made for them go away once they have no key group; with `retire`, all subtasks without one do.
         """
         operator = moves[0].operator
         asked = [(move, self.world.ledger.record("migration", operator, self.env.now)) for move in moves]
@@ -68,8 +68,8 @@ class Reconfigurer:
     def operate(self, event: Repartition | Split | Combine) -> Process:
         """Carries out an operation on a component over event time."""
         record = self.world.ledger.record(event.kind, event.operator, self.env.now)
-        if self.job.wiring.engine.rescaling.stops:
-            self.job.refuse(record, f"engine {self.job.wiring.engine.name!r} changes the plan by a restart")
+        if self.job.world.engine.rescaling.stops:
+            self.job.refuse(record, f"engine {self.job.world.engine.name!r} changes the plan by a restart")
             return
         lock = self._locks.get(component(self.job, event.operator))
         if isinstance(event, Combine) and lock is not None and lock.count:
@@ -120,7 +120,7 @@ class Reconfigurer:
         record.detail |= {"replica": move.replica, "to": move.to}
         if self._lost(_places(move), record):
             return True
-        task, place = self.world.tasks[move.operator][move.replica], Location.parse(move.to)
+        task, place = self._staying(move.operator)[move.replica], Location.parse(move.to)
         work = move_replica(self.job, task, move.operator, place, record)
         return (yield from self.job.availability.all_done([work]))
 
@@ -146,9 +146,10 @@ class Reconfigurer:
                 return (yield from combine(self.job, event.operator, event.strategy, record))
 
     def _rescaled(self, rescale: Rescale, record: EventRecord) -> Process:
-        """Makes and wires new replicas, redistributes the input and the state, and takes other replicas away."""
+        """Makes and wires new subtasks, redistributes the input and the state, and takes other subtasks away."""
         job, operator, wanted = self.job, rescale.operator, rescale.locations
-        fan, tasks = job.fan(operator), self.world.tasks[operator]
+        fan = job.fan(operator)
+        tasks = self._staying(operator)
         record.detail.setdefault("before", len(tasks))
         record.detail["after"] = len(wanted)
         if is_together(job, operator):
@@ -166,11 +167,11 @@ class Reconfigurer:
         for place in wanted:
             if missing[place] > 0:
                 missing[place] -= 1
-                add_replica(job, operator, place)
+                tasks.append(add_replica(job, operator, place))
         stay = [fan.index(task) for task in tasks if task not in leaving]
         if tasks[0].polls:
             staying = [task for task in tasks if task not in leaving]
-            deal_partitions(job.wiring, job.wiring.query.operator(operator), staying)
+            deal_partitions(job.world, job.world.query.operator(operator), staying)
             job.checkpoints.plan_changed()
         elif fan.keys is None and not any(task.logic.keeps for task in tasks):
             fan.become([1.0 / len(stay) if index in stay else 0.0 for index in range(len(fan.slots))])
@@ -181,18 +182,23 @@ class Reconfigurer:
             if not (yield from migrate(job, operator, flows, None, record)):
                 return False
         for task in leaving:
+            self._leaving.add(task)
             if self.restarts is None:
                 yield from dismiss(job, operator, task)
             else:
                 self.restarts.leaving.append(dismiss(job, operator, task))
         return True
 
-    # replicas ------------------------------------------------------------------------------------------------------
+    # subtasks ------------------------------------------------------------------------------------------------------
+
+    def _staying(self, operator: str) -> list[Task]:
+        """Subtasks of an operator without those that leave, with the next restart at the latest."""
+        return [task for task in self.world.tasks[operator] if task not in self._leaving]
 
     def _exists(self, operator: str, replica: int, record: EventRecord) -> bool:
-        count = len(self.world.tasks[operator])
+        count = len(self._staying(operator))
         if replica >= count:
-            self.job.refuse(record, f"it has no replica {replica}; it has {count}, counted from 0")
+            self.job.refuse(record, f"it has no subtask {replica}; it has {count}, counted from 0")
         return replica < count
 
     def _lost(self, places: Iterable[Location], record: EventRecord) -> bool:
@@ -205,9 +211,9 @@ class Reconfigurer:
         return bool(gone)
 
     def _receiver(self, move: Move, record: EventRecord) -> Task | None:
-        """Replica to which key groups move, made if there is none at the place; None if its number or host does not
+        """Subtask to which key groups move, made if there is none at the place; None if its number or host does not
         exist."""
-        tasks = self.world.tasks[move.operator]
+        tasks = self._staying(move.operator)
         record.detail["key_groups"] = list(move.key_groups)
         if move.to is None:
             assert move.to_replica is not None
@@ -218,21 +224,25 @@ class Reconfigurer:
         if self._lost([place], record):
             return None
         there = next((task for task in tasks if task.place == place), None)
-        if there is None:
+        if there is None and is_together(self.job, move.operator):
+            self.job.refuse(record, f"{move.operator!r} is one component with another; split it first")
+        elif there is None:
             there = add_replica(self.job, move.operator, place)
             self._made_for_groups.add(there)
         return there
 
     def _retired(self, operator: str, all_empty: bool) -> Process:
-        """Takes away replicas without key groups: only those that were made for a move, or all of them."""
+        """Takes away subtasks without key groups: only those that were made for a move, or all of them."""
         keys, fan = self.world.key_groups.get(operator), self.job.fan(operator)
         if keys is None:
             return
         owners = set(keys.owner)
-        for task in [task for task in self.world.tasks[operator] if fan.index(task) not in owners]:
-            if all_empty or task in self._made_for_groups:
-                yield from dismiss(self.job, operator, task)
-                self.job.checkpoints.plan_changed()
+        empty = [task for task in self._staying(operator) if fan.index(task) not in owners]
+        leaving = [task for task in empty if all_empty or task in self._made_for_groups]
+        self._leaving.update(leaving)
+        for task in leaving:
+            yield from dismiss(self.job, operator, task)
+            self.job.checkpoints.plan_changed()
 
 
 def _places(move: Move) -> list[Location]:

@@ -1,7 +1,7 @@
-"""Replicas of a running job that come, go, and move to other places.
+"""Subtasks of a running job that come, go, and move to other places.
 
-Where watermarks pass, a new replica starts with the watermark that its producers have sent, and its consumers know it
-by that. Otherwise they would close windows without its records, or wait for it. A replica that leaves announces that
+Where watermarks pass, a new subtask starts with the watermark that its producers have sent, and its consumers know it
+by that. Otherwise they would close windows without its records, or wait for it. A subtask that leaves announces that
 nothing more will come.
 """
 
@@ -13,24 +13,24 @@ import simpy
 
 from twin.change.running_job import Process, RunningJob
 from twin.change.storage import carry
-from twin.engine.measure.ledger import EventRecord, Ledger
-from twin.engine.record import InputProgress, Mark
-from twin.engine.station.task import Task
-from twin.engine.windows.watermark import MODIFICATION, WATERMARK, TimedLogic
+from twin.operators.records import WATERMARK, InputProgress, Mark
+from twin.operators.watermark import MODIFICATION
 from twin.plan import Location
-from twin.wiring.event_time import shippings
-from twin.wiring.tasks import make_task
+from twin.world.event_time import shippings
+from twin.world.ledger import EventRecord, Ledger
+from twin.world.parts import Task
+from twin.world.python_logics import timed_logic
 
 KINDS = (WATERMARK, MODIFICATION)
 
 
 def add_replica(job: RunningJob, operator: str, place: Location) -> Task:
-    """Makes a new replica and wires it; it gets no tuples yet."""
-    wiring, fan, tasks = job.wiring, job.fan(operator), job.world.tasks[operator]
+    """Makes a new subtask and wires it; it gets no records yet."""
+    world, fan, tasks = job.world, job.fan(operator), job.world.tasks[operator]
     job.open(place)
     made = len(tasks) + len(job.world.ledger.retired.get(operator, ()))
-    task = make_task(wiring, wiring.job.component(operator), made, place)
-    for position, edge in enumerate(wiring.job.outputs(operator)):
+    task = job.make_replica(operator, made, place)
+    for position, edge in enumerate(world.job.outputs(operator)):
         out = edge.stream
         task.ports.append(job.fan(out.consumer).port_of(task, out, tasks[0].ports[position]))
     task.know_ports()
@@ -41,37 +41,41 @@ def add_replica(job: RunningJob, operator: str, place: Location) -> Task:
     if not task.polls:
         job.world.memories[place.host].tasks.append(task)
     job.statistics.joined(operator, task, job.env.now)
+    logic = timed_logic(task)
+    if logic is not None:
+        logic.belong(world.owners[operator], world.notes[operator].more())
     job.checkpoints.joined(task)
-    if operator in wiring.event_times.heeding:
+    if operator in world.event_times.heeding:
         _join_event_time(job, operator, task)
         job.checkpoints.plan_changed()
     return task
 
 
 def _join_event_time(job: RunningJob, operator: str, task: Task) -> None:
-    wiring = job.wiring
-    alignment = task.alignment = InputProgress([])
-    for side, stream in enumerate(wiring.query.inputs(operator)):
-        position = wiring.query.outputs(stream.producer).index(stream)
-        for producer in wiring.tasks_of(stream.producer):
+    world = job.world
+    alignment = InputProgress([])
+    task.alignment, task.heeds = alignment, True
+    for side, stream in enumerate(world.query.inputs(operator)):
+        position = world.job.position(stream)
+        for producer in world.tasks_of(stream.producer):
             alignment.join((side, producer.name), producer.ports[position].told)
     values = {kind: least for kind in KINDS if (least := alignment.least(kind)) > -math.inf}
-    if isinstance(task.logic, TimedLogic):
-        sibling = job.world.tasks[operator][0].logic
-        assert isinstance(sibling, TimedLogic)
-        task.logic.come(sibling, values)
-        task.logic.shippings = shippings(wiring, operator, task)
-    for port, edge in zip(task.ports, wiring.job.outputs(operator), strict=True):
+    logic, sibling = timed_logic(task), timed_logic(job.world.tasks[operator][0])
+    if logic is not None:
+        assert sibling is not None
+        logic.come(sibling, values)
+        logic.shippings = shippings(world, operator, task)
+    for port, edge in zip(task.ports, world.job.outputs(operator), strict=True):
         port.told, stream = values.copy(), edge.stream
-        side = wiring.query.inputs(stream.consumer).index(stream)
+        side = world.query.inputs(stream.consumer).index(stream)
         for consumer in job.world.tasks[stream.consumer]:
             if consumer.alignment is not None:
                 consumer.alignment.join((side, task.name), values)
 
 
 def dismiss(job: RunningJob, operator: str, task: Task) -> Process:
-    """Takes away a replica that gets no more input, once it has nothing left to do."""
-    heeds = operator in job.wiring.event_times.heeding
+    """Takes away a subtask that gets no more input, once it has nothing left to do."""
+    heeds = operator in job.world.event_times.heeding
     yield job.env.until(lambda: _has_ended(job, task))
     for kind in KINDS if heeds else ():
         for port in task.ports:
@@ -89,14 +93,15 @@ def dismiss(job: RunningJob, operator: str, task: Task) -> Process:
 
 
 def _has_ended(job: RunningJob, task: Task) -> bool:
-    """Whether a replica that gets no more input has nothing left to do, to send, or to give to others on request."""
+    """Whether a subtask that gets no more input has nothing left to do, to send, or to give to others on request."""
+    logic = timed_logic(task)
     return not (
         job.availability.outage is not None
         or task.busy
         or task.output.blocked
         or task.queued
         or task.logic.away()
-        or (isinstance(task.logic, TimedLogic) and task.logic.past())
+        or (logic is not None and logic.past())
         or any(port.waiting() for port in task.ports)
         or job.outstanding(task)
     )
@@ -106,8 +111,8 @@ def _has_ended(job: RunningJob, task: Task) -> bool:
 
 
 def move_replica(job: RunningJob, task: Task, operator: str, place: Location, record: EventRecord) -> Process:
-    """Stops a replica, moves it with its state and queue, and lets it go on (ALBIC, section 3)."""
-    env, wiring = job.env, job.wiring
+    """Stops a subtask, moves it with its state and queue, and lets it go on (ALBIC, section 3)."""
+    env, world = job.env, job.world
     start = task.place
     if place == start:
         job.refuse(record, f"it is at {place} already")
@@ -122,9 +127,9 @@ def move_replica(job: RunningJob, task: Task, operator: str, place: Location, re
             yield env.timeout(task.engaged_until_s - env.now)
     paused_s = env.now
     size = job.state_bytes(task, operator) + job.queue_bytes(task, operator)
-    send_s, fetch_s = wiring.network.costs_s(start, place, size)
+    send_s, fetch_s = world.network.costs_s(start, place, size)
     yield from _work(job.world.ledger, task, send_s)
-    yield from carry(wiring, start, place, size)
+    yield from carry(world, start, place, size)
     relocate(job, task, operator, place)
     yield from _work(job.world.ledger, task, fetch_s)
     record.paused_s = float(env.now - paused_s)
@@ -133,7 +138,7 @@ def move_replica(job: RunningJob, task: Task, operator: str, place: Location, re
 
 
 def relocate(job: RunningJob, task: Task, operator: str, place: Location) -> None:
-    """Puts a paused replica on another processor and renews all paths from and to it."""
+    """Puts a paused subtask on another processor and renews all paths from and to it."""
     memories = job.world.memories
     if not task.polls:
         memories[task.place.host].tasks.remove(task)
@@ -145,8 +150,8 @@ def relocate(job: RunningJob, task: Task, operator: str, place: Location) -> Non
     fan = job.fan(operator)
     fan.places[fan.index(task)] = place
     fan.renew()
-    for position, edge in enumerate(job.wiring.job.outputs(operator)):
-        job.fan(edge.stream.consumer).renew_from(task, edge.stream, task.ports[position])
+    for position, edge in enumerate(job.world.job.outputs(operator)):
+        job.fan(edge.stream.consumer).renew_from(edge.stream, task.ports[position])
     task.know_ports()
 
 

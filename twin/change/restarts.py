@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple
+from operator import methodcaller
+from typing import Any, NamedTuple
 
 import simpy
 
@@ -19,11 +20,11 @@ from twin.change.failover import Failover
 from twin.change.running_job import Process, RunningJob
 from twin.change.storage import Storage
 from twin.checkpoints import Checkpoints
-from twin.engine.measure.ledger import EventRecord
-from twin.engine.output import Output
-from twin.engine.station.task import Task
-from twin.engine.streams.network import destination
 from twin.plan import Location
+from twin.world.ledger import EventRecord
+from twin.world.parts import Task
+
+BLOCK, UNBLOCK = methodcaller("block"), methodcaller("unblock")
 
 
 class Request(NamedTuple):
@@ -36,12 +37,12 @@ class Request(NamedTuple):
 
 
 class Restarts:
-    """Makes changes of the plan by restarts. leaving: processes that end unused replicas, once the job runs again."""
+    """Makes changes of the plan by restarts. leaving: processes that end unused subtasks, once the job runs again."""
 
     def __init__(self, job: RunningJob, failover: Failover) -> None:
         self.job = job
         self.failover = failover
-        self.spec = job.wiring.engine.rescaling
+        self.spec = job.world.engine.rescaling
         self.env = job.env
         self.leaving: list[Process] = []
         self._waiting: list[Request] = []
@@ -94,18 +95,18 @@ class Restarts:
 
     def _save(self, record: EventRecord) -> Process:
         """Stops the job with a savepoint."""
-        self._outputs(Output.block, sources=True)
+        self._outputs(BLOCK, sources=True)
         yield self.env.until(self._passed)
         record.detail["drained_s"] = float(self.env.now - record.at_s)
-        self._outputs(Output.block, sources=False)
+        self._outputs(BLOCK, sources=False)
         record.detail["saved_s"] = yield from self._pass(record, Storage.put)
         self.job.checkpoints.plan_changed()
 
     def _block(self) -> None:
-        self._outputs(Output.block, sources=True)
-        self._outputs(Output.block, sources=False)
+        self._outputs(BLOCK, sources=True)
+        self._outputs(BLOCK, sources=False)
 
-    def _outputs(self, change: Callable[[Output], None], *, sources: bool) -> None:
+    def _outputs(self, change: Callable[[Any], None], *, sources: bool) -> None:
         """Blocks or unblocks sources, or all others."""
         for task in self.job.world.every_task():
             if task.polls == sources:
@@ -113,15 +114,18 @@ class Restarts:
 
     def _passed(self) -> bool:
         """Whether only sources have records. Moves a barrier on as far as it gets: it passes operators with nothing to
-        process, and sends their records that wait for the next flush."""
-        world, query = self.job.world, self.job.wiring.query
+        process, and sends their records that wait for the next flush, which may let it pass others."""
+        at_work, sent = True, True
+        while sent:
+            at_work, sent = self._pass_barrier()
+        return not at_work
 
-        @cache
-        def behind() -> set[Task]:  # called last, as it sorts all pending events, and this is called after each event
-            ends = map(destination, world.in_flight())
-            return {inbox.task for inbox in ends if inbox is not None and isinstance(inbox.task, Task)}
-
+    def _pass_barrier(self) -> tuple[bool, bool]:
+        """Whether an operator has something to process, and whether records were sent that waited for a flush."""
+        world, query = self.job.world, self.job.world.query
+        behind = cache(self.job.awaiting)  # called last, as it looks at all records on their way, and after each event
         at_work: set[str] = set()
+        sent = False
         for name in (each.name for each in query.topological if each.name in world.tasks):
             tasks = world.tasks[name]
             works = at_work & query.ancestors(name) or any(map(_works, tasks))
@@ -130,12 +134,13 @@ class Restarts:
                 continue
             for task in tasks:
                 task.logic.save()
-            waiting = [port for task in tasks for port in task.ports if port.waiting()]
-            for port in waiting:
+            waiting = [(port, count) for task in tasks for port in task.ports if (count := port.waiting())]
+            for port, _ in waiting:
                 port.flush()
+            sent = sent or any(port.waiting() < count for port, count in waiting)
             if waiting:
                 at_work.add(name)
-        return not at_work
+        return bool(at_work), sent
 
     # restart --------------------------------------------------------------------------------------------------------
 
@@ -143,28 +148,25 @@ class Restarts:
         """Makes the waiting changes while all tasks are held. changed: gets them when no failure can undo them."""
         job = self.job
         if self.spec.how == "reactive":  # the checkpoint may hold records under way to the former owners of keys
-            self._outputs(Output.unblock, sources=False)
+            self._outputs(UNBLOCK, sources=False)
             yield self.env.until(self._passed)
-            self._outputs(Output.block, sources=False)
-        asked = [(task, task.queue.copy(), task.queued) for task in job.world.every_task() if not task.polls]
-        for task, _, _ in asked:  # calls of the savepoint belong to no key, and stay where they are
-            task.queue.clear()
-            task.queued = 0
+            self._outputs(BLOCK, sources=False)
+        # calls of the savepoint belong to no key, and stay where they are
+        asked = [(task, task.hide_queue()) for task in job.world.every_task() if not task.polls]
         job.stopped = True
         waiting, self._waiting = self._waiting, []
         for request in waiting:
             yield from request.attempt()
         job.stopped = False
-        for task, queue, queued in asked:
-            task.queue.extend(queue)
-            task.queued += queued
+        for task, queue in asked:
+            task.show_queue(queue)
         job.checkpoints.plan_changed()
         changed += waiting
         record.detail["fetched_s"] = yield from self._pass(record, Storage.get)
         for task in job.world.every_task():
             task.logic.resume()
-        self._outputs(Output.unblock, sources=False)
-        self._outputs(Output.unblock, sources=True)
+        self._outputs(UNBLOCK, sources=False)
+        self._outputs(UNBLOCK, sources=True)
 
     def _pass(self, record: EventRecord, way: Callable[[Storage, Location, float], Process]) -> Process:
         """Moves all state to storage or from it. Returns the seconds it takes; the record gets the bytes."""
@@ -177,16 +179,15 @@ class Restarts:
 
     def _store(self, place: Location) -> Storage:
         """Storage of checkpoints if the scenario names one; else a storage of its own for the host of `place`."""
-        spec = self.job.wiring.checkpoints
+        spec = self.job.world.checkpoints
         if spec is not None and (spec.storage is not None or spec.storage_mbps is not None):
             where, given = "", spec
         else:
             where, given = place.host, Checkpoints(storage_mbps=self.spec.state_mbps)
-        return self._stores.setdefault(where, Storage(self.job.wiring, given))
+        return self._stores.setdefault(where, Storage(self.job.world, given))
 
 
 def _works(task: Task) -> bool:
     """Whether a task has something to do before a barrier passes it."""
     logic, blocked = task.logic, task.output.blocked > task.polls
-    queued, writes = task.queue and not task.polls, logic.sink() is not None and logic.away()
-    return bool(task.busy or task.timers or blocked or queued or writes)
+    return bool(task.busy or blocked or task.waits or (logic.sinks() and logic.away()))

@@ -10,14 +10,14 @@ import simpy
 
 from twin.change.checkpoint import NoCheckpoints
 from twin.change.fan import Fan
-from twin.engine.logic import Station
-from twin.engine.measure.ledger import EventRecord
-from twin.engine.measure.meters import HostMeter, LinkMeter, Statistics
-from twin.engine.processor import Processor
-from twin.engine.station.task import Task
-from twin.engine.streams.network import destination
+from twin.change.kept import end_of, in_flight, signals
 from twin.plan import Location
-from twin.wiring.wiring import Wiring
+from twin.world.lanes import home
+from twin.world.ledger import EventRecord
+from twin.world.meters import HostMeter, LinkMeter, Statistics
+from twin.world.parts import Processor, Task
+from twin.world.ports import Path
+from twin.world.world import World
 
 Process = Generator[simpy.Event, Any, Any]
 
@@ -73,17 +73,16 @@ def _caught(work: Process) -> Process:
 
 
 class RunningJob:
-    """Wiring and meters of a job, its availability, its checkpoints, and the fans of its operators.
+    """World and meters of a job, its availability, its checkpoints, and the fans of its operators.
 
     stopped: whether the job stands still with no record under way, so that a change of the plan takes no time by
     itself. lost: hosts that do not come back.
     """
 
-    def __init__(self, wiring: Wiring, statistics: Statistics) -> None:
-        self.wiring = wiring
+    def __init__(self, world: World, statistics: Statistics) -> None:
+        self.world = world
         self.statistics = statistics
-        self.world = wiring.world
-        self.env = wiring.world.env
+        self.env = world.env
         self.availability = Availability(self.env)
         self.checkpoints = NoCheckpoints()
         self.stopped = False
@@ -94,8 +93,13 @@ class RunningJob:
     def fan(self, operator: str) -> Fan:
         """Fan of an operator, the channels into it; made when it is first needed."""
         if operator not in self._fans:
-            self._fans[operator] = Fan(self.wiring, operator)
+            self._fans[operator] = Fan(self.world, operator)
         return self._fans[operator]
+
+    def crash(self) -> None:
+        """Notes that the job has crashed, which is final: an outage begins that does not end."""
+        self.checkpoints.abort("the job crashed")
+        self.availability.fail()
 
     def refuse(self, record: EventRecord, why: str) -> None:
         """Notes that a change was not made, and why."""
@@ -106,14 +110,14 @@ class RunningJob:
 
     def open(self, place: Location) -> Processor:
         """Processor of a socket. A host that was not used so far gets memory and a meter."""
-        wiring, world = self.wiring, self.world
+        world = self.world
         known = place in world.processors
-        processor = wiring.processor(place)
+        processor = world.processor(place)
         memory = world.memories.get(place.host)
         if memory is None:
-            memory = world.memories[place.host] = wiring.memory(place.host)
-            wiring.pause(place.host)
-            nic = wiring.network.nic(place.host)
+            memory = world.memories[place.host] = world.heap(place.host)
+            world.pause(place.host)
+            nic = world.network.nic(place.host)
             meter = HostMeter(place.host, memory.processors, nic, memory)
             self.statistics.appeared(meter, LinkMeter(place.host, nic))
         elif not known:
@@ -125,17 +129,17 @@ class RunningJob:
     def throttle(self, host: str, factor: float) -> None:
         """Multiplies all work on a host, from now on; the inverse factor restores it."""
         self._throttles[host] *= factor
-        for processor in self.wiring.processors_of(host):
+        for processor in self.world.processors_of(host):
             processor.slow("throttle", self._throttles[host])
 
-    # load of a replica -----------------------------------------------------------------------------------------------
+    # load of a subtask -----------------------------------------------------------------------------------------------
 
     def operator_of(self, task: Task) -> str:
-        """Name of the operator that takes the tuples of a task."""
+        """Name of the operator that takes the records of a task."""
         return next(name for name, tasks in self.world.tasks.items() if task in tasks)
 
     def state_bytes(self, task: Task, operator: str) -> float:
-        """Bytes of a replica's windows and key groups."""
+        """Bytes of a subtask's windows and key groups."""
         size = task.logic.held_bytes()
         keys = self.world.key_groups.get(operator)
         if keys is not None:
@@ -143,17 +147,26 @@ class RunningJob:
         return size
 
     def queue_bytes(self, task: Task, operator: str) -> float:
-        """Bytes that wait for a replica; at a source, in the size of the tuples that it emits."""
-        engine, query = self.wiring.engine, self.wiring.query
+        """Bytes that wait for a subtask; at a source, in the size of the records that it emits."""
+        engine, query = self.world.engine, self.world.query
         return task.queued * (engine.output_bytes(query, operator) if task.polls else task.inputs.tuple_bytes())
 
-    def outstanding(self, task: Station) -> int:
-        """Number of tuples queued at a task, on the way to it, and waiting to be sent to it."""
-        flying = sum(
-            record.n
-            for record in self.world.in_flight()
-            if (inbox := destination(record)) is not None and inbox.task is task
-        )
-        ports = [port for producer in self.world.every_task() for port in producer.ports]
-        unsent = sum(record.n for port in ports for path, record in port.unsent() if path.inbox.task is task)
-        return task.queued + flying + unsent
+    def make_replica(self, operator: str, number: int, place: Location) -> Task:
+        """Makes a subtask of an operator at a place. number: names its random numbers."""
+        return self.world.make_task(self.world.job.component(operator), number, place)
+
+    def awaiting(self) -> set[Task]:
+        """Subtasks to which records or marks are on their way."""
+        ends = [end_of(self.world, item) for _, _, item, _ in in_flight(self.world)]
+        ends += [home(flight.signal.inbox) for flight in signals(self.world) if flight.signal is not None]
+        return {end for end in ends if isinstance(end, Task)}
+
+    def outstanding(self, task: Task) -> int:
+        """Number of records queued at a subtask, on the way to it, and waiting to be sent to it, also by a buffer that
+        passes them on to it."""
+        world = self.world
+        flying = sum(end_of(world, item) is task for _, _, item, _ in in_flight(world) if not item.mark)
+        ports = [port for producer in world.every_task() for port in producer.ports]
+        paths = [path for port in ports for path, item in port.unsent() if not item.mark]
+        unsent = sum(home(world.memory.at[Path(path).inbox]) is task for path in paths)
+        return int(task.queued) + flying + unsent

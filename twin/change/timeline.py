@@ -12,10 +12,21 @@ from twin.change.failover import Failover
 from twin.change.reconfiguration import Reconfigurer
 from twin.change.restarts import Restarts
 from twin.change.running_job import Process, RunningJob
-from twin.engine.streams.network import Nic
-from twin.event_time_events import Combine, Repartition, Split
-from twin.events import AnyEvent, Failure, LinkDegradation, Migration, RateChange, Scale, Skew, SlowDown
+from twin.events import (
+    AnyEvent,
+    Combine,
+    Failure,
+    LinkDegradation,
+    Migration,
+    RateChange,
+    Repartition,
+    Scale,
+    Skew,
+    SlowDown,
+    Split,
+)
 from twin.profiles import Rescaling
+from twin.world.parts import Card
 
 STEPS = 10
 """Number of steps of a gradual skew."""
@@ -25,7 +36,7 @@ def play(job: RunningJob, events: Sequence[AnyEvent], deciding: bool) -> Reconfi
     """Plays events when they are due, those of the same time in the order listed. deciding: whether a policy may order
     changes. Returns the object that changes the running job."""
     failures = [event for event in events if isinstance(event, Failure)]
-    restarting = restarts(job.wiring.engine.rescaling, events, deciding)
+    restarting = restarts(job.world.engine.rescaling, events, deciding)
     checkpoints = job.checkpoints = _checkpoints(job, bool(failures), restarting)
     failover = Failover(checkpoints) if isinstance(checkpoints, FreeCheckpoints) else None
     change = Reconfigurer(job, Restarts(job, failover) if failover is not None and restarting else None)
@@ -34,6 +45,8 @@ def play(job: RunningJob, events: Sequence[AnyEvent], deciding: bool) -> Reconfi
         if not isinstance(event, Failure):
             job.env.process(timeline.at(event))
     if isinstance(checkpoints, FreeCheckpoints) and failover is not None:
+        if isinstance(checkpoints, Coordinator):
+            checkpoints.restart = failover.give_up
         job.env.process(checkpoints.run())
         for failure in failures:
             job.env.process(failover.fail(failure))
@@ -52,11 +65,11 @@ def reads_again(rescaling: Rescaling, events: Sequence[AnyEvent], deciding: bool
 
 
 def _checkpoints(job: RunningJob, failing: bool, restarting: bool) -> NoCheckpoints:
-    if job.wiring.checkpoints is not None:
-        return Coordinator(job, job.wiring.checkpoints)
+    if job.world.checkpoints is not None:
+        return Coordinator(job, job.world.checkpoints)
     if failing or restarting:
-        every_one = restarting and job.wiring.engine.rescaling.how == "reactive"
-        return FreeCheckpoints(job, job.wiring.settings.checkpoint_interval_s, every_one)
+        every_one = restarting and job.world.engine.rescaling.how == "reactive"
+        return FreeCheckpoints(job, job.world.settings.checkpoint_interval_s, every_one)
     return NoCheckpoints()
 
 
@@ -65,7 +78,7 @@ class Timeline:
 
     def __init__(self, change: Reconfigurer) -> None:
         self.change = change
-        self.wiring = change.job.wiring
+        self.world = change.job.world
         self.world = change.world
         self.env = change.env
         self._rate_factors: dict[str, float] = {}
@@ -94,7 +107,7 @@ class Timeline:
         factor = event.factor
         if factor is None:
             assert event.rate_per_s is not None
-            factor = event.rate_per_s / self.wiring.deployment.workload.arrivals[event.source].mean_rate_per_s
+            factor = event.rate_per_s / self.world.deployment.workload.arrivals[event.source].mean_rate_per_s
         self.world.ledger.record(event.kind, event.source, self.env.now, factor=factor).end_s = self.env.now
         for broker in self.world.brokers[event.source]:
             broker.scale(factor / self._rate_factors.get(event.source, 1.0))
@@ -120,11 +133,11 @@ class Timeline:
                 nic.degrade(1.0 / event.bandwidth_factor, 1.0 / event.latency_factor)
             record.end_s = self.env.now
 
-    def _degraded(self, event: LinkDegradation) -> list[Nic]:
+    def _degraded(self, event: LinkDegradation) -> list[Card]:
         """Cards of an event: a host's card, or both directions of a link."""
         if event.link is None:
             assert event.host is not None
-            return [self.wiring.network.nic(event.host)]
+            return [self.world.network.nic(event.host)]
         return [self.world.links["->".join(ends)] for ends in (event.link, event.link[::-1])]
 
     def _skew(self, event: Skew) -> Process:

@@ -1,8 +1,4 @@
-"""Data card of a corpus: drawn parameters, results and failures. Pure functions: tables in, a JSON value out.
-
-Drawn parameters are read off the deployments of all runs, failed ones included; labels are of all runs that could be
-simulated, whether or not they count as a success of the job.
-"""
+"""Data card of a corpus: drawn parameters, results and failures, as data and as Markdown."""
 
 from __future__ import annotations
 
@@ -12,10 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from twin.files import parse_json
 from twin.kinds.registry import SOURCES
 from twin.metrics import REGRESSION_METRICS
-from twin.nesting import parse_json
 from twin.plan import Location
+
+# the card ------------------------------------------------------------------------------------------------------------
+# Data card of a corpus: drawn parameters, results and failures. Pure functions: tables in, a JSON value out.
+#
+# Drawn parameters are read off the deployments of all runs, failed ones included; labels are of all runs that could be
+# simulated, whether or not they count as a success of the job.
+
 
 QUANTILES = {"p1": 0.01, "p5": 0.05, "p50": 0.5, "p95": 0.95, "p99": 0.99}
 FEW_RESULTS = (20, 200)
@@ -32,7 +35,7 @@ UNITS: Mapping[str, str] = {
     "event rate, linear": "1/s a source",
     "event rate, 2-way join": "1/s a source",
     "event rate, 3-way join": "1/s a source",
-    "tuple width": "values of a source's tuple",
+    "record width": "values of a source's record",
     "data type": "of a source's value",
     "filter function": "",
     "filter literal": "",
@@ -61,7 +64,7 @@ def card(recipe: Mapping[str, Any], runs: Iterable[Mapping[str, Any]], labels: I
     """Makes the card as a JSON value.
 
     recipe: taken over as it is. runs: rows with run, status, error, cpu_s and deployment (JSON). labels: rows of
-    spark.aggregate.labels.
+    spark.pipeline.labels.
     """
     drawn: dict[str, list[Any]] = defaultdict(list)
     types: dict[str, str] = {}
@@ -146,7 +149,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
 def _operator(operator: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     if operator["kind"] in SOURCES:
         counts = operator["columns"]
-        yield "tuple width", sum(counts.values())
+        yield "record width", sum(counts.values())
         for name, count in counts.items():
             yield from [("data type", name.removesuffix("s"))] * count
     told = {"group_by": "none"} | {name: value for name, value in operator.items() if value is not None}
@@ -209,3 +212,115 @@ def _labels_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "few_results": {f"< {few}": float((results < few).mean()) if len(results) else None for few in FEW_RESULTS},
         **regressions,
     }
+
+
+# as Markdown ---------------------------------------------------------------------------------------------------------
+# Data card of a corpus as Markdown.
+
+
+SPREAD = ("min", *QUANTILES, "max")
+
+
+def card_text(card: Mapping[str, Any]) -> str:
+    """Markdown text of a card that `twin.corpus.card.card` made."""
+    recipe, runs = card["recipe"], card["runs"]
+    lines = [
+        "# Data card: a simulated corpus",
+        "",
+        "Every number is of simulated runs; nothing here was measured on a real cluster.",
+        "",
+        "```",
+        str(recipe["command"]),
+        "```",
+        "",
+        *_table(("recipe", ""), [(key, value) for key, value in recipe.items() if key != "command"]),
+        "",
+        "{total:,} runs, {failed:,} of which failed to simulate; {simulation_cpu_s:,.0f} s of CPU.".format(**runs),
+        "",
+        "## Failures",
+        "",
+        *_failures(card["failures"]),
+        "",
+        "## Labels",
+        "",
+        *_labelled(card["labels"]),
+        "",
+        "## Drawn parameters",
+        "",
+        "Over all runs, as often as each occurs in one.",
+        "",
+        *_parameters(card["parameters"]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _failures(failures: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not failures:
+        return ["None."]
+    return _table(
+        ("error of the first", "runs", "first"),
+        [(failure["error"], failure["runs"], failure["first"]) for failure in failures],
+    )
+
+
+def _labelled(labels: Mapping[str, Any]) -> list[str]:
+    if not labels:
+        return ["No run was simulated."]
+    few = [f"< {bound}" for bound in FEW_RESULTS]
+    shares = _table(
+        ("query type", "runs", "successful", "backpressured", *(f"{bound} results" for bound in few)),
+        [
+            (name, group["rows"], _share(group["successful"]), _share(group["backpressured"]),
+             *(_share(group["few_results"][bound]) for bound in few))
+            for name, group in labels.items()
+        ],
+    )  # fmt: skip
+    values = _table(
+        ("query type", "metric", *QUANTILES),
+        [
+            (name, metric, *(group[metric][quantile] for quantile in QUANTILES))
+            for metric in REGRESSION_METRICS
+            for name, group in labels.items()
+            if metric in group
+        ],
+    )
+    return [*shares, "", "Few results, and the metrics' quantiles, are over successful runs.", "", *values]
+
+
+def _parameters(parameters: Mapping[str, Any]) -> list[str]:
+    shares = [
+        (
+            name,
+            parameter["unit"],
+            ", ".join(f"{value}: {_share(share)}" for value, share in parameter["shares"].items()),
+        )
+        for name, parameter in parameters.items()
+        if "shares" in parameter
+    ]
+    spreads = [
+        (name, parameter["unit"], *(parameter[column] for column in SPREAD))
+        for name, parameter in parameters.items()
+        if "shares" not in parameter
+    ]
+    return [
+        *_table(("parameter", "unit", "frequencies"), shares),
+        "",
+        *(_table(("parameter", "unit", *SPREAD), spreads) if spreads else []),
+    ]
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
+    listed = [headings, ["---"] * len(headings), *([_cell(value) for value in row] for row in rows)]
+    return [f"| {' | '.join(row)} |" for row in listed]
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}" if value < 1e6 else str(value)
+    return str(value).replace("|", "\\|").replace("\n", " ")
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from twin.atomic import PARTIAL, write_text
 from twin.errors import BadInput
-from twin.nesting import parse_json
+from twin.files import PARTIAL, parse_json, write_text
 from twin.version import VERSION, same_runs
 
 MANIFEST = "manifest.json"

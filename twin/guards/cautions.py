@@ -5,31 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from twin.checkpoints import Checkpoints
 from twin.control import PolicySpec
-from twin.engine.measure.meters import Row
-from twin.event_time import in_time
-from twin.event_time_events import told_event
-from twin.events import AnyEvent
+from twin.events import AnyEvent, told_event
 from twin.job import Component, Job
 from twin.key_skew import KeySkew
 from twin.metrics import measured
-from twin.partitions import busiest, counts, even
+from twin.partitions import even, read_by, read_shares
 from twin.query import AnyOperator, Query, Windowed
 from twin.scenario import RunSettings, Scenario
 from twin.scheduling import beyond_slots
 from twin.steadiness import in_step, outlasting, uneven
-from twin.wiring.world import World
+from twin.world.logics import CallLogic
+from twin.world.meters import Row
+from twin.world.world import World
 
 MOST_LATE = 1e-3
-"""Share of late tuples above which there is a warning."""
+"""Share of late records above which there is a warning."""
 MOST_OPEN = 0.15
 """Share of sessions that have not ended above which there is a warning: the run is then shorter than 1 / 0.15 of their
 mean lengths, and without those that are longer, the mean of exponential lengths is 1 % too low."""
 NEARLY_ALL = 0.9
 """Share of served records from which on an operator that sends nothing is not called too slow."""
 LONG_S = 10.0
-"""CPU seconds of one tuple from which on there is a warning."""
+"""CPU seconds of one record from which on there is a warning."""
 
 
 def cautions(job: Job, scenario: Scenario, world: World, rows: Sequence[Row], crashed: bool) -> tuple[str, ...]:
@@ -45,13 +46,16 @@ def cautions(job: Job, scenario: Scenario, world: World, rows: Sequence[Row], cr
         *unevaluated.values(),
         *_slow(job),
         *_idle(job),
+        *_updated(job.query),
         *_crowded(job),
         *beyond_slots(scenario),
         *(line for source in job.sources for line in _of_partitions(source, world)),
+        *_of_calls(job, world),
         *_of_event_time(job, rows, totals),
-        *([] if crashed else _silent(job, settings, totals, unevaluated, rows)),
+        *([] if crashed else _silent(job, settings, totals, unevaluated, rows, _uncommitted(world, scenario, rows))),
         *_of_events(world, settings, events),
         *_of_policy(scenario.policy, settings, world),
+        *_of_increments(scenario),
         *_of_checkpoints(world, scenario.checkpoints, rows[-1]["end_s"]),
         *_outlasting(job, world, totals, rows[-1]["end_s"]),
         *uneven(scenario, settings.warmup_s, rows[-1]["end_s"]),
@@ -60,7 +64,7 @@ def cautions(job: Job, scenario: Scenario, world: World, rows: Sequence[Row], cr
 
 
 def _dropped(rows: Sequence[Row]) -> list[str]:
-    """Warnings about tuples lost at full channels, which no metric counts."""
+    """Warnings about records lost at full channels, which no metric counts."""
     lines = []
     dropping: dict[str, list[Row]] = {row["operator"]: [] for row in rows if row["numRecordsDropped"]}
     for row in rows:
@@ -68,12 +72,12 @@ def _dropped(rows: Sequence[Row]) -> list[str]:
             dropping[row["operator"]].append(row)
     for name, mine in dropping.items():
         lost, made = (sum(row[key] for row in mine) for key in ("numRecordsDropped", "numRecordsOut"))
-        lines.append(f"{name}: {lost} of the {made} tuples that it sent were dropped at full channels")
+        lines.append(f"{name}: {lost} of the {made} records that it sent were dropped at full channels")
     return lines
 
 
 Totals = dict[str, dict[str, int]]
-_COUNTS = ("arrived", "numRecordsIn", "numRecordsOut", "latencyCount")
+_COUNTS = ("arrived", "numRecordsIn", "numRecordsOut", "latencyCount", "numLateRecordsDropped")
 
 
 def _totals(rows: Sequence[Row]) -> Totals:
@@ -122,9 +126,9 @@ def _unevaluated(job: Job, settings: RunSettings, totals: Totals) -> dict[str, s
         elif window.policy == "count":
             seen, replicas = totals[name]["numRecordsIn"], job.component(name).replicas
             if seen < window.slide or (seen < window.slide * replicas and not totals[name]["numRecordsOut"]):
-                among = f" to its {replicas} replicas" if replicas > 1 else ""
+                among = f" to its {replicas} subtasks" if replicas > 1 else ""
                 lines[name] = (
-                    f"{name}: its window slides every {window.slide:g} tuples and only {seen} came{among}, "
+                    f"{name}: its window slides every {window.slide:g} records and only {seen} came{among}, "
                     "so it was never evaluated; run longer or shorten the window"
                 )
     return lines
@@ -134,16 +138,30 @@ def _slow(job: Job) -> list[str]:
     """Warnings about service times that are so long that a wrong unit is likely."""
     times = {operator.name: operator.service_time_s or 0.0 for operator in job.deployment.query.operators}
     words = "service_time_s is in seconds; write 5ms for milliseconds"
-    return [f"{name}: a tuple takes {time_s:g} s; {words}" for name, time_s in times.items() if time_s >= LONG_S]
+    return [f"{name}: a record takes {time_s:g} s; {words}" for name, time_s in times.items() if time_s >= LONG_S]
 
 
 def _idle(job: Job) -> list[str]:
     return [
-        f"plan.key_groups.{name} gives replica {replica} no key group, so it is idle; give it one or leave it out"
+        f"plan.key_groups.{name} gives subtask {replica} no key group, so it is idle; give it one or leave it out"
         for name, owners in job.deployment.plan.key_groups.items()
         for replica in range(job.component(name).replicas)
         if replica not in owners
     ]
+
+
+def _updated(query: Query) -> Iterator[str]:
+    """Warnings about operators that get changes of rows, and take each for a new row."""
+    senders: dict[str, str] = {}  # of changes that leave an operator: who made them first
+    for operator in query.topological:
+        name, producers = operator.name, sorted(query.upstream[operator.name])
+        came = next((senders[producer] for producer in producers if producer in senders), "")
+        if came and operator.if_updated:
+            yield f"{name}: it takes each change of a row that {came!r} sends for a new row: {operator.if_updated}"
+        elif came and operator.hands_over == "tuples":
+            senders[name] = came
+        if operator.updates:
+            senders[name] = name
 
 
 def _crowded(job: Job) -> list[str]:
@@ -158,46 +176,79 @@ def _crowded(job: Job) -> list[str]:
 
 
 def _of_partitions(source: Component, world: World) -> Iterator[str]:
-    """Warnings about a source whose partitions its replicas cannot share evenly."""
-    partitions, replicas = source.operator.parts, len(world.tasks[source.name])  # events and policies change it
-    if partitions is None:
+    """Warnings about a source whose partitions its subtasks cannot share evenly."""
+    operator, name = source.operator, source.name
+    if operator.parts is None:
         return
-    name, read = source.name, counts(partitions, replicas)
-    idle = sum(count == 0 for count in read)
+    replicas = len(world.tasks[name])  # events and policies change it
+    read = [len(own) for own in read_by(operator, replicas, operator.parts)]
+    shares, fullness = read_shares(operator, replicas), operator.part_shares
+    alike, most, idle = even(operator, replicas), shares.max() * replicas, read.count(0)
+    silent = int((shares == 0.0).sum()) - idle
+    waits = name in world.event_times.heeding and getattr(operator, "idle_s", None) is None
+    held = "; watermarks wait for them, so give the source idle_s" if waits else ""
     if idle:
-        yield f"{name}: {idle} of {replicas} replicas read none of its {partitions} partitions; give it fewer"
-    elif not even(partitions, replicas):
+        yield f"{name}: {idle} of {replicas} subtasks read none of its {operator.parts} partitions; give it fewer{held}"
+    elif fullness is None and not alike:
         yield (
-            f"{name}: {replicas} replicas read {partitions} partitions, so some read {read[0]} and others {read[-1]}: "
-            f"the busiest gets {busiest(partitions, replicas):.2f} times the mean; use a divisor of {partitions}"
+            f"{name}: {replicas} subtasks read {operator.parts} partitions, so some read {max(read)} and others "
+            f"{min(read)}: the busiest gets {most:.2f} times the mean; use a divisor of {operator.parts}"
         )
-    brokers = world.brokers[name]
-    reading = counts(partitions, len(brokers))  # only replicas that read any; a restart may have dealt partitions anew
-    lags = {number: broker.backlog / reading[number] for number, broker in enumerate(brokers)}
-    least, most = min(lags.values()), max(lags.values())
-    if most > 2.0 * least + 1.0 and not even(partitions, replicas):
-        worst = max(lags, key=lags.__getitem__)
+    if silent:
+        yield f"{name}: {silent} of {replicas} subtasks read only partitions without records, and are idle{held}"
+    if fullness is not None and not alike:
         yield (
-            f"{name}: at the end {most:,.0f} tuples of each partition of replica {worst} are unread, "
-            f"and {least:,.0f} of those that lag least"
+            f"{name}: subtask {shares.argmax()} reads {shares.max():.0%} of all records, {most:.2f} times the mean, as "
+            f"partition {fullness.argmax()} alone has {fullness.max():.0%}; let producers spread records evenly"
         )
+    each = [1] * replicas if fullness is not None else read
+    lags = {broker.number: broker.backlog / each[broker.number] for broker in world.brokers[name]}
+    least, longest = min(lags.values()), max(lags.values())
+    if longest > 2.0 * least + 1.0 and not alike:
+        whose = f"{'' if fullness is not None else 'each partition of '}subtask {max(lags, key=lags.__getitem__)}"
+        yield f"{name}: at the end {longest:,.0f} records of {whose} are unread, {least:,.0f} of those that lag least"
+
+
+def _of_calls(job: Job, world: World) -> list[str]:
+    """Warnings about records that were dropped as their calls were lost."""
+    lines = []
+    for operator in job.query.operators:
+        if operator.calls is None or operator.calls.sure:
+            continue
+        logics = [task.logic.steps[0] for task in world.tasks[operator.name]]
+        made = [logic.calling for logic in logics if isinstance(logic, CallLogic)]
+        late, failed, ended = (sum(int(getattr(each, key)) for each in made) for key in ("late", "failed", "answered"))
+        if late + failed:
+            lines.append(
+                f"{operator.name}: of {ended} calls {late} timed out and {failed} failed for the last time; their "
+                "records were dropped"
+            )
+    return lines
 
 
 def _silent(
-    job: Job, settings: RunSettings, totals: Totals, explained: dict[str, str], rows: Sequence[Row]
+    job: Job,
+    settings: RunSettings,
+    totals: Totals,
+    explained: dict[str, str],
+    rows: Sequence[Row],
+    uncommitted: str,
 ) -> list[str]:
-    """Warnings about sinks without results, which say where the flow ended, or without results after the warm-up."""
+    """Warnings about sinks without results, which say where the flow ended, or without results after the warm-up.
+    uncommitted: why nothing that came to the sinks was committed; empty if it was."""
     lines = []
-    reached = _reached(job.query)
-    for sink in (sink for sink in job.query.sinks if sink.name in reached):
+    for sink in job.query.result_sinks:
         results = totals[sink.name]["latencyCount"]
         if results:
             mine = [row for row in rows if row["operator"] == sink.name]
             if not any(row["latencyCount"] for row in measured(mine, settings.warmup_s)):
                 lines.append(
                     f"nothing reached {sink.name!r} after the warm-up of {settings.warmup_s:g} s, though "
-                    f"{results} tuples did before; run longer or shorten run.warmup_s"
+                    f"{results} records did before; run longer or shorten run.warmup_s"
                 )
+            continue
+        if uncommitted and totals[sink.name]["numRecordsIn"]:
+            lines.append(f"{sink.name!r} holds {totals[sink.name]['numRecordsIn']} results: {uncommitted}")
             continue
         behind = {sink.name, *job.query.ancestors(sink.name)}
         path = [operator for operator in job.query.topological if operator.name in behind]
@@ -206,22 +257,25 @@ def _silent(
     return lines
 
 
-def _reached(query: Query) -> set[str]:
-    """Operators to which other tuples come than late records, which may never come."""
-    found: set[str] = set()
-    for each in query.topological:
-        producers = [query.operator(stream.producer) for stream in query.inputs(each.name)]
-        if not producers or any(one.name in found and getattr(one, "late_to", None) != each.name for one in producers):
-            found.add(each.name)
-    return found
+def _uncommitted(world: World, scenario: Scenario, rows: Sequence[Row]) -> str:
+    """Why sinks committed nothing: they are exactly-once, and no checkpoint was completed. Empty if one was."""
+    spec = scenario.checkpoints
+    begun = [record for record in world.ledger.events if record.kind == "checkpoint"]
+    if spec is None or spec.sinks != "exactly-once" or any(each.detail["status"] == "completed" for each in begun):
+        return ""
+    how = f"{len(begun)} began" if begun else f"the first begins after up to {spec.phases_s(np.ones(1))[0]:g} s"
+    return (
+        f"they leave as a checkpoint completes, and none did within {rows[-1]['end_s']:g} s ({how}); shorten "
+        "checkpoints.interval_s or checkpoints.first_s, or run longer"
+    )
 
 
 def _stop(job: Job, operator: AnyOperator, totals: Totals, explained: dict[str, str]) -> str:
-    """Reason why no tuple leaves an operator to which tuples came; empty if tuples leave it, or none came."""
+    """Reason why no record leaves an operator to which records came; empty if records leave it, or none came."""
     name, mine = operator.name, totals[operator.name]
     if operator.is_source:
         if not mine["arrived"]:
-            return f"no tuple arrived at source {name!r}; raise its rate or run longer"
+            return f"no record arrived at source {name!r}; raise its rate or run longer"
         came = mine["arrived"]
     else:
         came = sum(totals[stream.producer]["numRecordsOut"] for stream in job.query.inputs(name))
@@ -229,13 +283,13 @@ def _stop(job: Job, operator: AnyOperator, totals: Totals, explained: dict[str, 
     if not came or mine["numRecordsOut"]:
         return ""
     if not taken:
-        return f"{name!r} took in none of the {came} tuples that were sent to it; {_SLOW}"
+        return f"{name!r} took in none of the {came} records that were sent to it; {_SLOW}"
     if name in explained:
         return f"the window of {name!r} was never evaluated"
     served = taken - job.deployment.plan.replicas(name)  # each may have one in service
     remedy = _HELD if served >= NEARLY_ALL * came else _SLOW
     return (
-        operator.why_silent(taken, came) or f"{name!r} took in {taken} of {came} tuples and nothing came out; {remedy}"
+        operator.why_silent(taken, came) or f"{name!r} took in {taken} of {came} records and nothing came out; {remedy}"
     )
 
 
@@ -255,6 +309,16 @@ def _of_events(world: World, settings: RunSettings, events: Sequence[AnyEvent]) 
         if record.kind in ("migration", "scale") and record.end_s is None:
             lines.append(f"{record.kind} of {record.component} at {record.at_s:g} s had not ended at the horizon")
     return lines
+
+
+def _of_increments(scenario: Scenario) -> Iterator[str]:
+    """Warns of increments of a heap, named or by default, which Flink does not have."""
+    spec = scenario.checkpoints
+    if spec is not None and spec.state == "incremental" and not scenario.engine.stores:
+        yield (
+            "checkpoints.state is incremental, and state is on the heap, of which Flink uploads all: uploads are "
+            "smaller here; say engine.state_backend=rocksdb, whose accesses take CPU, or full"
+        )
 
 
 def _of_policy(policy: PolicySpec | None, settings: RunSettings, world: World) -> list[str]:
@@ -291,24 +355,22 @@ def _of_checkpoints(world: World, spec: Checkpoints | None, end_s: float) -> Ite
         )
 
 
-# over event time: tuples that are in no window, and windows that never end -------------------------------------------
+# over event time: records that are in no window, and windows that never end -------------------------------------------
 
 
 def _of_event_time(job: Job, rows: Sequence[Row], totals: Mapping[str, Mapping[str, int]]) -> list[str]:
     """Warnings about operators over event time. rows: rows of the operators. totals: their sums, by operator."""
     timed = [operator.name for operator in job.query.operators if operator.needs_event_time]
-    return [*_late(job, timed, totals), *_waiting(job, timed, rows)] if timed else []
+    return [*_late(timed, totals), *_waiting(job, timed, rows)] if timed else []
 
 
-def _late(job: Job, timed: Sequence[str], totals: Mapping[str, Mapping[str, int]]) -> list[str]:
+def _late(timed: Sequence[str], totals: Mapping[str, Mapping[str, int]]) -> list[str]:
     lines = []
     for name in timed:
-        came, late = totals[name]["numRecordsIn"], totals[name]["numRecordsIn"] - totals[name]["latencyCount"]
-        if getattr(job.query.operator(name), "late_to", None) is not None:  # late records are counted there
-            continue
-        if not in_time(job.query, name) and totals[name]["latencyCount"] and late > MOST_LATE * came:
+        came, late = totals[name]["numRecordsIn"], totals[name]["numLateRecordsDropped"]
+        if late > MOST_LATE * came:
             lines.append(
-                f"{name}: {late:,} of {came:,} tuples ({late / came:.1%}) came late, behind the watermark, and "
+                f"{name}: {late:,} of {came:,} records ({late / came:.1%}) came late, behind the watermark, and "
                 "count in no result; give their source a larger slack_s"
             )
     return lines
@@ -325,12 +387,12 @@ def _waiting(job: Job, timed: Sequence[str], rows: Sequence[Row]) -> list[str]:
         if max((last_s[other] for other in others), default=0.0) > silent_s + 2.0 * period_s:
             since = f"since {silent_s:g} s" if silent_s else "ever"
             lines.append(
-                f"{behind[0]}: no tuple came from {source!r} {since}, so event time stops there: no window ends, and "
+                f"{behind[0]}: no record came from {source!r} {since}, so event time stops there: no window ends, and "
                 "nothing stored expires, as in Flink without idleness; let the source send now and then"
             )
     return lines
 
 
 def _last_s(source: str, rows: Sequence[Row]) -> float:
-    """End of the last period in which a source got tuples, in seconds; 0 if it never did."""
+    """End of the last period in which a source got records, in seconds; 0 if it never did."""
     return max((row["end_s"] for row in rows if row["operator"] == source and row["arrived"]), default=0.0)

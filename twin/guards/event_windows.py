@@ -1,27 +1,118 @@
-"""Check of every window over event time, in an exact run, against all tuples that came: each tuple once, and no others.
-
-The oracle is brute force over the tuples that producers sent: it knows nothing of panes, partial results, owners or
-migrations.
-"""
+"""Check of every window over event time, in an exact run, against all records that it should hold."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from twin.engine.windows.panes import History, WindowAudit
+import numpy as np
+
 from twin.event_time import in_time
-from twin.panes import Span, covering
+from twin.operators.panes import History, WindowAudit
 from twin.query import Query
-from twin.windows import EventWindow
-from twin.wiring.world import World
+from twin.windows import EventWindow, Span, covering
+from twin.world.world import World
+
+# all windows at once -------------------------------------------------------------------------------------------------
+# Check of all windows over event time at once, in arrays. `twin.guards.event_windows` finds and names what differs.
+
+
+Rows = np.ndarray
+"""Windows: start, end, key, number of records, and their combined digest. [windows, 5]"""
+
+
+def all_right(
+    windows: Iterable[EventWindow],
+    audits: Sequence[WindowAudit],
+    sure: bool,
+    emitting: WindowAudit,
+    far_us: Sequence[float],
+) -> bool:
+    """Whether just the windows were emitted that should be, each once and with just its records.
+
+    audits: of the records that came. sure: whether none can be late. far_us: watermarks of the subtasks, of which each
+    has emitted its windows up to there. False also where records came behind the watermark, which is not looked at
+    here.
+    """
+    if any(audit.behind for audit in audits):
+        return False
+    least_us, most_us = min(far_us), max(far_us)
+    tuples = _tuples(audits, sure)
+    due = [_expected(window, tuples, most_us) for window in dict.fromkeys(windows)] if len(tuples[0]) else []
+    expected, emitted = _sorted(np.concatenate([_none(), *due])), _sorted(np.array([*_none(), *emitting.emitted]))
+    early, sent = expected[:, 1] <= least_us, emitted[:, 1] <= least_us
+    if not np.array_equal(expected[early], emitted[sent]):
+        return False
+    rest, late = expected[~early], emitted[~sent]
+    return len(np.unique(np.concatenate([rest, late]), axis=0)) == len(rest) and len(np.unique(late, axis=0)) == len(
+        late
+    )
+
+
+def _none() -> Rows:
+    return np.zeros((0, 5), np.int64)
+
+
+def _sorted(rows: Rows) -> Rows:
+    rows = rows.reshape(-1, 5)
+    return rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
+
+
+def _tuples(audits: Sequence[WindowAudit], sure: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Keys, times and digests of the records that count, by key and time."""
+    found = [np.zeros((0, 3), np.int64)]
+    for audit in audits:
+        came = np.array(audit.came, np.int64).reshape(-1, 3)
+        if not sure:
+            kept, late = (np.fromiter(digests, np.int64, len(digests)) for digests in (audit.kept, audit.late))
+            came = came[np.isin(came[:, 2], kept) & ~np.isin(came[:, 2], late)]
+        lost = np.fromiter(audit.lost, np.int64, len(audit.lost))
+        found.append(came[~np.isin(came[:, 2], lost)])
+    at_us, keys, digests = np.concatenate(found).T
+    order = np.lexsort((at_us, keys))
+    return keys[order], at_us[order], digests[order]
+
+
+def _expected(window: EventWindow, tuples: tuple[np.ndarray, np.ndarray, np.ndarray], far_us: float) -> Rows:
+    """Contents of the instances of a window that end by `far_us`, by key; only those with a record."""
+    keys, at_us, digests = tuples
+    names, places = np.unique(keys, return_inverse=True)
+    first = (at_us - window.start_us - window.length_us) // window.every_us + 1
+    last = (at_us - window.start_us) // window.every_us
+    if far_us != np.inf:
+        last = np.minimum(last, (int(max(far_us, -(2**62))) - window.start_us - window.length_us) // window.every_us)
+    least = int(first.min())
+    count = int(last.max()) - least + 1  # of instances with any record
+    pairs = [np.zeros(0, np.int64)]
+    for more in range(-(-window.length_us // window.every_us)):
+        some = first + more <= last
+        pairs.append(places[some] * max(1, count) + (first[some] + more - least))
+    name, number = np.divmod(np.unique(np.concatenate(pairs)), max(1, count))
+    start_us = window.start_us + (least + number) * window.every_us
+    time_us, times = np.unique(at_us, return_inverse=True)
+    rank = places * (len(time_us) + 1) + times
+    low, high = (
+        np.searchsorted(rank, name * (len(time_us) + 1) + np.searchsorted(time_us, edge_us))
+        for edge_us in (start_us, start_us + window.length_us)
+    )
+    so_far = np.concatenate([[0], np.bitwise_xor.accumulate(digests)])
+    columns = start_us, start_us + window.length_us, names[name], high - low, so_far[low] ^ so_far[high]
+    return np.stack(columns, axis=1)
+
+
+# every window --------------------------------------------------------------------------------------------------------
+# Check of every window over event time, in an exact run, against all records that came: each record once, and no
+# others.
+#
+# The oracle is brute force over the records that producers sent: it knows nothing of panes, partial results, owners or
+# migrations.
 
 
 class HeldKeys(NamedTuple):
-    """Number of tuples of a key in a window, and their combined digest."""
+    """Number of records of a key in a window, and their combined digest."""
 
     tuples: int
     digest: int
@@ -32,19 +123,20 @@ Windows = dict[tuple[int, int, int], HeldKeys]
 
 
 class Came:
-    """Tuples that came to one operator, by key, in the order of their event times. sure: whether none can be late. If
-    some can, tuples that are still under way may be late, and do not count. One that came behind the watermark and was
-    taken counts in the windows that were not over then."""
+    """Records that came to one operator, by key, in the order of their event times, without those for which there was
+    no room. sure: whether none can be late. If some can, records that are still under way may be late, and do not
+    count. One that came behind the watermark and was taken counts in the windows that were not over then."""
 
     def __init__(self, audits: Iterable[WindowAudit], sure: bool) -> None:
         by_key: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-        self._late_for_one: defaultdict[int, list[int]] = defaultdict(list)
+        self._missed_by_one: defaultdict[int, list[int]] = defaultdict(list)
         self._behind: defaultdict[int, list[tuple[int, int, float]]] = defaultdict(list)
         for audit in audits:
             for at_us, key, digest in audit.came:
-                if digest in audit.late and digest in audit.kept:
-                    self._late_for_one[key].append(at_us)
-                if sure or (digest in audit.kept and digest not in audit.late):
+                missed, kept = digest in audit.late or digest in audit.lost, digest in audit.kept
+                if missed and kept:
+                    self._missed_by_one[key].append(at_us)
+                if not missed and (sure or kept):
                     by_key[key].append((at_us, digest))
                 if digest in audit.behind:
                     self._behind[key].append((at_us, digest, audit.behind[digest]))
@@ -59,19 +151,20 @@ class Came:
             self._digests[key] = so_far
 
     def open(self, window: tuple[int, int, int]) -> bool:
-        """Whether a window has a tuple in it that was sent to two owners and came too late for one of them only."""
+        """Whether a window has a record in it that was sent to two owners, and came too late for one of them only, or
+        found no room."""
         start_us, end_us, key = window
-        return any(start_us <= at_us < end_us for at_us in self._late_for_one.get(key, ()))
+        return any(start_us <= at_us < end_us for at_us in self._missed_by_one.get(key, ()))
 
     def _counted(self, span: Span, key: int, held: HeldKeys) -> HeldKeys:
-        """Tuples of a key in a window without those that came when the window was over already."""
+        """Records of a key in a window without those that came when the window was over already."""
         for at_us, digest, watermark_us in self._behind.get(key, ()):
             if span.start <= at_us < span.end <= watermark_us:
                 held = HeldKeys(held.tuples - 1, held.digest ^ digest)
         return held
 
     def over(self, window: EventWindow, far_us: float) -> Iterator[tuple[tuple[int, int, int], HeldKeys]]:
-        """Contents of the instances of a window that end by `far_us`, by instance and key; only those with a tuple."""
+        """Contents of the instances of a window that end by `far_us`, by instance and key; only those with a record."""
         for key, times in self._times.items():
             digests = self._digests[key]
             first = 0
@@ -91,7 +184,7 @@ class Came:
 
 
 def expected(windows: Iterable[EventWindow], came: Came, watermark_us: float) -> Windows:
-    """Windows that should have been emitted when all tuples before `watermark_us` are there."""
+    """Windows that should have been emitted when all records before `watermark_us` are there."""
     return {span: held for window in windows for span, held in came.over(window, watermark_us)}
 
 
@@ -107,7 +200,7 @@ def emitted(audit: WindowAudit) -> tuple[Windows, list[tuple[int, int, int]]]:
 
 
 def computes_of(query: Query, name: str) -> list[str]:
-    """Operators whose tuples are in an operator's windows: itself, or the computes that it merges."""
+    """Operators whose records are in an operator's windows: itself, or the computes that it merges."""
     operator = query.operator(name)
     if not operator.merges:
         return [name]
@@ -122,15 +215,20 @@ def violation(query: Query, world: World) -> str:
 
 
 def _unlike(query: Query, histories: list[History]) -> str:
-    """Describes the first window that differs after a failure, though all tuples are the same; else empty."""
+    """Describes the first window that differs after a failure, though all records are the same; else empty."""
     for before, after in pairwise(histories):
         for name, audit in after.audits.items():
-            if not in_time(query, name) or not all(after.audits[compute].keys for compute in computes_of(query, name)):
+            if not in_time(query, name) or not all(_same(after.audits[each]) for each in computes_of(query, name)):
                 continue
             first, again = emitted(before.audits[name])[0], emitted(audit)[0]
             for key in [key for key in first if key in again and again[key] != first[key]]:
                 return f"{name!r} emitted {first[key]} for {key}, and {again[key]} after a failure"
     return ""
+
+
+def _same(audit: WindowAudit) -> bool:
+    """Whether all records are the same when they are read again."""
+    return bool(audit.keys) and all(digest in audit.keys for _, _, digest in audit.came)
 
 
 def _wrong(query: Query, history: History) -> str:
@@ -140,13 +238,15 @@ def _wrong(query: Query, history: History) -> str:
         audits = [history.audits[compute] for compute in computes_of(query, name)]
         sure = in_time(query, name)
         if sure and any(came.late for came in audits):
-            return f"{name!r} dropped tuples as late, though the slack of all sources covers their disorder"
-        came = Came(audits, sure)
+            return f"{name!r} dropped records as late, though the slack of all sources covers their disorder"
         far_us = history.far_us[name]
+        if all_right(query.operator(name).event_windows, audits, sure, audit, far_us):
+            continue
+        came = Came(audits, sure)
         emissions, twice = emitted(audit)
         if twice:
             return f"{name!r} emitted the window [{twice[0][0]}, {twice[0][1]}) us of key {twice[0][2]} more than once"
-        windows: tuple[EventWindow, ...] = tuple(dict.fromkeys(getattr(query.operator(name), "windows", ())))
+        windows: tuple[EventWindow, ...] = tuple(dict.fromkeys(query.operator(name).event_windows))
         most = expected(windows, came, max(far_us))
         least = {window: held for window, held in most.items() if window[1] <= min(far_us)}
         for key in [key for key in least if emissions.get(key) != least[key] and not came.open(key)]:

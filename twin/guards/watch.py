@@ -1,10 +1,4 @@
-"""Watch of a run: it looks at what the run does, says when it will end, and ends what would take hours or no memory
-holds.
-
-Nothing is estimated beforehand. After a CPU second it is known how fast simulated time passes; what is to come is as
-much slower as more records arrive then. The memory is what the run's arrays take, and what its process has grown by. No
-look changes a run: it draws nothing, and takes no place in the calendar.
-"""
+"""Watch of a run: it looks at what the run does, says when it will end, and ends it where it would take too much."""
 
 from __future__ import annotations
 
@@ -16,18 +10,82 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-from twin.engine.calendar import Watch, nothing
-from twin.engine.measure.meters import OperatorMeter, Statistics
-from twin.engine.windows.window import WindowLogic
+import numpy as np
+
+from twin.arrivals.laws import Phase
 from twin.errors import TooMuch
-from twin.guards.offered import Offered
+from twin.events import RateChange
 from twin.job import Job
+from twin.randomness import random_stream
 from twin.scenario import Scenario
 from twin.windows import US_PER_S, EventWindow
-from twin.wiring.world import World
-from twin.world.logics import WindowLogic as InMemory
+from twin.workload import ArrivalLaw, Replay
+from twin.world.clock import Watch, nothing
+from twin.world.meters import OperatorMeter, Statistics
+from twin.world.windows import WindowLogic
+from twin.world.world import World
+
+# records that arrive -------------------------------------------------------------------------------------------------
+# Number of records that arrive at a job until a time, by the laws of its sources.
+
+
+PHASES_READ = 20_000
+"""Most phases of an arrival law that are read; after these, its mean rate holds."""
+
+
+class Offered:
+    """Records that arrive at all sources, with changes of rates by events. Phases that come at random are the run's
+    own. phases_per_s: phases a second, by source. unsure: whether rates are recorded times, of which only the mean is
+    used."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.phases_per_s: dict[str, float] = {}
+        self.unsure = False
+        self._curves = [self._curve(scenario, name, law) for name, law in scenario.workload.arrivals.items()]
+
+    def until(self, at_s: float) -> float:
+        """Number of records that arrive until a time."""
+        return sum(float(np.interp(at_s, *curve)) for curve in self._curves)
+
+    def _curve(self, scenario: Scenario, source: str, law: ArrivalLaw) -> tuple[np.ndarray, np.ndarray]:
+        """Times until the horizon between which the rate is constant, and the number of records until then."""
+        end_s, phases, rest_per_s = scenario.run.horizon_s, list[Phase](), law.mean_rate_per_s
+        if isinstance(law, Replay) and law.recording.rates_per_s is None:  # times have no phases
+            self.unsure = True
+        else:
+            own = law.phases(random_stream(scenario.run.seed, f"arrivals:{source}"))
+            phases = list(islice(own, PHASES_READ))
+            rest_per_s = rest_per_s if len(phases) == PHASES_READ else 0.0
+        lengths_s, rates_per_s = np.array([*phases, (np.inf, rest_per_s)]).T
+        ends_s = np.minimum(np.cumsum(lengths_s), end_s)
+        over = int(np.searchsorted(ends_s, end_s))
+        self.phases_per_s[source] = over / float(ends_s[over - 1]) if over else 0.0
+        changes = [each for each in scenario.events if isinstance(each, RateChange) and each.source == source]
+        edges_s = np.unique([0.0, *ends_s, *(min(each.at_s, end_s) for each in changes)])
+        middles_s = (edges_s[1:] + edges_s[:-1]) / 2.0
+        rates = rates_per_s[np.searchsorted(ends_s, middles_s)] * _factors(changes, law, middles_s)
+        return edges_s, np.append(0.0, np.cumsum(np.diff(edges_s) * rates))
+
+
+def _factors(changes: Sequence[RateChange], law: ArrivalLaw, at_s: np.ndarray) -> np.ndarray:
+    """Factors on a law's rates at some times: of the last change before each."""
+    found = np.ones(len(at_s))
+    for each in sorted(changes, key=lambda event: event.at_s):
+        found[at_s > each.at_s] = each.factor or (each.rate_per_s or 1.0) / law.mean_rate_per_s
+    return found
+
+
+# the watch -----------------------------------------------------------------------------------------------------------
+# Watch of a run: it looks at what the run does, says when it will end, and ends what would take hours or no memory
+# holds.
+#
+# Nothing is estimated beforehand. After a CPU second it is known how fast simulated time passes; what is to come is as
+# much slower as more records arrive then. The memory is what the run's arrays take, and what its process has grown by.
+# No look changes a run: it draws nothing, and takes no place in the calendar.
+
 
 FIRST_S = 1.0
 """CPU seconds after which a run is judged for the first time."""
@@ -198,7 +256,7 @@ class RunWatch(Watch):
         operator, logics = self._job.query.operator(meter.name), [task.logic.part(meter.number) for task in meter.tasks]
         if not operator.needs_event_time:
             return sum(each.fires for each in logics), sum(each.held() for each in logics) / len(logics)
-        windows: Sequence[EventWindow] = getattr(operator, "windows", ())
+        windows: Sequence[EventWindow] = operator.event_windows
         ends = sum(len(logics) * self._marks[-1][1] * US_PER_S / each.every_us for each in windows)
         return ends, max((each.length_us / each.every_us for each in windows), default=0.0)
 
@@ -221,7 +279,7 @@ class RunWatch(Watch):
             yield Cause(count * tasks, f"{count:.1e} pauses a host so far", "make engine.noise.gc_interval_s longer")
         if scenario.checkpoints is not None:
             count, held = now_s / scenario.checkpoints.interval_s, sum(cause.count for cause in self._kept())
-            what = f"{count:.1e} checkpoints of {tasks:,} replicas so far"
+            what = f"{count:.1e} checkpoints of {tasks:,} subtasks so far"
             yield Cause(count * (tasks + held), what, "make checkpoints.interval_s longer")
 
     # how large -------------------------------------------------------------------------------------------------------
@@ -268,7 +326,7 @@ class RunWatch(Watch):
             return [self._replicas()]
         self._update()
         rows = len(self._statistics.operator_rows) + len(self._statistics.subtask_rows)
-        notes = {name: len(audit.came) for name, audit in self._world.audits.items()}
+        notes = {name: sum(len(each.came) for each in made.each) for name, made in self._world.notes.items()}
         return [
             self._replicas(),
             *self._waiting(),
@@ -291,7 +349,7 @@ class RunWatch(Watch):
             ports = [port for task in tasks for port in task.ports]
             unsent = sum(port.waiting() if lifted else port.elsewhere for port in ports)
             what = f"{unsent:,} records that {name!r} has made and cannot send yet"
-            yield Cause(unsent, what, "make its selectivity, its replicas or the rates smaller")
+            yield Cause(unsent, what, "make its selectivity, its subtasks or the rates smaller")
         for name, brokers in self._world.brokers.items():
             unread = sum(sum(map(len, broker.blocks)) - broker.place for broker in brokers)
             yield Cause(unread, f"{unread:,} records that {name!r} has not read", "lower its rate or run.horizon_s")
@@ -301,14 +359,10 @@ class RunWatch(Watch):
         for meter in self._meters():
             logics = [task.logic.part(meter.number) for task in meter.tasks]
             kept = sum(int(logic.held()) + getattr(logic, "elsewhere", 0) for logic in logics)
-            what = (
-                "records in the windows"
-                if any(isinstance(each, WindowLogic | InMemory) for each in logics)
-                else "states"
-            )
+            what = "records in the windows" if any(isinstance(each, WindowLogic) for each in logics) else "states"
             yield Cause(kept, f"{kept:,} {what} of {meter.name!r}", "make them shorter, or its keys fewer")
             found = max(
-                (max(each.found, len(each.planned)) for each in logics if isinstance(each, WindowLogic | InMemory)),
+                (max(each.found, len(each.planned)) for each in logics if isinstance(each, WindowLogic)),
                 default=0,
             )
             what = f"{found:,} results of one evaluation of the window of {meter.name!r}"
@@ -321,7 +375,7 @@ class RunWatch(Watch):
     def _replicas(self) -> Cause:
         counts = {each.name: each.replicas for each in self._job.components}
         most = max(counts, key=counts.__getitem__)
-        return Cause(counts[most], f"the {counts[most]:,} replicas of {most!r}", "use fewer replicas")
+        return Cause(counts[most], f"the {counts[most]:,} subtasks of {most!r}", "use fewer subtasks")
 
 
 def duration(cpu_s: float) -> str:

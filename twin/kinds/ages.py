@@ -1,4 +1,4 @@
-"""Ages of tuples in windows, for the laws of windowed kinds."""
+"""Ages of records in windows, for the laws of windowed kinds."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from twin.windows import US_PER_S, EventWindow, Window
 
 class Disorder(NamedTuple):
     """Disorder of event times: they lie up to disorder_s before arrival, evenly, and sources wait slack_s for late
-    ones. In a window's input, slack_s is all the time until its watermark has passed, as an array. [N]"""
+    ones, and announce it every `every_s`; 0: at once. In a window's input, slack_s is all the time until its watermark
+    has passed, as an array. [N]"""
 
     disorder_s: float = 0.0
     slack_s: float | np.ndarray = 0.0
+    every_s: float = 0.0
 
 
 IN_ORDER = Disorder()
 
 
 class HeldTuples(NamedTuple):
-    """Input of an operator and content of its window: tuples a second, tuples, distinct groups. [N] each
+    """Input of an operator and content of its window: records a second, records, distinct groups. [N] each
 
-    With count windows, that is the input of each replica. Over event time: piece_s: the length of the partial results
-    that come, 0 for none; disorder: of the tuples that sources read. bursts_per_s: how often the input comes, all at
-    once, as results of a window do; inf or None if it is spread evenly. by_input: tuples a second of each input [K, N];
-    None if there is one.
+    With count windows, that is the input of each subtask. Over event time: piece_s: the length of the partial results
+    that come, 0 for none; disorder: of the records that sources read. bursts_per_s: how often the input comes, all at
+    once, as results of a window do; inf or None if it is spread evenly. by_input: records a second of each input [K,
+    N]; None if there is one.
     """
 
     in_per_s: np.ndarray
@@ -40,15 +42,15 @@ class HeldTuples(NamedTuple):
 
 
 def group_age_s(window: Window, held: HeldTuples) -> np.ndarray:
-    """Mean age, since its arrival, of the oldest tuple of a group; if nothing comes, its limit as rates go to 0. [N]
+    """Mean age, since its arrival, of the oldest record of a group; if nothing comes, its limit as rates go to 0. [N]
 
-    In a time window a group has a Poisson number of tuples, at least one, of mean m. They come evenly, or in bursts
-    that begin with the window: with one burst a window, all tuples are as old as the window is long.
+    In a time window a group has a Poisson number of records, at least one, of mean m. They come evenly, or in bursts
+    that begin with the window: with one burst a window, all records are as old as the window is long.
     """
     content = held.window_tuples if window.policy == "time" else window.size  # a count window is full when evaluated
     of_group = content / np.maximum(held.groups, 1e-12)
     if window.policy == "time":
-        mean = _poisson_mean(of_group)
+        mean = poisson_mean(of_group)
         some = -np.expm1(-mean)
         if held.bursts_per_s is None:
             return np.asarray(window.size * (1.0 / some - 1.0 / mean))
@@ -60,16 +62,16 @@ def group_age_s(window: Window, held: HeldTuples) -> np.ndarray:
 
 
 def older_by_input_s(window: Window, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
-    """Age that the oldest tuple of a group has more because inputs come at different ages, in seconds. [N]
+    """Age that the oldest record of a group has more because inputs come at different ages, in seconds. [N]
 
-    arriving: ages by input [K, N]; mixed: their mean [N]. Of a Poisson number of tuples, at least one, P(oldest <= x)
+    arriving: ages by input [K, N]; mixed: their mean [N]. Of a Poisson number of records, at least one, P(oldest <= x)
     is a constant plus exp(-m(x)), where m(x), the mean number of those older than x, is linear between the ages at
     which inputs come and those at which they leave the window.
     """
     if held.by_input is None:
         return np.zeros_like(mixed)
     size_s = length_s(window, np.maximum(held.in_per_s, 1e-12))[0]
-    mean = _poisson_mean(held.window_tuples / np.maximum(held.groups, 1e-12))
+    mean = poisson_mean(held.window_tuples / np.maximum(held.groups, 1e-12))
     mean_kn = mean * held.by_input / np.maximum(held.by_input.sum(axis=0), 1e-12)
     ages_s = np.sort(np.concatenate([arriving, arriving + size_s]), axis=0)
     older = np.stack(
@@ -82,7 +84,7 @@ def older_by_input_s(window: Window, arriving: np.ndarray, mixed: np.ndarray, he
     return np.asarray(oldest_s - mixed - size_s * (1.0 / some - 1.0 / mean))
 
 
-def _poisson_mean(above_none: np.ndarray) -> np.ndarray:
+def poisson_mean(above_none: np.ndarray) -> np.ndarray:
     """Mean m of a Poisson number whose mean is `above_none` given that it is not 0: solves m / (1 - exp(-m)) =
     above_none by Newton's method, from above."""
     mean = np.maximum(np.minimum(above_none, 2.0 * (above_none - 1.0)), 1e-6)
@@ -94,13 +96,13 @@ def _poisson_mean(above_none: np.ndarray) -> np.ndarray:
 
 
 def oldest_s(arriving: list[np.ndarray], size_s: np.ndarray) -> np.ndarray:
-    """Mean age of the oldest of tuples, one of each side, that are 0 to `size_s` older than on arrival. [3, N]"""
+    """Mean age of the oldest of records, one of each side, that are 0 to `size_s` older than on arrival. [3, N]"""
     older = np.max(arriving, axis=0)
     if len(arriving) == 2:
         apart = np.abs(arriving[0] - arriving[1])
         return np.asarray(older + size_s / 2.0 + np.maximum(size_s - apart, 0.0) ** 3 / (6.0 * size_s**2))
     ages = older
-    for node, weight in zip(*np.polynomial.legendre.leggauss(16), strict=True):  # integral of P(some tuple is older)
+    for node, weight in zip(*np.polynomial.legendre.leggauss(16), strict=True):  # integral of P(some record is older)
         beyond = size_s * (1.0 + node) / 2.0
         below = [np.clip((older - age + beyond) / size_s, 0.0, 1.0) for age in arriving]
         ages = ages + weight / 2.0 * size_s * (1.0 - np.prod(below, axis=0))
@@ -124,8 +126,8 @@ def event_ages_s(
 ) -> np.ndarray:
     """Age that windows over event time add to their results, with rows as in `twin.rates.latency`. [3, N]
 
-    tuples_per_key: mean number of tuples of a key in a window, by window; the number is Poisson, and a result needs
-    one. A result leaves once sources have waited, and is as old as the first of its tuples to come, which may be late
+    tuples_per_key: mean number of records of a key in a window, by window; the number is Poisson, and a result needs
+    one. A result leaves once sources have waited, and is as old as the first of its records to come, which may be late
     itself.
     """
     parts, weights = list[np.ndarray](), list[np.ndarray]()
@@ -140,9 +142,9 @@ def event_ages_s(
 
 
 def _first_s(length_s: float, disorder_s: float, mean: np.ndarray, some: np.ndarray) -> np.ndarray:
-    """Mean time from a window's beginning to the first of its tuples, a Poisson number that is at least one. [N]
+    """Mean time from a window's beginning to the first of its records, a Poisson number that is at least one. [N]
 
-    mean: of the number of tuples; some: the probability of one at least. Without disorder, tuples come evenly: the
+    mean: of the number of records; some: the probability of one at least. Without disorder, records come evenly: the
     integral of (exp(-mean x) - exp(-mean)) / some. Else they come at sums of two uniform times, and the integral is
     taken piece by piece.
     """

@@ -11,15 +11,15 @@ from pydantic import Field
 
 from twin.kinds.ages import HeldTuples, event_ages_s
 from twin.kinds.event_timed import EventTimed
-from twin.kinds.flow import Flow, Mixing
+from twin.kinds.flow import MIXED, Flow, KeySpread, Mixing
 from twin.kinds.mechanism import Consolidating
 from twin.windows import US_PER_S, EventWindow
 
 
 class Consolidate(EventTimed):
-    """Merges the partial results of a key, and emits `results_per_key` tuples for each key and complete window.
+    """Merges the partial results of a key, and emits `results_per_key` records for each key and complete window.
 
-    Input tuples are partial results, one key each. merge_time_s: CPU seconds for each key of a piece that goes into a
+    Input records are partial results, one key each. merge_time_s: CPU seconds for each key of a piece that goes into a
     window, beside the service of each partial result.
     """
 
@@ -35,10 +35,10 @@ class Consolidate(EventTimed):
     combined: Annotated[bool, Field(description="one component with its compute: key groups of both stay together")] = (
         False
     )
-    results_per_key: Annotated[float, Field(ge=0, le=1000, description="tuples emitted a key of a window")] = 1.0
+    results_per_key: Annotated[float, Field(ge=0, le=1000, description="records emitted a key of a window")] = 1.0
 
     @property
-    def forms(self) -> tuple[EventWindow, ...]:
+    def event_windows(self) -> tuple[EventWindow, ...]:
         """Complete windows that it forms."""
         return self.windows
 
@@ -51,9 +51,10 @@ class Consolidate(EventTimed):
         """Flow through the consolidate: results for the keys in each window, whose partial results are of the given
         length, or else of the longest that its windows allow."""
         total, _, burst_s = mixing.arriving(inputs, bursts)
-        each = [self.distinct(tuples) for tuples in self._tuples(total, max(mixing.pieces_s, default=0.0))]
+        keys = self.spread(mixing)
+        each = [keys.distinct(came, 1.0) for came in self._tuples(total, max(mixing.pieces_s, default=0.0), keys)]
         a_second = [US_PER_S / window.every_us for window in self.windows]
-        out = self.results_per_key * np.sum([keys * fires for keys, fires in zip(each, a_second, strict=True)], axis=0)
+        out = self.results_per_key * np.sum([seen * fires for seen, fires in zip(each, a_second, strict=True)], axis=0)
         fires = np.where(total > 0, sum(a_second), 0.0)
         held = total * max(window.length_us for window in self.windows) / US_PER_S
         groups = np.divide(out, fires, out=np.zeros_like(out), where=fires > 0)
@@ -64,17 +65,17 @@ class Consolidate(EventTimed):
         """Length of the longest pieces that make up all of its windows."""
         return math.gcd(*(us for window in self.windows for us in (window.length_us, window.every_us)))
 
-    def _tuples(self, partials_per_s: np.ndarray, piece_s: float) -> list[np.ndarray]:
-        """Expected tuples in each window, from `partials_per_s` partial results of `piece_s` seconds. By window [N]"""
+    def _tuples(self, partials_per_s: np.ndarray, piece_s: float, keys: KeySpread) -> list[np.ndarray]:
+        """Expected records in each window, from `partials_per_s` partial results of `piece_s` seconds. By window [N]"""
         piece_us = piece_s * US_PER_S or self._pane_us
-        seen = np.minimum(partials_per_s * piece_us / US_PER_S / self.keys, 1.0 - 1e-9)  # share of keys in a piece
-        of_piece = -self.keys * np.log1p(-seen)
+        seen = np.minimum(partials_per_s * piece_us / US_PER_S, self.keys * (1.0 - 1e-9))  # keys in a piece
+        of_piece = keys.content(seen)
         return [of_piece * (window.length_us / piece_us) for window in self.windows]
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
-        """Ages of the results: older by a key's oldest tuple in its window, as partial results have not aged yet. [3,
+        """Ages of the results: older by a key's oldest record in its window, as partial results have not aged yet. [3,
         N]"""
-        per_key = [each / self.keys for each in self._tuples(held.in_per_s, held.piece_s)]
+        per_key = [each / self.keys for each in self._tuples(held.in_per_s, held.piece_s, self.spread(MIXED))]
         return np.asarray(arriving.max(axis=1) + event_ages_s(self.windows, per_key, held.disorder))
 
     @property

@@ -4,14 +4,14 @@ records."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from twin.columns import Columns
+from twin.kinds.flow import KeySpread, Mixing
 from twin.kinds.operator import KeyedOperator, OperatorBase
-from twin.windows import EventWindow
 
 NEXT_TO_NONE = 1e-9
 
@@ -42,9 +42,7 @@ class LateTo(OperatorBase):
 
 class EventTimed(KeyedOperator):
     """Base of operators with state by key over event time. Key groups are the partitions of the key, so that many
-    replicas can share the work; an operator with one key group cannot be split."""
-
-    needs_event_time: ClassVar[bool] = True
+    subtasks can share the work; an operator with one key group cannot be split."""
 
     keys: Annotated[int, Field(ge=1, le=10**9, description="distinct keys in the stream, all alike in a key group")]
     state_bytes_per_key: Annotated[float, Field(ge=0, le=10**9, description="of the state of one key")] = 100.0
@@ -56,18 +54,17 @@ class EventTimed(KeyedOperator):
                 f"{self.name!r} has no key_groups, so its state can be in one place only; give their number, "
                 "1 for an operator that cannot be split"
             )
-        self.require_keys(self.keys)
         return self
 
     @property
-    def forms(self) -> tuple[EventWindow, ...]:
-        """Complete windows that it emits."""
-        return ()
+    def needs_event_time(self) -> bool:
+        """Always true."""
+        return True
 
     @property
     def memory_s(self) -> float:
         """Length of the longest window, in seconds; 0 without windows."""
-        return max((window.length_s for window in self.forms), default=0.0)
+        return max((window.length_s for window in self.event_windows), default=0.0)
 
     @property
     def keyed(self) -> bool:
@@ -78,6 +75,11 @@ class EventTimed(KeyedOperator):
         """Columns of a key and its value."""
         return Columns(ints=1, doubles=1)
 
-    def distinct(self, tuples: np.ndarray) -> np.ndarray:
-        """Expected distinct keys among so many tuples: K (1 - exp(-n / K))."""
-        return np.asarray(-self.keys * np.expm1(-tuples / self.keys))
+    @property
+    def spreads(self) -> bool:
+        """Always true: keys are counted by how frequent they are."""
+        return True
+
+    def spread(self, mixing: Mixing) -> KeySpread:
+        """Frequencies of keys, each on one subtask."""
+        return KeySpread(np.ones(1), np.array([float(self.keys)])) if mixing.spread is None else mixing.spread

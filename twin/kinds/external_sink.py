@@ -13,7 +13,7 @@ from twin.kinds.mechanism import Writing
 
 class ExternalSink(Calling):
     """Sink where results arrive once a system outside has acknowledged them. The system takes at most `rate_per_s` from
-    all replicas, or `capacity` at a time from each; a result that it does not take blocks the job."""
+    all subtasks, or `capacity` at a time from each; a result that it does not take blocks the job."""
 
     is_sink: ClassVar[bool] = True
     does: ClassVar[str] = "writes the results to a system outside that bears so much"
@@ -40,7 +40,7 @@ class ExternalSink(Calling):
         return self
 
     @property
-    def calls(self) -> Calls:
+    def plain_calls(self) -> Calls:
         """Writes to the system outside, with their latency and limits."""
         return Calls(self.latency_s, self.latency_scv, self.capacity, False, self.rate_per_s)
 

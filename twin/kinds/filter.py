@@ -1,4 +1,4 @@
-"""Filters, which pass a share of the tuples."""
+"""Filters, which pass a share of the records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Filter(Selective):
     """Passes a share `selectivity` of its input (Costream, Definition 6)."""
 
     thins: ClassVar[bool] = True
-    does: ClassVar[str] = "lets a share of the tuples pass"
+    does: ClassVar[str] = "lets a share of the records pass"
     costs_like: ClassVar[str] = ""
 
     kind: Literal["filter"] = "filter"

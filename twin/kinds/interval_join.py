@@ -13,36 +13,38 @@ from twin.kinds.ages import HeldTuples
 from twin.kinds.event_timed import LateTo
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Meeting
-from twin.kinds.operator import KeyedOperator, Name
+from twin.kinds.operator import REFUSED, KeyedOperator, Name
+from twin.kinds.state_access import StateAccess
+from twin.windows import Holds, TimeOf
 
 Bound = Annotated[float, Field(ge=-(10**6), le=10**6)]
 
 POINTS = 16
-"""Number of delays between tuples out of order that stand for their distribution, on each side of 0."""
+"""Number of delays between records out of order that stand for their distribution, on each side of 0."""
 
 
 class IntervalJoin(LateTo, KeyedOperator):
-    """Emits a tuple for each pair of tuples a of `left` and b of `right` that have the same key and a.time + lower_s <=
-    b.time <= a.time + upper_s, as soon as both are there: Flink's interval join. Over processing time, the time of a
-    tuple is the beginning of its service. Over event time, a result has the later of the two times, and a tuple that
-    the watermark has passed is late. Tuples are stored while a partner can still come. All keys are equally
+    """Emits a record for each pair of records a of `left` and b of `right` that have the same key and a.time + lower_s
+    <= b.time <= a.time + upper_s, as soon as both are there: Flink's interval join. Over processing time, the time of a
+    record is the beginning of its service. Over event time, a result has the later of the two times, and a record that
+    the watermark has passed is late. Records are stored while a partner can still come. All keys are equally
     frequent."""
 
     joins: ClassVar[bool] = True
     runs_alone: ClassVar[bool] = True
-    does: ClassVar[str] = "matches tuples of two streams that come within bounds of each other"
+    does: ClassVar[str] = "matches records of two streams that come within bounds of each other"
     costs_like: ClassVar[str] = "join"
 
     kind: Literal["interval-join"] = "interval-join"
-    left: Annotated[Name, Field(description="the producer of the side from whose tuples the bounds are counted")]
-    right: Annotated[Name, Field(description="the producer of the other side")]
-    lower_s: Annotated[Bound, Field(description="the shortest time from a tuple of the left to one of the right")]
-    upper_s: Annotated[Bound, Field(description="the longest time from a tuple of the left to one of the right")]
+    left: Annotated[Name, Field(description="the input, or its producer, from whose records the bounds are counted")]
+    right: Annotated[Name, Field(description="the other input, or its producer")]
+    lower_s: Annotated[Bound, Field(description="the shortest time from a record of the left to one of the right")]
+    upper_s: Annotated[Bound, Field(description="the longest time from a record of the left to one of the right")]
     keys: Annotated[int, Field(ge=1, le=10**9, description="distinct keys in both streams")]
     key_type: DataType = "int"
     time: Annotated[
-        Literal["processing", "event"],
-        Field(exclude_if=lambda time: time == "processing", description="by which time tuples meet"),
+        TimeOf,
+        Field(exclude_if=lambda time: time == "processing", description="by which time records meet"),
     ] = "processing"
 
     @model_validator(mode="after")
@@ -50,11 +52,8 @@ class IntervalJoin(LateTo, KeyedOperator):
         if self.lower_s >= self.upper_s:
             bounds = f"lower_s {self.lower_s:g} and upper_s {self.upper_s:g}"
             raise ValueError(f"{self.name!r} has {bounds}; give a lower bound below the upper one")
-        self.require_keys(self.keys)
         if self.time == "processing" and self.late_to is not None:
-            raise ValueError(f"{self.name!r} has late_to, and no tuple is late in processing time; add time: event")
-        if self.time == "event" and self.key_groups is None:
-            raise ValueError(f"{self.name!r} is over event time and has no key_groups; give their number")
+            raise ValueError(f"{self.name!r} has late_to, and no record is late in processing time; add time: event")
         return self
 
     # traits ----------------------------------------------------------------------------------------------------------
@@ -65,18 +64,23 @@ class IntervalJoin(LateTo, KeyedOperator):
         return True
 
     @property
-    def needs_event_time(self) -> bool:  # type: ignore[override]
-        """Whether tuples meet by event time."""
+    def needs_event_time(self) -> bool:
+        """Whether records meet by event time."""
         return self.time == "event"
 
     @property
+    def if_updated(self) -> str:
+        """Changes count as rows of their own, where Flink refuses them."""
+        return REFUSED
+
+    @property
     def hands_over(self) -> str:
-        """Kind of output: pairs over event time, or results without event time."""
-        return "pairs" if self.time == "event" else "untimed"
+        """Kind of output: results of event time, or of processing time."""
+        return "results" if self.time == "event" else "untimed"
 
     @property
     def memory_s(self) -> float:
-        """Longest time for which a tuple is stored, in seconds."""
+        """Longest time for which a record is stored, in seconds."""
         return max(self.upper_s, -self.lower_s)
 
     @property
@@ -84,11 +88,11 @@ class IntervalJoin(LateTo, KeyedOperator):
         """Effect of unlike keys that the law misses, in words."""
         return f"that frequent keys of {self.name} have more matches"
 
-    def why_not_from(self, producers: Sequence[str]) -> str:
+    def why_not_from(self, sides: Sequence[str]) -> str:
         """Says that the inputs are not `left` and `right`; empty if they are."""
-        if sorted(producers) == sorted((self.left, self.right)):
+        if sorted(sides) == sorted((self.left, self.right)):
             return ""
-        return f"joins {self.left!r} with {self.right!r}, but its inputs are {', '.join(producers)}; make them agree"
+        return f"joins {self.left!r} with {self.right!r}, but its inputs are {', '.join(sides)}; make them agree"
 
     # law -------------------------------------------------------------------------------------------------------------
 
@@ -98,17 +102,17 @@ class IntervalJoin(LateTo, KeyedOperator):
 
     @property
     def held_s(self) -> tuple[float, float]:
-        """Seconds for which tuples of the left and of the right are stored."""
+        """Seconds for which records of the left and of the right are stored."""
         return max(self.upper_s, 0.0), max(-self.lower_s, 0.0)
 
     def _sides(self, inputs: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Left and right input, from inputs that are in the order of their producers' names."""
+        """Left and right input, from inputs that are in the order of their names."""
         first, second = inputs[0], inputs[-1]
         return (first, second) if self.left < self.right else (second, first)
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
         """Flow through the join: rate_a rate_b (upper - lower) / keys pairs a second, of Poisson streams. A side that
-        all replicas get counts once."""
+        all subtasks get counts once."""
         total, together, burst_s = mixing.arriving(inputs, bursts)
         whole = mixing.whole or (False,) * len(inputs)
         once = tuple(rate / (mixing.replicas if all_ else 1.0) for rate, all_ in zip(inputs, whole, strict=True))
@@ -119,11 +123,11 @@ class IntervalJoin(LateTo, KeyedOperator):
         return Flow(inputs, total, out, held + none, none, none, np.where(together < out, together, np.inf), burst_s)
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
-        """Age of the older of the two tuples of a result. [3, N]
+        """Age of the older of the two records of a result. [3, N]
 
-        The right tuple comes D after the left one, with D uniform between the bounds, and the earlier tuple has aged by
-        |D| meanwhile. Over event time, the earlier tuple's event time is |D| before the other's, whichever comes last;
-        arrivals of tuples out of order are apart by D and the difference of two uniform delays.
+        The right record comes D after the left one, with D uniform between the bounds, and the earlier record has aged
+        by |D| meanwhile. Over event time, the earlier record's event time is |D| before the other's, whichever comes
+        last; arrivals of records out of order are apart by D and the difference of two uniform delays.
         """
         left, right = self._sides((arriving[:, 0], arriving[:, -1]))
         if self.time == "processing":
@@ -132,13 +136,17 @@ class IntervalJoin(LateTo, KeyedOperator):
         return np.asarray(np.mean([self._oldest_s(right, left, sign * s) for s in later_s for sign in (-1, 1)], axis=0))
 
     def _oldest_s(self, left: np.ndarray, right: np.ndarray, later_s: float) -> np.ndarray:
-        """Mean age of the older tuple, if the right one comes D + later_s after the left one. [3, N]"""
+        """Mean age of the older record, if the right one comes D + later_s after the left one. [3, N]"""
         lower_s, upper_s = self.lower_s + later_s, self.upper_s + later_s
         later, sooner = (
             _older_s(left, right, max(lower_s, 0.0), max(upper_s, 0.0)),
             _older_s(right, left, max(-upper_s, 0.0), max(-lower_s, 0.0)),
         )
         return np.asarray((later + sooner) / (self.upper_s - self.lower_s))
+
+    def touched(self, producer: str, holds: Holds) -> StateAccess:
+        """The records of a key and time on its side are read and written, and those on the other side read."""
+        return StateAccess(reads=2.0, writes=1.0)
 
     # mechanism -------------------------------------------------------------------------------------------------------
 
@@ -150,10 +158,10 @@ class IntervalJoin(LateTo, KeyedOperator):
     # advice ----------------------------------------------------------------------------------------------------------
 
     def why_silent(self, taken: int, came: int) -> str:
-        """Says that no two tuples matched."""
+        """Says that no two records matched."""
         return (
-            f"{self.name!r} took in {taken} tuples of {self.keys} keys, but no two of them matched within its bounds; "
-            "see that both inputs get tuples, widen the bounds or run longer"
+            f"{self.name!r} took in {taken} records of {self.keys} keys, but no two of them matched within its bounds; "
+            "see that both inputs get records, widen the bounds or run longer"
         )
 
 

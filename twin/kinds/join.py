@@ -1,4 +1,4 @@
-"""Windowed joins, and their law: expected matches of the tuples of several sides in a window. All arrays are [N]."""
+"""Windowed joins, and their law: expected matches of the records of several sides in a window. All arrays are [N]."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ def stalling(
     """Content, evaluations a second, and matches per evaluation of a join with a time window whose own results block
     it. [N] each
 
-    Blocked for longer than a slide s, the join takes tuples only from its release to the next evaluation: for a time t
-    that is uniform from 0 to s, s / 2 on average, and the share b of all time. Tuples come in bunches then, one every s
-    / 2b, of which a run sees at least two. Matches grow with the product of the sides' tuples in a bunch: where both
+    Blocked for longer than a slide s, the join takes records only from its release to the next evaluation: for a time t
+    that is uniform from 0 to s, s / 2 on average, and the share b of all time. Records come in bunches then, one every
+    s / 2b, of which a run sees at least two. Matches grow with the product of the sides' records in a bunch: where both
     sides fill their channels, with E[t^2] / E[t] = 2 s / 3; of a side that brings next to nothing, a bunch takes all
-    that has come, which leaves s / 2. If tuples came evenly, matches would grow with b times the window's size instead.
+    that has come, which leaves s / 2. If records came evenly, matches would grow with b times the window's size
+    instead.
     """
     assert mixing.stalls_s is not None
     stalled = mixing.stalls_s > 0
@@ -47,9 +48,9 @@ def stalling(
 def combinations(
     window: Window, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], content: np.ndarray, mixing: Mixing
 ) -> np.ndarray:
-    """Expected product of the numbers of tuples of all sides in a window. [N]
+    """Expected product of the numbers of records of all sides in a window. [N]
 
-    With three and more sides, streams count as well mixed: the sides of a count window of w tuples are multinomial, so
+    With three and more sides, streams count as well mixed: the sides of a count window of w records are multinomial, so
     the product falls short of that of the means by (1 - 1/w) (1 - 2/w) ...; those of a time window are independent.
     """
     if len(inputs) == 2:
@@ -70,11 +71,11 @@ def pairs(
     content: np.ndarray,
     mixing: Mixing = MIXED,
 ) -> np.ndarray:
-    """Expected product of the numbers of tuples of both sides in a window. [N]
+    """Expected product of the numbers of records of both sides in a window. [N]
 
-    A count window under bursts slides over runs of b tuples of one side and m of the other, in turn; a pair k apart is
+    A count window under bursts slides over runs of b records of one side and m of the other, in turn; a pair k apart is
     of both sides with probability 2 min(k, b, m, b + m - k) / (b + m), k modulo b + m. The part of a burst above the
-    credits of its channel comes at the pace of the join, mixed with tuples of the other side that come meanwhile.
+    credits of its channel comes at the pace of the join, mixed with records of the other side that come meanwhile.
     """
     total = inputs[0] + inputs[1]
     left = content * np.divide(inputs[0], total, out=np.zeros_like(total), where=total > 0)
@@ -114,14 +115,14 @@ def _alternating(size: float, period: np.ndarray, shorter: np.ndarray) -> np.nda
 
 
 class Join(Windowed):
-    """Joins its two or more inputs at each evaluation of their common window: a match has one tuple of each.
+    """Joins its two or more inputs at each evaluation of their common window: a match has one record of each.
 
-    Either `selectivity`, matches / (|W1| |W2| ...) (Costream, Definition 7), or `amplification`, output tuples per
-    input tuple as measured on a running engine, where the window contents are unknown.
+    Either `selectivity`, matches / (|W1| |W2| ...) (Costream, Definition 7), or `amplification`, output records per
+    input record as measured on a running engine, where the window contents are unknown.
     """
 
     joins: ClassVar[bool] = True
-    does: ClassVar[str] = "matches tuples of two streams within a window"
+    does: ClassVar[str] = "matches records of two streams within a window"
     costs_like: ClassVar[str] = ""
 
     kind: Literal["join"] = "join"
@@ -143,8 +144,14 @@ class Join(Windowed):
         return True
 
     @property
+    def hands_over(self) -> str:
+        """Kind of output: results of event time, or of processing time."""
+        return "results" if self.needs_event_time else "untimed"
+
+    @property
     def bunches(self) -> bool:
-        """Whether evaluations are by time, so that matches grow with the product of the waiting tuples of the sides."""
+        """Whether evaluations are by time, so that matches grow with the product of the waiting records of the
+        sides."""
         return self.window.policy == "time" and self.amplification is None
 
     # law -------------------------------------------------------------------------------------------------------------
@@ -170,10 +177,10 @@ class Join(Windowed):
         return Flow(inputs, total, fires * matches, content, fires, none, np.minimum(fires, seldom), longest_s)
 
     def _of_replicas(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """Flow through a join whose replicas each have a count window of their own, of the tuples that they get. Keys
-        are dealt evenly to the replicas.
+        """Flow through a join whose subtasks each have a count window of their own, of the records that they get. Keys
+        are dealt evenly to the subtasks.
 
-        A pair of tuples of dealt sides that meet on one of R replicas is R times as likely to match.
+        A pair of records of dealt sides that meet on one of R subtasks is R times as likely to match.
         """
         replicas, whole = mixing.replicas, mixing.whole or (False,) * len(inputs)
         own = tuple(rate if all_ else rate / replicas for rate, all_ in zip(inputs, whole, strict=True))
@@ -190,16 +197,17 @@ class Join(Windowed):
         )
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
-        """Age of the oldest of tuples drawn at random from the window, one a side, plus the older side's age. [3, N]"""
+        """Age of the oldest of records drawn at random from the window, one a side, plus the older side's age. [3,
+        N]"""
         size_s, slide_s = length_s(self.window, np.maximum(held.in_per_s, 1e-12))
         sides = arriving.shape[1]
         ages = oldest_s(list(arriving.swapaxes(0, 1)), size_s)
         filling_s = sides / (sides + 1.0) * (size_s - slide_s)  # matches grow with content ^ sides
         ages[2] = arriving[2].max(axis=0) + start_s(self.window, slide_s) + filling_s
-        return ages
+        return np.asarray(ages + held.disorder.slack_s)
 
     def selectivity_at(self, rates: OperatorRates) -> float:
-        """Selectivity as given (Costream, Definition 7), or output per input tuple."""
+        """Selectivity as given (Costream, Definition 7), or output per input record."""
         return super().selectivity_at(rates) if self.selectivity is None else self.selectivity
 
     # mechanism -------------------------------------------------------------------------------------------------------
@@ -208,13 +216,13 @@ class Join(Windowed):
     def mechanism(self) -> Matching:
         """Matching within the operator's window."""
         if self.selectivity == 0.0:  # no number of keys gives this selectivity
-            return Matching(self.window, None, 0.0)
-        return Matching(self.window, self.selectivity, self.amplification)
+            return Matching(self.window, None, 0.0, self.late_to)
+        return Matching(self.window, self.selectivity, self.amplification, self.late_to)
 
     # measured, and varied --------------------------------------------------------------------------------------------
 
     def measured_as(self, results_per_input: float) -> dict[str, Any]:
-        """Amplification that makes the join emit that many tuples per input tuple."""
+        """Amplification that makes the join emit that many records per input record."""
         return {"selectivity": None, "amplification": results_per_input}
 
     def lowered(self, factor: float) -> Self:
@@ -234,13 +242,13 @@ class Join(Windowed):
         if self.selectivity <= most * 1.001:
             return ""
         return (
-            f"{self.name}: only tuples of one key group match, with {self.key_groups} key groups {most:.3g} of all, "
+            f"{self.name}: only records of one key group match, with {self.key_groups} key groups {most:.3g} of all, "
             f"which is less than its selectivity of {self.selectivity:g}; lower it or give fewer key_groups"
         )
 
     def why_silent(self, taken: int, came: int) -> str:
         """Says that nothing matched, or that one side got nothing."""
         return (
-            f"{self.name!r} took in {taken} tuples and nothing came out; see that all of its inputs get tuples, raise "
-            "its selectivity, or, if it cannot keep up, give it more CPU"
+            f"{self.name!r} took in {taken} records and nothing came out; see that all of its inputs get records, "
+            "raise its selectivity, or, if it cannot keep up, give it more CPU"
         )

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from twin.kinds.map import Map
 from twin.kinds.mechanism import Remembering
 
 
 class KeyedState(Map):
-    """Map with a state for each key, which lives for `ttl_s` after the key's last tuple (Flink's state TTL), or for
+    """Map with a state for each key, which lives for `ttl_s` after the key's last record (Flink's state TTL), or for
     ever. Keys are equally frequent; where key groups are skewed (`workload.keys`), those of each group."""
 
     does: ClassVar[str] = "keeps a state for each key until it has been silent for long enough"
@@ -23,12 +23,15 @@ class KeyedState(Map):
     ttl_s: Annotated[float | None, Field(gt=0, le=10**8, description="absent: states are never forgotten")] = None
     state_bytes_per_key: Annotated[float, Field(ge=0, le=10**9, description="of the state of one key")] = 100.0
 
-    @model_validator(mode="after")
-    def _check_groups(self) -> Self:
-        if self.key_groups is None:
-            raise ValueError(f"keyed-state {self.name!r} has no key_groups, so its state is nowhere; give their number")
-        self.require_keys(self.keys)
-        return self
+    @property
+    def keeps_rows(self) -> bool:
+        """Always true: a state for each key."""
+        return True
+
+    @property
+    def keyed(self) -> bool:
+        """Always true: a state for each key."""
+        return True
 
     @property
     def if_unlike(self) -> str:
@@ -36,7 +39,7 @@ class KeyedState(Map):
         return f"that rare keys of {self.name} expire, so that it holds fewer than of equally frequent ones"
 
     def state_bytes(self, in_per_s: np.ndarray, horizon_s: float) -> np.ndarray:
-        """State of all replicas, in bytes: of K keys, those with a tuple within the time to live, or the run: K (1 -
+        """State of all subtasks, in bytes: of K keys, those with a record within the time to live, or the run: K (1 -
         exp(-rate ttl / K)). [N]"""
         span_s = horizon_s if self.ttl_s is None else min(self.ttl_s, horizon_s)
         each = np.minimum(in_per_s * min(span_s, 1e9) / self.keys, 700.0)

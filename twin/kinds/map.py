@@ -1,4 +1,4 @@
-"""Maps and flat maps, which turn each tuple into others."""
+"""Maps and flat maps, which turn each record into others."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from twin.kinds.selective import Selective
 
 
 class Map(Selective, KeyedOperator):
-    """Emits `selectivity` tuples per input tuple: 1 is a map, above 1 a flat map (a word splitter emits 10)."""
+    """Emits `selectivity` records per input record: 1 is a map, above 1 a flat map (a word splitter emits 10)."""
 
-    does: ClassVar[str] = "turns one tuple into another"
+    does: ClassVar[str] = "turns one record into another"
     costs_like: ClassVar[str] = ""
 
     kind: Literal["map"] = "map"

@@ -1,4 +1,4 @@
-"""Work of an operator's replica on tuples, as data: `twin.wiring.mechanisms` makes the logic that does it."""
+"""Work of an operator's subtask on records, as data: `twin.world.mechanisms` makes the logic that does it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,21 @@ from twin.windows import EventWindow, Window
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Takes tuples from a broker and passes them on."""
+    """Takes records from a broker and passes them on. Their event times lie up to disorder_s before they come.
+
+    Watermarks are slack_s behind the newest, and leave every watermark_interval_s, or as the engine says. idle_s:
+    without a record, after which nobody waits for the next watermark; None: never.
+    """
+
+    disorder_s: float = 0.0
+    slack_s: float = 0.0
+    watermark_interval_s: float | None = None
+    idle_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Selecting:
-    """Passes `selectivity` tuples on for each input tuple; at most one each if it `thins`."""
+    """Passes `selectivity` records on for each input record; at most one each if it `thins`."""
 
     selectivity: float
     thins: bool
@@ -24,7 +33,7 @@ class Selecting:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """Emits one tuple per distinct group at each evaluation of its window. groups: number over all replicas."""
+    """Emits one record per distinct group at each evaluation of its window. groups: number over all subtasks."""
 
     window: Window
     groups: int
@@ -32,20 +41,22 @@ class Grouping:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """Emits one tuple per match of tuples of all inputs at each evaluation of its window.
+    """Emits one record per match of records of all inputs at each evaluation of its window.
 
-    Either selectivity, the share of all combinations that match, or amplification, results per input tuple, is given.
+    Either selectivity, the share of all combinations that match, or amplification, results per input record, is given.
+    late_to: the consumer of late records.
     """
 
     window: Window
     selectivity: float | None
     amplification: float | None
+    late_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """Emits a tuple for each pair of tuples with the same key, where the one of the other producer comes lower_s to
-    upper_s after the one of `left`. keys: distinct keys over all replicas. by_event: whether event times count.
+    """Emits a record for each pair of records with the same key, where the one of the other producer comes lower_s to
+    upper_s after the one of `left`. keys: distinct keys over all subtasks. by_event: whether event times count.
     late_to: the consumer of late records."""
 
     left: str
@@ -58,20 +69,24 @@ class Meeting:
 
 @dataclass(frozen=True, slots=True)
 class Collecting:
-    """Counts tuples that arrive, and measures their latencies."""
+    """Counts records that arrive, and measures their latencies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sessioning:
-    """Emits one tuple for each session of a key, gap_s after the key's last tuple. keys: number over all replicas."""
+    """Emits one record for each session of a key, gap_s after the key's last record. keys: number over all subtasks.
+    by_event: whether event times count; then a late record counts for lateness_s more, or goes to `late_to`."""
 
     gap_s: float
     keys: int
+    by_event: bool = False
+    lateness_s: float = 0.0
+    late_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Remembering:
-    """Passes `selectivity` tuples on for each input tuple, and keeps a key's state for ttl_s after its last tuple;
+    """Passes `selectivity` records on for each input record, and keeps a key's state for ttl_s after its last record;
     None: for ever. bytes_each: size of a state."""
 
     selectivity: float
@@ -81,15 +96,88 @@ class Remembering:
 
 @dataclass(frozen=True, slots=True)
 class Tabling:
-    """Passes `selectivity` tuples on for each one that comes from another producer than `side`."""
+    """Passes `selectivity` records on for each one that comes from another producer than `side`; by_event: when the
+    watermark has passed it."""
 
     selectivity: float
     side: str
+    by_event: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Deduplicating:
+    """Passes on the first record of a key, or each one as a change of the last, which `retracts` the one before. ttl_s:
+    after which a key is forgotten; None: never. bytes_each: size of a key's row. by_event: whether event times say
+    which is first and last."""
+
+    last: bool
+    retracts: bool
+    ttl_s: float | None
+    bytes_each: float
+    by_event: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregating:
+    """Changes the result of a key with each record, or once for those of a batch of batch_s seconds, or of batch_size
+    records of a subtask. phase: of two, the first (`local`) or the second (`global`). The other fields are those of
+    `Deduplicating`."""
+
+    phase: str | None
+    batch_s: float | None
+    batch_size: int | None
+    retracts: bool
+    ttl_s: float | None
+    bytes_each: float
+
+    @property
+    def first_phase(self) -> bool:
+        """Whether it is the first of two phases."""
+        return self.phase == "local"
+
+    @property
+    def second_phase(self) -> bool:
+        """Whether it is the second of two phases."""
+        return self.phase == "global"
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """Emits a record for each pair of records of both sides with the same key, which are kept for ttl_s seconds; None:
+    for ever. outer: whether records of the left and of the right side leave alone until there is a pair."""
+
+    left: str
+    outer: tuple[bool, bool]
+    ttl_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Preceding:
+    """Passes each record on with a result of the `rows` before it of its key, or those of range_s seconds. by_event:
+    whether event times count. late_to: the consumer of late records."""
+
+    rows: int | None
+    range_s: float | None
+    by_event: bool
+    late_to: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Keeps the n highest records of each key for ttl_s seconds, and emits changes of them; numbered: with their ranks,
+    whose changes `retracts` the record before. enters: share of records that enter a full list; None: by random
+    values."""
+
+    n: int
+    numbered: bool
+    retracts: bool
+    enters: float | None
+    ttl_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """Passes shares of the tuples on, by consumer; if `exclusive`, each tuple to one consumer at most."""
+    """Passes shares of the records on, by consumer; if `exclusive`, each record to one consumer at most."""
 
     shares: Mapping[str, float]
     exclusive: bool
@@ -97,7 +185,7 @@ class Routing:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Calls a system outside for each tuple, and passes `selectivity` tuples on for each answer."""
+    """Calls a system outside for each record, and passes `selectivity` records on for each answer."""
 
     calls: Calls
     selectivity: float
@@ -105,22 +193,24 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """Counts tuples, and measures their latencies, once a system outside has acknowledged them."""
+    """Counts records, and measures their latencies, once a system outside has acknowledged them."""
 
     calls: Calls
 
 
 @dataclass(frozen=True, slots=True)
 class Computing:
-    """Builds state by key over event time, and hands over partial windows, complete ones, or every tuple at once.
-    late_to: the consumer of late records."""
+    """Builds state by key over event time, and hands over partial windows, complete ones, or every record at once.
+    key_bytes: size of a key's state; None: that of a result. lateness_s: for how long late records count. late_to: the
+    consumer of later ones."""
 
     partial_s: float | None
     windows: tuple[EventWindow, ...]
     sharing: str
     execute_s: float
-    key_bytes: float
+    key_bytes: float | None
     late_to: str | None = None
+    lateness_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +234,11 @@ Mechanism = (
     | Sessioning
     | Remembering
     | Tabling
+    | Deduplicating
+    | Aggregating
+    | Pairing
+    | Preceding
+    | Ranking
     | Routing
     | Asking
     | Writing

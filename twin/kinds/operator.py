@@ -13,7 +13,9 @@ from twin.columns import Columns
 from twin.kinds.ages import HeldTuples
 from twin.kinds.flow import Flow, Mixing, OperatorRates
 from twin.kinds.mechanism import Mechanism
+from twin.kinds.state_access import StateAccess
 from twin.spec import Spec
+from twin.windows import EventWindow, Holds
 
 Name = Annotated[
     str, Field(min_length=1, pattern=r"^[\w.:@#-]+$", description="letters of any script, digits and _ . : @ # -")
@@ -21,21 +23,24 @@ Name = Annotated[
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
+REFUSED = "most versions of Flink SQL refuse such a plan; put the operator before what changes rows"
+"""What is wrong with operators that count each change of a row as a row of its own."""
+
+
 class OperatorBase(Spec):
     """Base of all operators. A given service time replaces the costs of the engine profile.
 
     The traits of a kind. is_source: it reads a broker and has no inputs. is_sink: results arrive here and go no
-    further. joins: a result needs tuples of all of its inputs, which match by their key. thins: some tuples pass
-    unchanged, and others do not. needs_event_time: it keeps state by event time. merges: its inputs are partial
-    results. runs_alone: it cannot be chained with others. does: what it does, in a few words. costs_like: the kind
-    whose cost per tuple is charged if a profile does not name this kind; if empty, every profile must name it.
+    further. joins: a result needs records of all of its inputs, which match by their key. thins: some records pass
+    unchanged, and others do not. merges: its inputs are partial results. runs_alone: it cannot be chained with others.
+    does: what it does, in a few words. costs_like: the kind whose cost per record is charged if a profile does not name
+    this kind; if empty, every profile must name it.
     """
 
     is_source: ClassVar[bool] = False
     is_sink: ClassVar[bool] = False
     joins: ClassVar[bool] = False
     thins: ClassVar[bool] = False
-    needs_event_time: ClassVar[bool] = False
     merges: ClassVar[bool] = False
     runs_alone: ClassVar[bool] = False
     does: ClassVar[str] = ""
@@ -43,16 +48,16 @@ class OperatorBase(Spec):
 
     name: Name
     service_time_s: Annotated[
-        float | None, Field(ge=0, le=10**7, description="mean CPU seconds per input tuple on one reference core")
+        float | None, Field(ge=0, le=10**7, description="mean CPU seconds per input record on one reference core")
     ] = None
     service_scv: Annotated[
         float | None, Field(ge=0, le=100, description="squared coefficient of variation of the service time")
     ] = None
     tuple_bytes: Annotated[
-        float | None, Field(ge=1e-3, le=10**9, description="size of an emitted tuple; absent: by its columns")
+        float | None, Field(ge=1e-3, le=10**9, description="size of an emitted record; absent: by its columns")
     ] = None
     memory_bytes: Annotated[
-        float | None, Field(ge=0, le=10**9, description="local memory traffic per input tuple; absent: by the engine")
+        float | None, Field(ge=0, le=10**9, description="local memory traffic per input record; absent: by the engine")
     ] = None
     pinned: Annotated[
         bool,
@@ -70,43 +75,87 @@ class OperatorBase(Spec):
 
     @property
     def keyed(self) -> bool:
-        """Whether all tuples of a key belong on one replica."""
+        """Whether all records of a key belong on one subtask."""
         return False
 
     @property
     def one_to_one(self) -> bool:
-        """Whether each tuple that comes leaves as one, at once."""
+        """Whether each record that comes leaves as one, at once."""
+        return False
+
+    @property
+    def event_windows(self) -> tuple[EventWindow, ...]:
+        """Windows over event time of which it hands over complete ones, or from which its results are made."""
+        return ()
+
+    @property
+    def needs_event_time(self) -> bool:
+        """Whether it keeps state by event time."""
+        return bool(self.event_windows)
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether it keeps rows by key, which are in key groups: if their number is not given, Flink's default."""
         return False
 
     @property
     def hands_over(self) -> str:
-        """Kind of output: `tuples`, `pairs` of them that have met in event time, `partials` of windows over event time,
-        complete such `windows`, or results without event time: `untimed`."""
+        """Kind of output: `tuples`, `partials` of windows over event time, complete such `windows`, other `results` of
+        event time, `changes` of results by key, or results of processing time: `untimed`."""
         return "tuples"
 
     @property
+    def updates(self) -> bool:
+        """Whether its results may change rows that it sent before, or retract them."""
+        return False
+
+    @property
+    def if_updated(self) -> str:
+        """What is wrong if changes of rows come, which it takes for new rows, with the remedy; empty if nothing is."""
+        return ""
+
+    @property
+    def by_replica(self) -> bool:
+        """Whether its flow depends on its number of subtasks."""
+        return False
+
+    @property
+    def sends_keys(self) -> bool:
+        """Whether its consumer reads the key off its results, by their lots."""
+        return False
+
+    @property
     def memory_s(self) -> float:
-        """Seconds for which a tuple has an effect; 0 if only on arrival, or until a number of others have come."""
+        """Seconds for which a record has an effect; 0 if only on arrival, or until a number of others have come."""
         return 0.0
 
     @property
     def gain(self) -> float:
-        """Mean number of tuples that leave at once for each input tuple, if no window holds them back."""
+        """Mean number of records that leave at once for each input record, if no window holds them back."""
         return 1.0
 
     @property
     def bunches(self) -> bool:
-        """Whether tuples that wait while the operator's own results block it make its next burst of results larger."""
+        """Whether records that wait while the operator's own results block it make its next burst of results larger."""
         return False
 
     @property
     def parts(self) -> int | None:
-        """Number of partitions of a source, each of which one replica reads; None: it has no partitions."""
+        """Number of partitions of a source, each of which one subtask reads; None: it has no partitions."""
         return None
 
     @property
+    def part_shares(self) -> np.ndarray | None:
+        """Share of a source's records in each partition; None: all have the same. [parts]"""
+        return None
+
+    def first_reader(self, replicas: int) -> int:
+        """Number of the source's subtask that reads partition 0; those after it read the next ones."""
+        return 0
+
+    @property
     def calls(self) -> Calls | None:
-        """Calls to a system outside, one for each tuple; None if it makes none."""
+        """Calls to a system outside, one for each record; None if it makes none."""
         return None
 
     def kept(self, attributes: frozenset[str]) -> frozenset[str]:
@@ -114,15 +163,40 @@ class OperatorBase(Spec):
         return attributes if self.thins else frozenset()
 
     @property
+    def spreads(self) -> bool:
+        """Whether its law counts distinct keys by how frequent each is."""
+        return False
+
+    @property
     def if_unlike(self) -> str:
         """Effect, in words, that the operator's law misses if keys are unlike or do not come at random; empty if
         none."""
         return ""
 
+    @property
+    def unseen(self) -> str:
+        """Effect, in words, that the operator's law misses; empty if none."""
+        return ""
+
     def state_bytes(self, in_per_s: np.ndarray, horizon_s: float) -> np.ndarray:
-        """State of all replicas at the end of a run of `horizon_s`, in bytes, without windows and
+        """State of all subtasks at the end of a run of `horizon_s`, in bytes, without windows and
         `state_bytes_per_group`. [N]"""
         return np.zeros_like(in_per_s)
+
+    @property
+    def entry_bytes(self) -> float | None:
+        """Size of what its windows hold, if that is given; None: by the engine."""
+        return None
+
+    def touched(self, producer: str, holds: Holds) -> StateAccess:
+        """Accesses to its state for a record of one producer. holds: what its window holds."""
+        size: float | None = getattr(self, "state_bytes_per_key", None)
+        return StateAccess() if size is None else StateAccess(1.0, 1.0, bytes_each=size)
+
+    @property
+    def accumulated(self) -> Columns | None:
+        """Columns of the accumulator that it keeps for each key and window, or session; None if it keeps none."""
+        return None
 
     @property
     def piece_s(self) -> float:
@@ -131,23 +205,33 @@ class OperatorBase(Spec):
 
     @property
     def exclusive(self) -> bool:
-        """Whether a tuple goes to one consumer at most."""
+        """Whether a record goes to one consumer at most."""
         return False
 
     def share_to(self, consumer: str) -> float:
         """Share of the output that goes to the consumer of that name."""
         return 1.0
 
-    def passed_from(self, producer: str) -> float:
-        """Share of the tuples of a producer that leave in results: 0 if they only change a state."""
+    def passed_from(self, side: str) -> float:
+        """Share of the records of an input that leave in results: 0 if they only change a state. side: its name, by
+        default that of its producer."""
         return 1.0
 
-    def why_not_from(self, producers: Sequence[str]) -> str:
-        """Says what is wrong with these producers as inputs, with the remedy; empty if nothing is."""
+    def why_not_from(self, sides: Sequence[str]) -> str:
+        """Says what is wrong with these inputs, with the remedy; empty if nothing is. sides: their names, by default
+        those of their producers."""
         return ""
 
     def why_not_to(self, consumers: Sequence[str]) -> str:
         """Says what is wrong with these consumers, with the remedy; empty if nothing is."""
+        return ""
+
+    def why_not_before(self, consumers: Sequence[OperatorBase]) -> str:
+        """Says what is wrong with these operators as consumers, with the remedy; empty if nothing is."""
+        return ""
+
+    def why_not_behind(self, producers: Sequence[OperatorBase]) -> str:
+        """Says what is wrong with these operators as producers, with the remedy; empty if nothing is."""
         return ""
 
     @property
@@ -156,7 +240,7 @@ class OperatorBase(Spec):
         return None
 
     def values(self, replicas: int) -> int:
-        """Number of distinct values of the operator's key; as many as replicas if it is not given."""
+        """Number of distinct values of the operator's key; as many as subtasks if it is not given."""
         return replicas if self.counted is None else self.counted
 
     def values_by_key_group(self, key_groups: int) -> np.ndarray:
@@ -178,7 +262,8 @@ class OperatorBase(Spec):
         )
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """Flow through the operator. inputs: tuples a second by input stream; bursts: their `bursts_per_s`. [N] each"""
+        """Flow through the operator. inputs: records a second by input stream; bursts: their `bursts_per_s`. [N]
+        each"""
         total, together, burst_s = mixing.arriving(inputs, bursts)
         none = np.zeros_like(total)
         return Flow(inputs, total, total, none, none, none, together, burst_s)
@@ -186,34 +271,34 @@ class OperatorBase(Spec):
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
         """Ages of the results, without service and waits, in seconds. [3, N]
 
-        arriving: ages of the input tuples, by input [3, K, N]; mixed: their mean [3, N]. Rows are as in
+        arriving: ages of the input records, by input [3, K, N]; mixed: their mean [3, N]. Rows are as in
         `twin.rates.latency`.
         """
         return mixed
 
     def lasts_s(self, in_per_s: np.ndarray) -> np.ndarray:
-        """Mean seconds for which tuples are collected before a result leaves, where only they decide on its end; else
+        """Mean seconds for which records are collected before a result leaves, where only they decide on its end; else
         0. [N]
 
-        in_per_s: tuples a second that come to the operator.
+        in_per_s: records a second that come to the operator.
         """
         return np.zeros_like(in_per_s)
 
     def selectivity_at(self, rates: OperatorRates) -> float:
-        """Selectivity by Costream, Definitions 6 to 8; output per input tuple for kinds without such a definition."""
+        """Selectivity by Costream, Definitions 6 to 8; output per input record for kinds without such a definition."""
         return rates.out_per_s / rates.in_per_s if rates.in_per_s else 0.0
 
     # mechanism -------------------------------------------------------------------------------------------------------
 
     @property
     def mechanism(self) -> Mechanism:
-        """Description of the work that a replica does with tuples."""
+        """Description of the work that a subtask does with records."""
         raise NotImplementedError
 
     # measured, and varied --------------------------------------------------------------------------------------------
 
     def measured_as(self, results_per_input: float) -> dict[str, Any]:
-        """Fields that make it emit that many tuples per input tuple, as measured; empty if no field says it."""
+        """Fields that make it emit that many records per input record, as measured; empty if no field says it."""
         return {}
 
     def lowered(self, factor: float) -> Self:
@@ -228,7 +313,7 @@ class OperatorBase(Spec):
         return ""
 
     def why_silent(self, taken: int, came: int) -> str:
-        """Says why no result left, with the remedy, though `taken` of the tuples that `came` were taken in; empty if
+        """Says why no result left, with the remedy, though `taken` of the records that `came` were taken in; empty if
         there is no special reason."""
         return ""
 
@@ -241,10 +326,10 @@ def _once(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
 
 
 class KeyedOperator(OperatorBase):
-    """Base of operators that may keep state by key. Tuples come by key group, and state moves by key group."""
+    """Base of operators that may keep state by key. Records come by key group, and state moves by key group."""
 
     key_groups: Annotated[
-        int | None, Field(ge=1, le=10**6, description="absent: replicas share the input evenly and nothing can move")
+        int | None, Field(ge=1, le=10**6, description="absent: subtasks share the input evenly and nothing can move")
     ] = None
     state_bytes_per_group: Annotated[
         float, Field(ge=0, le=10**15, description="held for each key group beside the content of a window")
@@ -273,10 +358,3 @@ class KeyedOperator(OperatorBase):
     def counted(self) -> int | None:
         """Number of distinct keys (the field `keys`); None if it is not given."""
         return getattr(self, "keys", None)
-
-    def require_keys(self, keys: int) -> None:
-        """Raises ValueError if there are fewer distinct keys than key groups, so that some groups would be empty."""
-        if self.key_groups is not None and keys < self.key_groups:
-            raise ValueError(
-                f"{self.name!r} has {keys} keys in {self.key_groups} key groups; give it at least as many keys"
-            )

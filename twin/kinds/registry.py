@@ -11,23 +11,29 @@ from twin.kinds.aggregate import Aggregate
 from twin.kinds.async_io import AsyncIO
 from twin.kinds.compute import Compute
 from twin.kinds.consolidate import Consolidate
+from twin.kinds.deduplicate import Deduplicate
 from twin.kinds.external_sink import ExternalSink
 from twin.kinds.filter import Filter
+from twin.kinds.group_aggregate import GroupAggregate
 from twin.kinds.interval_join import IntervalJoin
 from twin.kinds.join import Join
 from twin.kinds.kafka_source import KafkaSource
 from twin.kinds.keyed_state import KeyedState
 from twin.kinds.lookup_join import LookupJoin
 from twin.kinds.map import Map
+from twin.kinds.over_aggregate import OverAggregate
+from twin.kinds.regular_join import RegularJoin
 from twin.kinds.router import Router
 from twin.kinds.session import Session
 from twin.kinds.sink import Sink
 from twin.kinds.source import Source
 from twin.kinds.temporal_join import TemporalJoin
+from twin.kinds.top_n import TopN
 
 OfPapers = Source | Filter | Map | Aggregate | Compute | Consolidate | Join | Sink
 OfJobs = AsyncIO | ExternalSink | KafkaSource | Router | Session | LookupJoin | KeyedState | TemporalJoin | IntervalJoin
-AnyOperator = OfPapers | OfJobs
+OfSql = Deduplicate | GroupAggregate | OverAggregate | RegularJoin | TopN
+AnyOperator = OfPapers | OfJobs | OfSql
 
 Operator = Annotated[AnyOperator, Field(discriminator="kind")]
 BY_KIND: Mapping[str, type[AnyOperator]] = {each.model_fields["kind"].default: each for each in get_args(AnyOperator)}

@@ -1,4 +1,4 @@
-"""Splits and side outputs: each tuple goes to some of the operator's consumers, by share."""
+"""Splits and side outputs: each record goes to some of the operator's consumers, by share."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ WHOLE = 1.0 + 1e-9
 
 
 class Router(OperatorBase):
-    """Sends each tuple to one of its consumers, or to none, if the shares add up to 1 or less; if they add up to more,
+    """Sends each record to one of its consumers, or to none, if the shares add up to 1 or less; if they add up to more,
     to each consumer at random, independently of the others."""
 
     runs_alone: ClassVar[bool] = True
-    does: ClassVar[str] = "sends shares of the tuples to different consumers"
+    does: ClassVar[str] = "sends shares of the records to different consumers"
 
     kind: Literal["router"] = "router"
     shares: Annotated[Mapping[str, Part], Field(min_length=1, description="of its input, by consumer")]
 
     @property
     def exclusive(self) -> bool:
-        """Whether a tuple goes to one consumer at most: the shares add up to 1 or less."""
+        """Whether a record goes to one consumer at most: the shares add up to 1 or less."""
         return sum(self.shares.values()) <= WHOLE
 
     @property
     def gain(self) -> float:
-        """Share of the input that goes to any consumer; 1 if tuples may go to several."""
+        """Share of the input that goes to any consumer; 1 if records may go to several."""
         return min(1.0, sum(self.shares.values()))
 
     def share_to(self, consumer: str) -> float:
@@ -49,7 +49,7 @@ class Router(OperatorBase):
         return f"gives a share to {beyond[0]!r}, to which no stream leads; add one, or leave it out" if beyond else ""
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """Flow through the router; tuples that go to no consumer are lost."""
+        """Flow through the router; records that go to no consumer are lost."""
         total, together, burst_s = mixing.arriving(inputs, bursts)
         none, out = np.zeros_like(total), self.gain * total
         return Flow(inputs, total, out, none, none, none, np.where(together < out, together, np.inf), burst_s)

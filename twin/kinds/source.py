@@ -1,4 +1,4 @@
-"""Sources, which read tuples from a message broker."""
+"""Sources, which read records from a message broker."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Seconds0 = Annotated[float, Field(ge=0, le=10**6)]
 
 
 class Source(OperatorBase):
-    """Polls a broker and emits its tuples. Where windows are over event time, it also sends watermarks: the newest
-    arrival less `slack_s` (Enorm, Section 6.2)."""
+    """Polls a broker and emits its records. Where windows are over event time, it also sends watermarks: the newest
+    event time less `slack_s` (Enorm, Section 6.2; Flink's `forBoundedOutOfOrderness`)."""
 
     is_source: ClassVar[bool] = True
     does: ClassVar[str] = "reads from the message broker"
@@ -29,8 +29,26 @@ class Source(OperatorBase):
     slack_s: Annotated[
         Seconds0, Field(exclude_if=lambda s: not s, description="how late events may be; later ones are dropped")
     ] = 0.0
+    watermark_interval_s: Annotated[
+        float | None,
+        Field(
+            ge=1e-3,
+            le=10**6,
+            exclude_if=lambda s: s is None,
+            description="of processing time, from a watermark to the next; absent: by the engine",
+        ),
+    ] = None
+    idle_s: Annotated[
+        float | None,
+        Field(
+            ge=1e-3,
+            le=10**7,
+            exclude_if=lambda s: s is None,
+            description="without a record, after which nobody waits for a subtask's watermark; absent: never",
+        ),
+    ] = None
 
     @property
     def mechanism(self) -> Reading:
         """Reading from the broker."""
-        return Reading()
+        return Reading(self.disorder_s, self.slack_s, self.watermark_interval_s, self.idle_s)

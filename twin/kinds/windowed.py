@@ -2,26 +2,97 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 
-from twin.kinds.operator import KeyedOperator
-from twin.windows import Window
+from twin.kinds.event_timed import LateTo
+from twin.kinds.flow import Mixing
+from twin.kinds.operator import REFUSED, KeyedOperator
+from twin.kinds.state_access import StateAccess
+from twin.windows import EventWindow, Holds, Window
+
+NEAR = 1e-9
+"""Part of a window by which rounding may miss its end."""
+MANY = 64
+"""Number of open windows above which an integral stands for their sum."""
 
 
-class Windowed(KeyedOperator):
-    """Base of operators that look at the tuples of a window together, and emit results only when it is evaluated."""
+def mean_to(end: np.ndarray | float, of: Callable[[np.ndarray | float], np.ndarray]) -> np.ndarray:
+    """Mean of a smooth function over numbers from 0 to `end`."""
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    parts = [weight / 2.0 * of(end * (1.0 + node) / 2.0) for node, weight in zip(nodes, weights, strict=True)]
+    return np.asarray(sum(parts))
+
+
+class Windowed(LateTo, KeyedOperator):
+    """Base of operators that look at the records of a window together, and emit results only when it is evaluated."""
 
     window: Window
 
     @property
+    def event_windows(self) -> tuple[EventWindow, ...]:
+        """The window, if it is over event time."""
+        window = self.window.event if self.window.policy == "time" else None
+        return () if window is None else (window,)
+
+    @property
+    def needs_event_time(self) -> bool:
+        """Whether the window is over event time."""
+        return bool(self.event_windows)
+
+    @property
+    def if_updated(self) -> str:
+        """Changes count as rows of their own, where Flink refuses them."""
+        return REFUSED
+
+    @property
     def hands_over(self) -> str:
-        """Kind of output: results without event time."""
-        return "untimed"
+        """Kind of output: complete windows over event time, or results of processing time."""
+        return "windows" if self.needs_event_time else "untimed"
+
+    @property
+    def spreads(self) -> bool:
+        """Whether it is no join: results are counted by how frequent keys are."""
+        return not self.joins
 
     @property
     def memory_s(self) -> float:
         """Size of a time window, in seconds; 0 for a count window."""
         return self.window.size if self.window.policy == "time" else 0.0
+
+    @property
+    def stays_s(self) -> float:
+        """For how long what a window holds stays when it has ended, as late records still count."""
+        return self.window.allowed_lateness_s if self.window.policy == "time" else 0.0
+
+    def touched(self, producer: str, holds: Holds) -> StateAccess:
+        """A record is written once, or into each of its windows."""
+        return StateAccess(writes=self.window.size / self.window.slide if holds == "copies" else 1.0)
+
+    def entries(
+        self, content: np.ndarray, groups: np.ndarray, mixing: Mixing, holds: Holds, since: np.ndarray | None
+    ) -> np.ndarray:
+        """Expected copies of records, if a full window has `content` records of so many distinct groups. [N]
+
+        since: if None, just before an evaluation, when there are most; else on average over time, those that came in
+        the last `since` (of the window's own unit [N]).
+        """
+        return self.in_open_windows(lambda filled: content * (filled / float(self.window.size)), since)
+
+    def in_open_windows(self, of: Callable[[np.ndarray | float], np.ndarray], since: np.ndarray | None) -> np.ndarray:
+        """Expected entries of all open windows, if one that is filled up to x of its size has `of(x)`. It stays full
+        within the allowed lateness. [N]"""
+        size, slide, late = float(self.window.size), float(self.window.slide), self.stays_s
+        if since is None:
+            number = math.ceil((size + late) / slide - NEAR)
+            if number <= MANY:
+                return np.asarray(sum(of(min(size, size + late - each * slide)) for each in range(number)))
+            return np.asarray(size / slide * mean_to(size, of) + of(size) / 2.0 + late / slide * of(size))
+        filling = size / slide * mean_to(size, lambda filled: of(np.minimum(filled, since)))
+        full = mean_to(late, lambda ago: of(np.clip(since - ago, 0.0, size)))
+        return np.asarray(filling + late / slide * full)
 
     def kept(self, attributes: frozenset[str]) -> frozenset[str]:
         """Attributes by which the operator is keyed."""
@@ -31,7 +102,8 @@ class Windowed(KeyedOperator):
 def content_and_fires(
     window: Window, in_per_s: np.ndarray, bursts_per_s: np.ndarray, burst_s: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Expected content (tuples) of a window, and evaluations a second that find any; 0 where nothing flows. [N] each"""
+    """Expected content (records) of a window, and evaluations a second that find any; 0 where nothing flows. [N]
+    each"""
     if window.policy == "count":
         return np.where(in_per_s > 0, window.size, 0.0), in_per_s / window.slide
     share = np.minimum(1.0, bursts_per_s * (window.size + burst_s))  # share of evaluations that see a burst

@@ -1,2 +1,2 @@
-"""Partitionings: how a stream's tuples are dealt to the replicas of its consumer, as traits that other code asks
+"""Partitionings: how a stream's records are dealt to the subtasks of its consumer, as traits that other code asks
 for."""

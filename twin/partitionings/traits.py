@@ -7,34 +7,38 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 PROBED = 9
-"""Up to so many replicas, less one, shares are looked at when a partitioning is made."""
+"""Up to so many subtasks, less one, shares are looked at when a partitioning is made."""
 TINY = 1e-9
 
 
 class Ends(NamedTuple):
-    """Ends of a stream at one producer replica. producer: its number. consumers: number of consumer replicas. values:
-    number of distinct values of the key. near: numbers of the consumer replicas on the producer's host."""
+    """Ends of a stream at one producer subtask. producer: its number. consumers: number of consumer subtasks. values:
+    number of distinct values of the key. near: numbers of the consumer subtasks on the producer's host. producers:
+    number of producer subtasks."""
 
     producer: int
     consumers: int
     values: int
     near: tuple[int, ...] = ()
+    producers: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """Partitioning of a stream: how its tuples are dealt to the consumer's replicas.
+    """Partitioning of a stream: how its records are dealt to the consumer's subtasks.
 
-    shares: of a producer replica's output, by consumer replica; they sum to 1, but for copies. The traits:
+    shares: of a producer subtask's output, by consumer subtask; they sum to 1, but for copies. The traits:
 
-    by_key: tuples go by their key, whose values come at random, so by any shares. keeps_keys: all tuples of a key go to
-    one replica.
-    two_choices: each key group has two replicas, and each tuple goes to the less loaded one of them.
-    in_turn: tuples go to one replica after the other. even: replicas share the stream evenly, whatever sends it.
-    copies: every replica gets every tuple. whole: a replica that gets any tuple gets all of them.
-    paired: producer replica k sends to consumer replica k alone, so both have as many.
-    near: a producer replica sends only to the consumer replicas on its own host, if there are any.
-    one_queue: the replicas take from a common queue, so they are on one host.
+    by_key: records go by their key, whose values come at random, so by any shares. keeps_keys: all records of a key go
+    to one subtask.
+    two_choices: each key group has two subtasks, and each record goes to the less loaded one of them.
+    in_turn: records go to one subtask after the other. even: subtasks share the stream evenly, whatever sends it.
+    copies: every subtask gets every record. whole: a subtask that gets any record gets all of them.
+    paired: producer subtask k sends to consumer subtask k alone, so both have as many.
+    pointwise: a producer subtask has channels only to the consumer subtasks to which it sends, by their numbers.
+    splits: its ends never run as one, even where records would go straight on.
+    near: a producer subtask sends only to the consumer subtasks on its own host, if there are any.
+    one_queue: the subtasks take from a common queue, so they are on one host.
     fixes_replicas: their number cannot change while the job runs. alone: all inputs of the consumer are dealt so.
     """
 
@@ -48,6 +52,8 @@ class Partitioning:
     copies: bool = False
     whole: bool = False
     paired: bool = False
+    pointwise: bool = False
+    splits: bool = False
     near: bool = False
     one_queue: bool = False
     fixes_replicas: bool = False
@@ -59,13 +65,18 @@ class Partitioning:
             some = [share for share in self.shares(Ends(0, consumers, consumers)) if share > 0.0]
             if max(some) - min(some) > TINY:
                 raise ValueError(
-                    f"partitioning {self.name!r} deals in turn, and its shares for {consumers} replicas are uneven "
+                    f"partitioning {self.name!r} deals in turn, and its shares for {consumers} subtasks are uneven "
                     f"({', '.join(f'{share:.3g}' for share in some)}); give it by_key, which deals at random"
                 )
 
     def __str__(self) -> str:
         return self.name
 
+    def pairs(self, producers: int, consumers: int) -> list[tuple[int, int, float]]:
+        """Producer and consumer subtasks between which records go, and the share of the producer's output."""
+        rows = [self.shares(Ends(p, consumers, consumers, producers=producers)) for p in range(producers)]
+        return [(p, c, share) for p, row in enumerate(rows) for c, share in enumerate(row) if share > 0.0]
+
     def count_of_copies(self, replicas: int) -> int:
-        """Number of copies of each tuple for that number of consumer replicas."""
+        """Number of copies of each record for that number of consumer subtasks."""
         return replicas if self.copies else 1

@@ -1,13 +1,13 @@
-"""Engine profiles: the CPU time and size of a tuple, and the capacity of a channel.
+"""Engine profiles: the CPU time and size of a record, and the capacity of a channel.
 
 Each number can be replaced in a scenario file; docs/profiles.md says where it comes from.
 """
 
 from twin.profiles.brisk import BRISK
-from twin.profiles.costs import Memory, NetworkMemory, Noise, PerKind, PerType, Rescaling
+from twin.profiles.costs import BufferDebloat, Memory, NetworkMemory, Noise, PerKind, PerType, Rescaling, StateBackend
 from twin.profiles.flink import FLINK
 from twin.profiles.profile import CACHE_LINE_BYTES, EngineProfile
-from twin.profiles.registry import PROFILES, profile_by_name
+from twin.profiles.registry import PROFILES, changes_of, profile_by_name
 from twin.profiles.storm import STORM
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "FLINK",
     "PROFILES",
     "STORM",
+    "BufferDebloat",
     "EngineProfile",
     "Memory",
     "NetworkMemory",
@@ -23,5 +24,7 @@ __all__ = [
     "PerKind",
     "PerType",
     "Rescaling",
+    "StateBackend",
+    "changes_of",
     "profile_by_name",
 ]

@@ -15,11 +15,15 @@ from twin.spec import Spec
 Micros = Annotated[float, Field(ge=0, le=10**7, description="CPU microseconds on one reference core")]
 
 
+MIN_SEGMENT_BYTES = 256
+"""Default of `taskmanager.memory.min-segment-size`."""
+
+
 class CostsByKind(Spec):
-    """CPU microseconds per input tuple, without those for its values."""
+    """CPU microseconds per input record, without those for its values."""
 
     def of(self, operator: AnyOperator) -> float:
-        """CPU microseconds per input tuple of an operator. A kind that the profile does not name costs as much as the
+        """CPU microseconds per input record of an operator. A kind that the profile does not name costs as much as the
         kind that it `costs_like`."""
         own: float | None = getattr(self, operator.kind)
         return float(getattr(self, operator.costs_like)) if own is None else own
@@ -58,7 +62,7 @@ class PerType(Spec):
     doubles: Annotated[float, Field(ge=0, le=10**9)]
 
     def total(self, columns: Columns) -> float:
-        """Sum over all values of one tuple."""
+        """Sum over all values of one record."""
         return self.ints * columns.ints + self.strings * columns.strings + self.doubles * columns.doubles
 
 
@@ -68,7 +72,7 @@ class Memory(Spec):
     base_mb: Annotated[
         float, Field(ge=0, le=10**9, description="taken by the engine itself, a host that runs anything")
     ]
-    object_overhead: Annotated[float, Field(ge=1, le=10**6, description="heap bytes per byte of tuple data")]
+    object_overhead: Annotated[float, Field(ge=1, le=10**6, description="heap bytes per byte of record data")]
     onset: Annotated[float, Field(gt=0, le=1)]
     crash: Annotated[float, Field(gt=0, le=1)]
     slowdown_at_crash: Annotated[
@@ -147,14 +151,72 @@ class Rescaling(Spec):
         return self.how != "live"
 
 
+class StateBackend(Spec):
+    """Where subtasks keep state. A single word sets `kind`; the other values are those of RocksDB under Flink.
+
+    heap: as objects in the memory of the host, subject to garbage collection. rocksdb: as bytes on the disk of the
+    host, of which a part is in memory; each access takes CPU time and (de)serialises. docs/profiles.md says where the
+    numbers come from.
+    """
+
+    kind: Annotated[
+        Literal["heap", "rocksdb"],
+        Field(description="heap: objects in memory; rocksdb: bytes on disk, (de)serialised at each access"),
+    ] = "heap"
+    read_us: Annotated[Micros, Field(description="of rocksdb: to get the state of a key, without its bytes")] = 2.0
+    write_us: Annotated[Micros, Field(description="of rocksdb: to put the state of a key, without its bytes")] = 2.1
+    ns_per_byte: Annotated[
+        float | None,
+        Field(ge=0, le=10**9, description="of rocksdb, of each byte; absent: as to and from other hosts"),
+    ] = None
+    managed_share: Annotated[
+        float, Field(ge=0, le=1, description="of a host's RAM that rocksdb takes at most, for its cache and buffers")
+    ] = 0.4
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_word(cls, data: Any) -> Any:
+        return {"kind": data} if isinstance(data, str) else data
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        unused = sorted(self.model_fields_set - {"kind"}) if self.kind == "heap" else []
+        if unused:
+            raise ValueError(f"{unused[0]} is about rocksdb; add kind: rocksdb, or leave {unused[0]} out")
+        return self
+
+
 def _whole(buffers: Any, spans: Any) -> Any:
-    """Number of whole tuples that fit, at least one, if each takes up `spans` > 1 buffers; else the buffers."""
+    """Number of whole records that fit, at least one, if each takes up `spans` > 1 buffers; else the buffers."""
     return np.where(spans > 1.0, np.maximum(np.floor(buffers / spans), 1.0), buffers)
+
+
+class BufferDebloat(Spec):
+    """Buffer debloating of Flink (`taskmanager.network.memory.buffer-debloat`), with its defaults: what is on the way
+    to a subtask is no more than it takes in `target_s`."""
+
+    target_s: Annotated[
+        float, Field(ge=1e-3, le=10**6, description="in which a subtask takes what is on the way to it")
+    ] = 1.0
+    period_s: Annotated[float, Field(ge=1e-3, le=10**6, description="from one look at throughput to the next")] = 0.2
+    threshold_percentages: Annotated[
+        float, Field(ge=0, le=100, description="by which the size of buffers must differ for a change to take effect")
+    ] = 25.0
+    samples: Annotated[int, Field(ge=1, le=10**6, description="of sizes, in their moving average")] = 20
+
+    def least(self, buffer_bytes: float | None, size: Any) -> Any:
+        """Smallest part of a buffer that is used: a segment of the smallest size, or a record. size: records in a
+        buffer. A number or an array."""
+        return np.minimum(1.0, np.maximum(MIN_SEGMENT_BYTES / (buffer_bytes or 1.0), 1.0 / size))
+
+    def held(self, room: Any, least: Any, per_s: Any) -> Any:
+        """Records in channels with that room, if their receiver takes so many a second. Numbers or arrays."""
+        return np.clip(per_s * self.target_s, least * room, room)
 
 
 class NetworkMemory(Spec):
     """Network buffers of Flink (`taskmanager.network.memory`), with its defaults; for their effect see
-    `twin.engine.streams.buffers`."""
+    `twin.machine.backpressure`."""
 
     buffers_per_channel: Annotated[
         float, Field(ge=0, le=10**6, description="of a producer's pool and of a gate, for each of their channels")
@@ -165,6 +227,13 @@ class NetworkMemory(Spec):
     max_buffers_per_channel: Annotated[
         float, Field(ge=2, le=10**6, description="a producer stops when one of its channels has so many in use")
     ] = 10.0
+    buffer_debloat: Annotated[
+        BufferDebloat | None,
+        Field(
+            exclude_if=lambda debloat: debloat is None,
+            description="makes buffers as small as their receivers are slow; absent: off",
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -181,12 +250,13 @@ class NetworkMemory(Spec):
             buffers_per_channel=each,
             floating_buffers_per_gate=max(self.floating_buffers_per_gate * ratio, 1.0 - each),
             max_buffers_per_channel=max(2.0, self.max_buffers_per_channel * ratio),
+            buffer_debloat=self.buffer_debloat,
         )
 
-    # spans: size of a tuple over that of a buffer, at least 1. Above 1, numbers are of tuples that fit, rounded down.
+    # spans: size of a record over that of a buffer, at least 1. Above 1, numbers are of records that fit, rounded down.
 
     def pool(self, channels: Any, spans: Any = 1.0) -> Any:
-        """Buffers in a producer replica's pool for a stream with that number of channels. A number or an array."""
+        """Buffers in a producer subtask's pool for a stream with that number of channels. A number or an array."""
         least = channels + 1.0
         return _whole(np.maximum(channels * self.buffers_per_channel + self.floating_buffers_per_gate, least), spans)
 
@@ -199,27 +269,27 @@ class NetworkMemory(Spec):
         return np.where(spans > 1.0, np.floor(self.buffers_per_channel / spans), self.buffers_per_channel)
 
     def floating(self, spans: Any = 1.0) -> Any:
-        """Floating buffers of a gate, for all its channels together; with its own, a channel can hold a tuple."""
+        """Floating buffers of a gate, for all its channels together; with its own, a channel can hold a record."""
         alone = _whole(self.buffers_per_channel + self.floating_buffers_per_gate, spans)
         return np.where(spans > 1.0, alone - self.exclusive(spans), self.floating_buffers_per_gate)
 
     def gate(self, channels: Any, spans: Any = 1.0) -> Any:
-        """Buffers at a consumer replica's gate for that number of channels from other hosts."""
+        """Buffers at a consumer subtask's gate for that number of channels from other hosts."""
         return np.where(channels > 0.0, channels * self.exclusive(spans) + self.floating(spans), 0.0)
 
     def held(
         self, producers: Any, channels: Any, remote: Any, size: Any, spans: Any = 1.0, far_producers: Any = None
     ) -> Any:
-        """Most tuples on the way to one consumer replica, when all channels are full. Numbers or arrays.
+        """Most records on the way to one consumer subtask, when all channels are full. Numbers or arrays.
 
-        producers: replicas that send to it. channels: number of channels of each of them. remote: share of its channels
-        that come from other hosts. size: tuples in a buffer. far_producers: of a replica that any come to from other
+        producers: subtasks that send to it. channels: number of channels of each of them. remote: share of its channels
+        that come from other hosts. size: records in a buffer. far_producers: of a subtask that any come to from other
         hosts, how many; None: their share of all. A producer's channels share its pool, each up to its most.
-        Their buffers are full of tuples but for the last one of each, which is being filled: the producer stops when it
-        takes one, with the first tuple in it; the others are half full in the mean. Buffers at the gate are full too.
-        The replica reads one buffer after the other, which is half read in the mean. Where a producer sends to its own
-        host and to others, all channels get as much until it stops: those to its own host have no gate, and the others
-        use the pool beyond their part of the gate, with at least the buffer that is being filled.
+        Their buffers are full of records but for the last one of each, which is being filled: the producer stops when
+        it takes one, with the first record in it; the others are half full in the mean. Buffers at the gate are full
+        too. The subtask reads one buffer after the other, which is half read in the mean. Where a producer sends to its
+        own host and to others, all channels get as much until it stops: those to its own host have no gate, and the
+        others use the pool beyond their part of the gate, with at least the buffer that is being filled.
         """
         far, pool = channels * remote, self.pool(channels, spans)
         senders = np.maximum(producers * remote if far_producers is None else far_producers, 1.0)

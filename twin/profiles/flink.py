@@ -5,6 +5,8 @@ from __future__ import annotations
 from twin.profiles.costs import Memory, NetworkMemory, PerKind, PerType, Rescaling
 from twin.profiles.profile import EngineProfile
 
+# accumulator_bytes: the window, two longs (TimeWindow.Serializer), and the timer at its end: a time, the window again,
+# and the key, here an int (TimerSerializer).
 FLINK = EngineProfile(
     name="flink",
     tuple_us=PerKind(source=1.5, filter=1.0, map=1.0, aggregate=2.0, join=2.5, sink=1.0),
@@ -21,6 +23,9 @@ FLINK = EngineProfile(
     buffer_bytes=32_768,
     flush_s=0.1,
     slots=True,
+    watermark_interval_s=0.2,  # pipeline.auto-watermark-interval
     lateness="window",
+    window_state="accumulators",
+    accumulator_bytes=44,
     rescaling=Rescaling(how="restart"),
 )

@@ -1,4 +1,4 @@
-"""Constants of a stream engine: the CPU time and size of a tuple, and the capacity of a channel."""
+"""Constants of a stream engine: the CPU time and size of a record, and the capacity of a channel."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from statistics import fmean
 from typing import Annotated, Any, Literal, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
-from twin.profiles.costs import Memory, Micros, NetworkMemory, Noise, PerKind, PerType, Rescaling
+from twin.profiles.costs import Memory, Micros, NetworkMemory, Noise, PerKind, PerType, Rescaling, StateBackend
 from twin.query import AnyOperator, Columns, Query, Windowed
 from twin.spec import Spec
+from twin.windows import Holds, WindowState
 
 Rates = Mapping[str, float] | None
-"""Tuples a second by producer, as weights; 0 for a producer without one. Equal weights if None, or if all are 0."""
+"""Records a second by producer, as weights; 0 for a producer without one. Equal weights if None, or if all are 0."""
 
 CACHE_LINE_BYTES = 64
 FORMERLY = {"channel_buffers": "buffers_per_channel", "gate_buffers": "floating_buffers_per_gate"}
@@ -27,24 +29,26 @@ class EngineProfile(Spec):
     name: str
     tuple_us: PerKind
     value_us: PerType
-    result_us: Annotated[Micros, Field(description="per tuple that a window evaluation emits")]
-    scan_us: Annotated[Micros, Field(description="per tuple that a window evaluation looks at")]
+    result_us: Annotated[Micros, Field(description="per record that a window evaluation emits")]
+    scan_us: Annotated[Micros, Field(description="per record that a window evaluation looks at")]
     serialise_ns_per_byte: Annotated[
-        float, Field(ge=0, le=10**9, description="at the producer, for tuples that leave the host")
+        float, Field(ge=0, le=10**9, description="at the producer, for records that leave the host")
     ]
     deserialise_ns_per_byte: Annotated[
-        float, Field(ge=0, le=10**9, description="at the consumer, for tuples from other hosts")
+        float, Field(ge=0, le=10**9, description="at the consumer, for records from other hosts")
     ]
-    service_scv: Annotated[float, Field(ge=0, le=100, description="squared coefficient of variation of a tuple's cost")]
+    service_scv: Annotated[
+        float, Field(ge=0, le=100, description="squared coefficient of variation of a record's cost")
+    ]
     value_bytes: PerType
-    tuple_bytes: Annotated[float, Field(ge=0, le=10**9, description="header of a tuple on the wire and in state")]
+    tuple_bytes: Annotated[float, Field(ge=0, le=10**9, description="header of a record on the wire and in state")]
     channel_tuples: Annotated[
         int | None,
         Field(
             ge=1,
             le=10**12,
             exclude_if=lambda tuples: tuples is None,
-            description="credits: tuples on the way to, or queued at, one replica",
+            description="credits: records on the way to, or queued at, one subtask",
         ),
     ] = None
     network_memory: Annotated[
@@ -54,21 +58,32 @@ class EngineProfile(Spec):
             description="instead of channel_tuples: network buffers of buffer_bytes, as Flink's",
         ),
     ] = None
+    max_spout_pending: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=10**12,
+            exclude_if=lambda most: most is None,
+            description="records of a source's subtask that are not handled yet, at most (topology.max.spout.pending); "
+            "absent: any number",
+        ),
+    ] = None
     memory: Memory
     memory_factor: Annotated[
         float,
         Field(
-            ge=0, le=10**6, description="bytes of local memory traffic per byte of an input tuple; counts on sockets"
+            ge=0, le=10**6, description="bytes of local memory traffic per byte of an input record; counts on sockets"
         ),
     ] = 0.0
     context_switch: Annotated[
         float, Field(ge=0, le=100, description="extra work, as a share, per runnable task and core beyond one")
     ] = 0.0
     batch_tuples: Annotated[
-        int, Field(ge=1, le=10**6, description="tuples that leave together, as one jumbo tuple; 1: each at once")
+        int, Field(ge=1, le=10**6, description="records that leave together, as one jumbo tuple; 1: each at once")
     ] = 1
     buffer_bytes: Annotated[
-        float | None, Field(ge=1, le=10**12, description="instead of batch_tuples: as many tuples as fit into a buffer")
+        float | None,
+        Field(ge=1, le=10**12, description="instead of batch_tuples: as many records as fit into a buffer"),
     ] = None
     flush_s: Annotated[
         float | None, Field(ge=1e-6, le=10**7, description="period at which incomplete batches leave too")
@@ -77,7 +92,7 @@ class EngineProfile(Spec):
         bool,
         Field(
             exclude_if=lambda chaining: not chaining,
-            description="operators run as one where tuples go straight on, to the only consumer, at the same places",
+            description="operators run as one where records go straight on, to the only consumer, at the same places",
         ),
     ] = False
     slots: Annotated[
@@ -88,15 +103,48 @@ class EngineProfile(Spec):
             "that change numbers of subtasks propose only plans that can be deployed so",
         ),
     ] = False
+    watermark_interval_s: Annotated[
+        float | None,
+        Field(
+            ge=1e-3,
+            le=10**6,
+            exclude_if=lambda s: s is None,
+            description="from a source's watermark to the next; absent: as it passes ends of panes",
+        ),
+    ] = None
     lateness: Annotated[
         Literal["pane", "window"],
         Field(
             exclude_if=lambda lateness: lateness == "pane",
-            description="when a tuple is late for complete windows over event time: pane: when the watermark has "
-            "passed its pane (Enorm); window: when it has passed all of its windows, so that a tuple counts in those "
+            description="when a record is late for complete windows over event time: pane: when the watermark has "
+            "passed its pane (Enorm); window: when it has passed all of its windows, so that a record counts in those "
             "that are still open (Flink)",
         ),
     ] = "pane"
+    window_state: Annotated[
+        WindowState,
+        Field(
+            exclude_if=lambda state: state == "records",
+            description="what windows of aggregates hold: records; accumulators: one for each key and open window, as "
+            "in Flink's DataStream API; slices: one for each key and slice, which windows share, as in its Table API",
+        ),
+    ] = "records"
+    accumulator_bytes: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=10**6,
+            exclude_if=lambda size: size == 0.0,
+            description="of an accumulator, beside its key and value: the window, and the timer at its end",
+        ),
+    ] = 0.0
+    state_backend: Annotated[
+        StateBackend | None,
+        Field(
+            exclude_if=lambda backend: backend is None,
+            description="heap or rocksdb; absent: the heap",
+        ),
+    ] = None
     noise: Noise = Noise()
     rescaling: Annotated[
         Rescaling,
@@ -122,7 +170,7 @@ class EngineProfile(Spec):
         if self.batch_tuples > 1 and self.buffer_bytes is not None:
             raise ValueError(f"engine {self.name!r}: give batch_tuples or buffer_bytes, not both")
         if (self.batch_tuples > 1 or self.buffer_bytes is not None) and self.flush_s is None:
-            raise ValueError(f"engine {self.name!r}: batches need flush_s, or the last tuples would never leave")
+            raise ValueError(f"engine {self.name!r}: batches need flush_s, or the last records would never leave")
         if (self.channel_tuples is None) == (self.network_memory is None):
             raise ValueError(
                 f"engine {self.name!r}: what channels hold is channel_tuples or network_memory; give one of them, and "
@@ -133,17 +181,17 @@ class EngineProfile(Spec):
         return self
 
     def batch_of(self, size: float) -> int:
-        """Number of tuples of that many bytes in a full batch, at least 1."""
+        """Number of records of that many bytes in a full batch, at least 1."""
         if self.buffer_bytes is None:
             return self.batch_tuples
         return max(1, int(self.buffer_bytes / max(size, 1.0)))
 
     def spans_of(self, size: float) -> float:
-        """Number of network buffers that a tuple of that many bytes takes up, at least 1."""
+        """Number of network buffers that a record of that many bytes takes up, at least 1."""
         return 1.0 if self.buffer_bytes is None else max(1.0, size / self.buffer_bytes)
 
     def lines_of(self, size: float) -> float:
-        """Number of remote cache lines that fetching a tuple of that many bytes takes; a batch fills whole lines.
+        """Number of remote cache lines that fetching a record of that many bytes takes; a batch fills whole lines.
 
         BriskStream, Section 3.1: ceil(N / S).
         """
@@ -151,57 +199,129 @@ class EngineProfile(Spec):
         return math.ceil(batch * size / CACHE_LINE_BYTES) / batch
 
     def bytes_of(self, columns: Columns) -> float:
-        """Size in bytes of a tuple with those columns."""
+        """Size in bytes of a record with those columns."""
         return self.tuple_bytes + self.value_bytes.total(columns)
 
+    def window_state_of(self, operator: AnyOperator) -> Holds:
+        """What the windows, or sessions, of an operator hold. Where engines have accumulators, each of several windows
+        over time that overlap has its own copy of a record."""
+        own: WindowState | None = getattr(operator, "window_state", None)
+        holds = self.window_state if own is None else own
+        if operator.accumulated is not None and holds != "records":
+            return holds
+        overlap = isinstance(operator, Windowed) and operator.window.policy == "time" and not operator.window.tumbling
+        return "copies" if overlap and self.window_state != "records" else "records"
+
+    def accumulator_bytes_of(self, operator: AnyOperator) -> float | None:
+        """Size in bytes of an accumulator of an operator; None if it holds records."""
+        if operator.accumulated is None or self.window_state_of(operator) in ("records", "copies"):
+            return None
+        own: float | None = getattr(operator, "accumulator_bytes", None)
+        return self.accumulator_bytes + (self.value_bytes.total(operator.accumulated) if own is None else own)
+
     def output_bytes(self, query: Query, name: str) -> float:
-        """Size in bytes of a tuple that an operator emits: its own `tuple_bytes`, or by its columns."""
+        """Size in bytes of a record that an operator emits: its own `tuple_bytes`, or by its columns."""
         given = query.operator(name).tuple_bytes
         return self.bytes_of(query.columns_out[name]) if given is None else given
 
     def input_bytes(self, query: Query, name: str, rates: Rates = None) -> float:
-        """Mean size in bytes of an input tuple; of a source, of a tuple that it emits. rates: as in `service_s`."""
+        """Mean size in bytes of an input record; of a source, of a record that it emits. rates: as in `service_s`."""
         return _mean({stream: self.output_bytes(query, stream) for stream in query.feeds(name)}, rates)
 
     def memory_bytes(self, query: Query, operator: AnyOperator, rates: Rates = None) -> float:
-        """Mean local memory traffic per input tuple, in bytes. rates: as in `service_s`."""
+        """Mean local memory traffic per input record, in bytes. rates: as in `service_s`."""
         return _mean(
             {stream: self.memory_bytes_of(query, operator, stream) for stream in query.feeds(operator.name)}, rates
         )
 
     def memory_bytes_of(self, query: Query, operator: AnyOperator, producer: str) -> float:
-        """Local memory traffic per tuple of one producer, in bytes: the operator's `memory_bytes`, or by the tuple's
+        """Local memory traffic per record of one producer, in bytes: the operator's `memory_bytes`, or by the record's
         size."""
         if operator.memory_bytes is not None:
             return operator.memory_bytes
         return self.memory_factor * self.output_bytes(query, producer)
 
     def service_s(self, query: Query, operator: AnyOperator, rates: Rates = None) -> float:
-        """Mean CPU seconds per input tuple on one reference core, without window evaluations and (de)serialisation.
+        """Mean CPU seconds per input record on one reference core, without window evaluations and (de)serialisation.
 
-        rates: tuples a second by producer, where the operator has several inputs; absent: equal weights.
+        rates: records a second by producer, where the operator has several inputs; absent: equal weights.
         """
         return _mean(
             {stream: self.service_s_of(query, operator, stream) for stream in query.feeds(operator.name)}, rates
         )
 
     def service_s_of(self, query: Query, operator: AnyOperator, producer: str) -> float:
-        """Mean CPU seconds per tuple of one producer, by its columns. For a source, the producer is itself."""
+        """Mean CPU seconds per record of one producer, by its columns, and of accesses to state where it is stored. For
+        a source, the producer is itself."""
         if operator.service_time_s is not None:
-            return operator.service_time_s
-        return (self.tuple_us.of(operator) + self.value_us.total(query.columns_out[producer])) * 1e-6
+            own_s = operator.service_time_s
+        else:
+            own_s = (self.tuple_us.of(operator) + self.value_us.total(query.columns_out[producer])) * 1e-6
+        if not self.stores:
+            return own_s
+        touched = operator.touched(producer, self.window_state_of(operator))
+        size = touched.bytes_each
+        if size is None:
+            size = self.accumulator_bytes_of(operator) or self.output_bytes(query, producer)
+        return own_s + self.access_s(touched.reads, touched.writes, size)
+
+    @property
+    def stores(self) -> bool:
+        """Whether state is stored, so that accesses to it take time."""
+        return self.state_backend is not None and self.state_backend.kind == "rocksdb"
+
+    def access_s(self, reads: float, writes: float, bytes_each: float) -> float:
+        """CPU seconds of accesses to state of that size; 0 on the heap, where they are part of an operator's cost."""
+        stored = self.state_backend
+        if stored is None or not self.stores:
+            return 0.0
+        out_ns, in_ns = self.serialise_ns_per_byte, self.deserialise_ns_per_byte
+        if stored.ns_per_byte is not None:
+            out_ns = in_ns = stored.ns_per_byte
+        read_s = stored.read_us * 1e-6 + bytes_each * in_ns * 1e-9
+        return reads * read_s + writes * (stored.write_us * 1e-6 + bytes_each * out_ns * 1e-9)
+
+    @property
+    def state_overhead(self) -> float:
+        """Bytes on the heap for each byte of state; 0 if state is stored."""
+        return 0.0 if self.stores else self.memory.object_overhead
+
+    def beside_mb(self, state_mb: Any, ram_mb: Any) -> Any:
+        """Megabytes of a host's RAM that its state takes beside the heap. Numbers, or arrays by host."""
+        stored = self.state_backend
+        if stored is None or not self.stores:
+            return 0.0 * state_mb
+        return np.minimum(state_mb, stored.managed_share * ram_mb)
 
     def service_scv_of(self, operator: AnyOperator) -> float:
         """Squared coefficient of variation of an operator's service time."""
         return self.service_scv if operator.service_scv is None else operator.service_scv
 
     def result_s(self, operator: AnyOperator) -> float:
-        """CPU seconds per tuple that a window evaluation emits; 0 if a service time was given, which covers all."""
-        return self.result_us * 1e-6 if _evaluated(operator) else 0.0
+        """CPU seconds per record that a window evaluation emits; 0 if a service time was given, which covers all but
+        the accesses to state that is stored."""
+        own_s = self.result_us * 1e-6 if _evaluated(operator) else 0.0
+        return own_s + self.result_access_s(operator)
 
-    def scan_s(self, operator: AnyOperator) -> float:
-        """CPU seconds per tuple that a window evaluation looks at; 0 if a service time was given."""
-        return self.scan_us * 1e-6 if _evaluated(operator) else 0.0
+    def result_access_s(self, operator: AnyOperator) -> float:
+        """CPU seconds of accesses to state per record that a window evaluation emits."""
+        size = self.accumulator_bytes_of(operator)
+        if size is None or not self.stores:
+            return 0.0
+        touched = operator.touched("", self.window_state_of(operator))
+        return self.access_s(touched.result_reads, touched.result_writes, size)
+
+    def scan_s(self, query: Query, operator: AnyOperator) -> float:
+        """CPU seconds per record that a window evaluation looks at; 0 if a service time was given. Records that are
+        stored are read one after the other, so only their bytes count. Over event time, accumulators need no look."""
+        own_s = self.scan_us * 1e-6 if _evaluated(operator) else 0.0
+        holds_tuples = isinstance(operator, Windowed) and self.accumulator_bytes_of(operator) is None
+        if not holds_tuples and operator.needs_event_time:
+            return 0.0
+        if not holds_tuples or not self.stores:
+            return own_s
+        size = self.input_bytes(query, operator.name)
+        return own_s + self.access_s(1.0, 0.0, size) - self.access_s(1.0, 0.0, 0.0)
 
 
 def _evaluated(operator: AnyOperator) -> bool:

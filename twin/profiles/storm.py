@@ -1,7 +1,7 @@
 """Profile of Storm: costs of the order that makes Costream's parameter space span both sides of saturation; not
 measured.
 
-Its Table II (one replica an operator, 100 to 25,600 tuples/s, half a core to eight) does so, as its authors report.
+Its Table II (one subtask an operator, 100 to 25,600 records/s, half a core to eight) does so, as its authors report.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from twin.markers import MarkerAge, marker_ages
-from twin.metrics import Estimates
+from twin.metrics import Estimates, MarkerAge, marker_ages
 from twin.query import Query
 
 
@@ -17,7 +16,7 @@ class RateAnswer:
     """Answer about P plans of one job. Arrays are [P], [P, O] by operator, [P, S] by source, or [P, H] by host.
 
     *Offered* is the state if every source kept up; *reached* the state after sources have been slowed until nothing is
-    overloaded. Rates are of all replicas together, in tuples a second.
+    overloaded. Rates are of all subtasks together, in records a second.
     """
 
     operators: tuple[str, ...]
@@ -30,43 +29,43 @@ class RateAnswer:
     """Costs that `predict` returns."""
 
     offered_in_per_s: np.ndarray
-    """[P, O] Tuples in (a source: arrivals at its broker), offered."""
+    """[P, O] Records in (a source: arrivals at its broker), offered."""
     offered_out_per_s: np.ndarray
-    """[P, O] Tuples out, counted once however many consumers there are, offered."""
+    """[P, O] Records out, counted once however many consumers there are, offered."""
     offered_pressure: np.ndarray
     """[P, O] Highest utilisation among what the operator depends on (its CPU, memory and channels of its sockets,
     network cards and links of its output, credits of its output channels), offered; above 1: it cannot keep up."""
 
     in_per_s: np.ndarray
-    """[P, O] Tuples in, reached."""
+    """[P, O] Records in, reached."""
     out_per_s: np.ndarray
-    """[P, O] Tuples out, reached."""
+    """[P, O] Records out, reached."""
     pressure: np.ndarray
     """[P, O] As `offered_pressure`, reached: at most about 1."""
     service_s: np.ndarray
-    """[P, O] CPU seconds (reference cores) of an input tuple, (de)serialisation, slow-down by garbage collection and
-    waits for the memory of other sockets included, window evaluations apart; mean of all replicas; reached."""
+    """[P, O] CPU seconds (reference cores) of an input record, (de)serialisation, slow-down by garbage collection and
+    waits for the memory of other sockets included, window evaluations apart; mean of all subtasks; reached."""
     busy_cores: np.ndarray
-    """[P, O] Mean demand of one replica in reference cores, window evaluations included, of this operator alone; its
+    """[P, O] Mean demand of one subtask in reference cores, window evaluations included, of this operator alone; its
     thread has that of all that is chained to it; reached."""
     speed: np.ndarray
-    """[P, O] Reference cores that a replica can get beside its neighbours, at most one core of its clock, on the worst
+    """[P, O] Reference cores that a subtask can get beside its neighbours, at most one core of its clock, on the worst
     socket; reached."""
     used: np.ndarray
-    """[P, O] Share of its time for which the mean replica works, at `speed`, as runs and engines report it: chained
+    """[P, O] Share of its time for which the mean subtask works, at `speed`, as runs and engines report it: chained
     operators are one task, so this is that of all of them together."""
     busiest: np.ndarray
-    """[P, O] Input of the busiest replica over the mean of all replicas; above 1 if keys or partitions are uneven."""
+    """[P, O] Input of the busiest subtask over the mean of all subtasks; above 1 if keys or partitions are uneven."""
     busiest_used: np.ndarray
-    """[P, O] Largest share of its time for which a replica works, with what is chained to it, at the speed that it
+    """[P, O] Largest share of its time for which a subtask works, with what is chained to it, at the speed that it
     reaches."""
     blocked: np.ndarray
     """[P, O] bool: the operator's input channels are full, as it or something downstream of it is the bottleneck."""
 
     age_s: np.ndarray
-    """[P, O] Mean age of what the operator emits, since the ingestion of the oldest tuple involved."""
+    """[P, O] Mean age of what the operator emits, since the ingestion of the oldest record involved."""
     e2e_age_s: np.ndarray
-    """[P, O] Mean age of what the operator emits, since the generation of that tuple at the broker (end-to-end)."""
+    """[P, O] Mean age of what the operator emits, since the generation of that record at the broker (end-to-end)."""
     channel_s: np.ndarray
     """[P, O] Part of `age_s`: mean over its inputs of the time on the network and in full channels; 0 of sources."""
     queue_s: np.ndarray

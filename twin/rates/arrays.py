@@ -6,27 +6,30 @@ socket of the host in question, counted from 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple, Self
 
 import numpy as np
 
+from twin.calls import Calls
 from twin.deployment import Deployment
 from twin.forms import executed_s
 from twin.job import Component, Edge, Job
 from twin.keys import group_count
 from twin.kinds.ages import Disorder
+from twin.kinds.mechanism import Reading
 from twin.kinds.selective import Selective
-from twin.query import AnyOperator, Windowed
+from twin.query import AnyOperator, Query, Windowed
 from twin.rates.sockets import Places
 
 
 class Inputs(NamedTuple):
-    """Amount that belongs to every input tuple, such as seconds or bytes.
+    """Amount that belongs to every input record, such as seconds or bytes.
 
-    mean_o: by operator, if its streams have equal rates. beyond_s: amount of a tuple of a stream beyond this mean of
+    mean_o: by operator, if its streams have equal rates. beyond_s: amount of a record of a stream beyond this mean of
     its consumer; 0 of an only input. ends: (stream, consumer) of streams where that is not 0.
     """
 
@@ -36,7 +39,7 @@ class Inputs(NamedTuple):
 
     @classmethod
     def of(cls, job: Job, each: Callable[[Edge], float], mean: Callable[[Component], float]) -> Self:
-        """Makes the amounts of a job. each: of a tuple of a stream. mean: of an input tuple at equal rates of all
+        """Makes the amounts of a job. each: of a record of a stream. mean: of an input record at equal rates of all
         streams."""
         mean_o = np.array([mean(component) for component in job.components])
         beyond_s = np.array([each(edge) - mean_o[edge.consumer] for edge in job.edges])
@@ -44,14 +47,14 @@ class Inputs(NamedTuple):
         return cls(mean_o, beyond_s, tuple(ends))
 
     def total(self, in_on: np.ndarray, sent_sn: np.ndarray) -> np.ndarray:
-        """Sum over all tuples of a second, at these rates of inputs and streams, with all copies. [O, N]"""
+        """Sum over all records of a second, at these rates of inputs and streams, with all copies. [O, N]"""
         total_on = np.asarray(in_on * self.mean_o[:, None])
         for s, consumer in self.ends:
             total_on[consumer] += sent_sn[s] * self.beyond_s[s]
         return total_on
 
     def mean(self, in_on: np.ndarray, sent_sn: np.ndarray) -> np.ndarray:
-        """Mean over the input tuples, also at rates of 0; see `total`. [O, N]"""
+        """Mean over the input records, also at rates of 0; see `total`. [O, N]"""
         mean_on = np.broadcast_to(self.mean_o[:, None], in_on.shape).copy()
         for s, consumer in self.ends:
             mean_on[consumer] += self._share(in_on, sent_sn, s, consumer) * self.beyond_s[s]
@@ -65,7 +68,7 @@ def awaited(deployment: Deployment, name: str) -> list[AnyOperator]:
     """Sources whose watermarks a first window over event time waits for; later windows need not wait for them again."""
     query = deployment.query
     operator = query.operator(name)
-    if not operator.needs_event_time or operator.hands_over not in ("windows", "pairs"):
+    if not operator.needs_event_time or operator.hands_over not in ("windows", "results"):
         return []
     upstream = [query.operator(each) for each in query.ancestors(name)]
     if any(each.needs_event_time and each.hands_over == "windows" for each in upstream):
@@ -73,20 +76,77 @@ def awaited(deployment: Deployment, name: str) -> list[AnyOperator]:
     return [each for each in upstream if each.is_source]
 
 
-def disorder_of(source: AnyOperator) -> Disorder:
-    """Disorder of what a source reads."""
-    return Disorder(getattr(source, "disorder_s", 0.0), getattr(source, "slack_s", 0.0))
+def disorder_of(source: AnyOperator, every_s: float | None) -> Disorder:
+    """Disorder of what a source reads. every_s: between watermarks, unless the source says so itself."""
+    reads = source.mechanism
+    assert isinstance(reads, Reading)
+    return Disorder(reads.disorder_s, reads.slack_s, reads.watermark_interval_s or every_s or 0.0)
+
+
+ANNOUNCED = 4000
+"""Watermarks of all subtasks together from which their combined rate is measured; it is rounded to two digits."""
+
+
+def among_marks(job: Job, name: str, calls: Calls) -> Calls:
+    """Calls with the watermarks that come between their records, if there is event time behind them. Those that leave
+    at the ends of windows, and not in time, are too few to count."""
+    query = job.deployment.query
+    if not any(each.needs_event_time and name in query.ancestors(each.name) for each in query.operators):
+        return calls
+    every_s = job.engine.watermark_interval_s
+    reading = [
+        (job.rates[source.name].out_per_s / job.component(source.name).replicas, disorder_of(source, every_s))
+        for source in query.sources
+        for _ in range(1 if _all_paired(query, source.name, name) else job.component(source.name).replicas)
+        if source.name in query.ancestors(name)
+    ]
+    if not all(each_per_s > 0.0 and disorder.every_s for each_per_s, disorder in reading):
+        return calls
+    return replace(calls, marks_per_s=float(f"{_combined_per_s(reading):.2g}"))
+
+
+def _all_paired(query: Query, source: str, name: str) -> bool:
+    """Whether one subtask of a source alone sends to each of an operator's."""
+    ways = [each for each in query.inputs(name) if source in (each.producer, *query.ancestors(each.producer))]
+    return all(query.partitioning(way).paired for way in ways) and all(
+        way.producer == source or _all_paired(query, source, way.producer) for way in ways
+    )
+
+
+def _combined_per_s(reading: Sequence[tuple[float, Disorder]]) -> float:
+    """Watermarks a second of an operator that is as far as the least of its sources' subtasks, by simulation. reading:
+    records a second, and the disorder, of each subtask, whose watermarks have a phase of their own.
+
+    No record of the last x seconds of event time has come with the probability exp(-rate A), where A is the integral
+    of min(1, t / disorder) up to x: so the newest is older by the x at which rate A is exponential.
+    """
+    rng, count = np.random.default_rng(0), max(20, ANNOUNCED // len(reading))
+    end_s = count * min(each.every_s for _, each in reading)
+    told: list[tuple[float, int, float]] = []
+    for k, (each_per_s, each) in enumerate(reading):
+        at_s = np.arange(rng.random() * each.every_s, end_s, each.every_s)
+        gaps_s = rng.exponential(1.0 / each_per_s, len(at_s))
+        within = gaps_s < each.disorder_s / 2.0
+        ages_s = np.where(within, np.sqrt(2.0 * each.disorder_s * gaps_s), gaps_s + each.disorder_s / 2.0)
+        newest_s = np.maximum.accumulate(at_s - ages_s - each.slack_s)
+        told += zip(at_s.tolist(), [k] * len(at_s), newest_s.tolist(), strict=True)
+    far, least, advances = np.full(len(reading), -np.inf), -np.inf, 0
+    for _, k, now_s in sorted(told):
+        far[k] = now_s
+        if (now := far.min()) > least:
+            least, advances = now, advances + 1
+    return advances / end_s
 
 
 MANY = 10**9
-"""Number of replicas that is higher than that of any plan."""
+"""Number of subtasks that is higher than that of any plan."""
 
 
 class Costs(NamedTuple):
-    """Costs of an input tuple, by operator: service: CPU seconds; held_bytes: in a window; memory: bytes of local
-    traffic. scv_o: squared coefficient of variation of services. scan_o, result_o: CPU seconds for each tuple that an
-    evaluation looks at, and for each result. Sizes of a tuple, by stream: bytes_s: bytes; lines_s: cache lines;
-    buffer_s: tuples that fit into a buffer; spans_s: buffers that a tuple takes up."""
+    """Costs of an input record, by operator: service: CPU seconds; held_bytes: in a window; memory: bytes of local
+    traffic. scv_o: squared coefficient of variation of services. scan_o, result_o: CPU seconds for each record that an
+    evaluation looks at, and for each result. Sizes of a record, by stream: bytes_s: bytes; lines_s: cache lines;
+    buffer_s: records that fit into a buffer; spans_s: buffers that a record takes up."""
 
     service: Inputs
     held_bytes: Inputs
@@ -122,13 +182,13 @@ class Costs(NamedTuple):
 
 
 class Dealing(NamedTuple):
-    """Dealing of streams to replicas.
+    """Dealing of streams to subtasks.
 
-    By stream: broadcast_s: all replicas get all tuples; forward_s: each replica gets those of its partner; in_turn_s:
-    one replica after the other; drops_s: tuples that find no room are lost; to_one_s: all that a producer replica sends
-    comes to each place that gets any of it; batch_s: most tuples that leave together. By operator: shared_o: its
-    replicas take from one queue; akin_o: some of its streams stem from the same tuples; fed_o: most replicas that get
-    any tuples: of keys with few values, as many as values.
+    By stream: broadcast_s: all subtasks get all records; forward_s: each subtask gets those of its partner; in_turn_s:
+    one subtask after the other; drops_s: records that find no room are lost; to_one_s: all that a producer subtask
+    sends comes to each place that gets any of it; batch_s: most records that leave together. By operator: shared_o: its
+    subtasks take from one queue; akin_o: some of its streams stem from the same records; fed_o: most subtasks that get
+    any records: of keys with few values, as many as values.
     """
 
     broadcast_s: list[bool]
@@ -206,7 +266,11 @@ class Windows(NamedTuple):
             by_time_o=[o in windows and windows[o].policy == "time" for o in range(len(components))],
             piece_o=[max(each, default=0.0) for each in pieces],
             awaited_o=[
-                {job.number[each.name]: disorder_of(each) for each in awaited(job.deployment, name)} for name in names
+                {
+                    job.number[each.name]: disorder_of(each, job.engine.watermark_interval_s)
+                    for each in awaited(job.deployment, name)
+                }
+                for name in names
             ],
         )
 
@@ -228,7 +292,7 @@ class JobArrays:
         self.inputs = [list(each.inputs) for each in components]
         self.outputs = [list(each.outputs) for each in components]
         self.sources = [job.number[each.name] for each in job.sources]
-        self.sinks = [job.number[each.name] for each in job.sinks]
+        self.sinks = [job.number[each.name] for each in job.query.result_sinks]
         self.places = Places.of(job.deployment.cluster)
         self.costs = Costs.of(job)
         self.dealing = Dealing.of(job)
@@ -236,7 +300,15 @@ class JobArrays:
         self.gain_o = np.array([each.gain if isinstance(each, Selective) else 1.0 for each in self.operators])
         self.multiplies = bool((self.gain_o > 1.0).any())
         self.calling = {o: calls for o, each in enumerate(self.operators) if (calls := each.calls) is not None}
+        self.calling = {o: among_marks(job, self.names[o], calls) for o, calls in self.calling.items()}
         self.passed = [self._passed(o) for o in range(len(self.operators))]
+        sizes = {o: job.engine.accumulator_bytes_of(each) for o, each in enumerate(self.operators)}
+        sizes |= {o: each.entry_bytes for o, each in enumerate(self.operators) if each.entry_bytes is not None}
+        self.accumulators = {o: size for o, size in sizes.items() if size is not None}
+        """Bytes of an accumulator, by the number of an operator that keeps them instead of records."""
+        held = {o: job.engine.window_state_of(each) for o, each in enumerate(self.operators) if o in self.windows.all}
+        self.entries = {o: holds for o, holds in held.items() if holds != "records"}
+        """What a window holds, by the number of an operator whose windows hold other than each record once."""
         self._job = job
         self.channels = job.channels._replace(horizon_s=horizon_s)
         self.offered_per_s = {name: law.mean_rate_per_s for name, law in workload.arrivals.items()}
@@ -247,22 +319,25 @@ class JobArrays:
 
     @cached_property
     def offered_sent_s(self) -> np.ndarray:
-        """Tuples a second on every stream if every source keeps up and every operator has one replica. [S]"""
+        """Records a second on every stream if every source keeps up and every operator has one subtask. [S]"""
         out_on = np.stack([self._job.offered_flow[name].out_per_s for name in self.names])
         return self.sent_sn(out_on)[:, 0]
 
     @cached_property
     def replicas_count(self) -> list[int]:
-        """Operators whose flow depends on their number of replicas: own count windows, copies, groups on several."""
+        """Operators whose flow depends on their number of subtasks: own count windows or batches, copies, groups on
+        several."""
         spread = {name for name, each in self.channels.spreads.items() if each.places > 1.0}
         copied = {consumer for s, consumer in enumerate(self.consumer_s) if self.dealing.broadcast_s[s]}
-        return sorted({*self.windows.slides, *copied, *(o for o, name in enumerate(self.names) if name in spread)})
+        batched = {o for o, operator in enumerate(self.operators) if operator.by_replica}
+        spread_o = {o for o, name in enumerate(self.names) if name in spread}
+        return sorted({*self.windows.slides, *copied, *batched, *spread_o})
 
     def _passed(self, o: int) -> np.ndarray | None:
-        """Whether the tuples of each input leave in results; None: all do. [K]"""
-        parts = np.array([self.operators[o].passed_from(self.streams[s].producer) for s in self.inputs[o]])
+        """Whether the records of each input leave in results; None: all do. [K]"""
+        parts = np.array([self.operators[o].passed_from(self.streams[s].side) for s in self.inputs[o]])
         return None if (parts == 1.0).all() else parts
 
     def sent_sn(self, out_on: np.ndarray) -> np.ndarray:
-        """Tuples a second on every stream, from what operators emit; the copies of a broadcast count once. [S, N]"""
+        """Records a second on every stream, from what operators emit; the copies of a broadcast count once. [S, N]"""
         return np.asarray(out_on[self.producer_s] * self.share_s[:, None])

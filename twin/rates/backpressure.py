@@ -1,18 +1,25 @@
-"""Throttling of sources: the share of its offered rate that each ingests once nothing is overloaded.
-
-Pressure travels upstream: an operator has to be slowed down by the worst of its own pressure and that of its output
-streams and consumers. Where several streams meet, only those above the fair level are slowed (`twin.rates.channels`).
-"""
+"""Throttling of sources: the share of its offered rate that each ingests, and the state that a job then reaches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from twin.rates.channels import felt
+from twin.rates.channels import MeasuredSpan, felt, held_back
+from twin.rates.latency import Ages
 from twin.rates.layout import Layout
 from twin.rates.load import Load, flow_at, load
+
+# throttling ----------------------------------------------------------------------------------------------------------
+# Throttling of sources: the share of its offered rate that each ingests once nothing is overloaded.
+#
+# Pressure travels upstream: an operator has to be slowed down by the worst of its own pressure and that of its output
+# streams and consumers. Where several streams meet, only those above the fair level are slowed
+# (`twin.rates.channels`).
+
 
 ROUNDS = 40
 CLOSE = 1e-7
@@ -103,3 +110,33 @@ def _broyden(inverse: np.ndarray, moved: np.ndarray, changed: np.ndarray) -> np.
     scale = np.einsum("rn,rn->n", moved, expected)
     usable = np.abs(scale) > 0.1 * np.einsum("rn,rn->n", moved, moved)
     return inverse + np.where(usable, (moved - expected)[:, None] * along[None] / np.where(usable, scale, 1.0), 0.0)
+
+
+# the state that is reached -------------------------------------------------------------------------------------------
+# State of plans once sources are held back, and the results that a run shows of it.
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """State of N plans, offered and reached. share: of its offered rate that each source ingests. [sources, N]"""
+
+    layout: Layout
+    offered: Load
+    reached: Load
+    share: np.ndarray
+
+
+class Results(NamedTuple):
+    """Results at the sinks: number a second over the measured time [N]; their ages since ingestion and generation, in
+    seconds [2, N]."""
+
+    per_s: np.ndarray
+    ages_s: np.ndarray
+
+
+def results(state: Reached, ages: Ages, measured: MeasuredSpan) -> Results:
+    """Results of a run, without those that its empty start lacks."""
+    job = state.layout.job
+    answered = np.array([[job.calling[o].answered if o in job.calling else 1.0] for o in job.sinks])
+    arriving = ((state.offered.in_on * ages.fills.taken_on)[job.sinks] * answered).sum(axis=0)
+    return Results(np.asarray(arriving * held_back(ages.results_s[2], measured)), ages.results_s[:2])

@@ -1,6 +1,6 @@
 """Channels with little room: they block producers that send in bursts, and add latency when full.
 
-Where several streams meet, their tuples wait in one line, of which the operator takes as much of each stream, but from
+Where several streams meet, their records wait in one line, of which the operator takes as much of each stream, but from
 those that bring less all they bring (max-min fairness). An evaluation of a window hands over all results at once: those
 that find no room leave at the pace of the slowest operator downstream, and the window's operator is blocked meanwhile.
 `twin.rates.filling` has how channels fill. Letters at the end of a name are the axes of `twin.rates.layout`.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from twin.kinds.windowed import Windowed
-from twin.rates.cpu_sharing import FULL
+from twin.rates.sockets import FULL
 
 if TYPE_CHECKING:
     from twin.rates.layout import Layout
@@ -51,7 +51,7 @@ def burst_blocking(
         while ahead:
             s, room = ahead.pop()
             consumer, sent = job.consumer_s[s], np.maximum(out_on[job.producer_s[s]] * job.share_s[s], 1e-12)
-            each = out_on[o] / sent  # results of the window that make a tuple here
+            each = out_on[o] / sent  # results of the window that make a record here
             room = room + capacity_sn[s] * layout.queues_on[consumer] / layout.copies_sn[s] * each
             used = used_on[consumer]
             mine = sent / np.maximum(in_on[consumer], 1e-12)
@@ -94,10 +94,10 @@ def held_up(
 
 
 def stalls(layout: Layout, offered: Load) -> dict[str, np.ndarray]:
-    """Time that a tuple takes a join with a time window, by name, if its own bursts will stall it, else 0. [N]
+    """Time that a record takes a join with a time window, by name, if its own bursts will stall it, else 0. [N]
 
     They will if bursts that are larger than usual, as random ones are now and then, do not leave before the next: the
-    tuples that wait meanwhile make the next burst larger still.
+    records that wait meanwhile make the next burst larger still.
     """
     job = layout.job
     found = {}
@@ -155,7 +155,7 @@ def fair_rates(rates: np.ndarray, over: np.ndarray, places: np.ndarray | float =
     """Highest rates of streams that are let through, so that all together make the sum of their rates over `over`.
     [K, N]
 
-    rates: [K, N]. places: tuples of a stream that can stand in the line [K, N]. By Little's law, streams whose tuples
+    rates: [K, N]. places: records of a stream that can stand in the line [K, N]. By Little's law, streams whose records
     wait as long in one line pass it at rates like their numbers in it. Streams that bring more than their share are
     slowed to it. Where over < 1, streams are let through whole: the highest is that of the fastest over `over`.
     """
@@ -171,7 +171,7 @@ def fair_rates(rates: np.ndarray, over: np.ndarray, places: np.ndarray | float =
 
 class Full(NamedTuple):
     """Full channels: which operators' input queues, and which streams' channels, are full [O, N], [S, N] bool. jam_on:
-    where sockets differ, the share of an operator's replicas whose channels are full if any are [O, N]."""
+    where sockets differ, the share of an operator's subtasks whose channels are full if any are [O, N]."""
 
     blocked_on: np.ndarray
     full_sn: np.ndarray
@@ -180,7 +180,7 @@ class Full(NamedTuple):
 
 def full_channels(layout: Layout, found: Load, share: np.ndarray) -> Full:
     """Finds full channels. A stream's channel is full if it, its consumer or something downstream is the bottleneck;
-    where several streams meet, only those which bring more than the fair rate are. Where sockets differ, the replicas
+    where several streams meet, only those which bring more than the fair rate are. Where sockets differ, the subtasks
     on some are the bottleneck."""
     job = layout.job
     throttled = share.min(axis=0) < 1.0
@@ -211,7 +211,7 @@ def channel_waits_s(layout: Layout, found: Load, full: Full, link_sn: np.ndarray
     """Seconds from leaving the producer to the head of the consumer's queue if channels are full; else on the network.
     [S, N]
 
-    A full channel holds what it has room for, the way included: by Little's law a tuple spends room over rate in it. A
+    A full channel holds what it has room for, the way included: by Little's law a record spends room over rate in it. A
     stream that is not full but meets a full one waits in the same line.
     """
     job, (blocked_on, full_sn, jam_on) = layout.job, full
@@ -219,7 +219,7 @@ def channel_waits_s(layout: Layout, found: Load, full: Full, link_sn: np.ndarray
         return link_sn
     sent_sn = layout.carried_sn(found.out_on)
     per_replica_sn = sent_sn / layout.queues_on[job.consumer_s]
-    inside_sn = layout.room_sn / np.maximum(per_replica_sn, 1e-9)
+    inside_sn = layout.debloated_sn(layout.room_sn, per_replica_sn) / np.maximum(per_replica_sn, 1e-9)
     if jam_on is not None:
         jam_sn = np.where(blocked_on[job.consumer_s], jam_on[job.consumer_s], 1.0)
         inside_sn = link_sn + (inside_sn - link_sn) * jam_sn

@@ -1,9 +1,10 @@
 """Wait of results for the checkpoint that has them, if sinks are exactly-once.
 
 A checkpoint takes from its beginning until barriers have reached all tasks, and each has done its work and uploaded its
-state. Aligned barriers stay between the same tuples all the way. So from the source on a tuple takes half a period on
+state. Aligned barriers stay between the same records all the way. So from the source on a record takes half a period on
 average and all of the next checkpoint, however long it is on its way; the time that a window adds comes on top.
-Unaligned ones are soon at the sink, and results wait from there. The load of checkpoints on tasks is not included.
+Unaligned ones are soon at the sink, and results wait from there. Sources, and tasks that unaligned barriers reach, take
+them when the record in service is done. The load of checkpoints on tasks is not included.
 Letters at the end of a name are the axes of `twin.rates.layout`; k is hops, as in `twin.rates.network`.
 """
 
@@ -20,20 +21,20 @@ from twin.key_skew import KeySkew
 from twin.keys import distinct_values, key_groups_of, touched
 from twin.kinds.windowed import Windowed
 from twin.rates.arrays import JobArrays
+from twin.rates.backpressure import Reached, Results
 from twin.rates.channels import MeasuredSpan
 from twin.rates.latency import Ages
 from twin.rates.layout import Layout
-from twin.rates.load import Load, windows_on
+from twin.rates.load import Load, entries_on, entry_bytes_on, windows_on
 from twin.rates.network import Hops, used_hops
 from twin.rates.queueing import RHO_MAX
-from twin.rates.reached import Reached, Results
 
 PHASES = 100
 """Number of starts of the first checkpoint that stand for all."""
 
 
 class Uploads(NamedTuple):
-    """Uploads of a checkpoint. bytes_on: of all replicas of an operator [O, N]. sent_on: seconds that they are on their
+    """Uploads of a checkpoint. bytes_on: of all subtasks of an operator [O, N]. sent_on: seconds that they are on their
     way, from the slowest host [O, N]. stored_n: seconds in which the storage takes those of all operators [N]."""
 
     bytes_on: np.ndarray
@@ -56,16 +57,23 @@ def _windows_on(layout: Layout, found: Load, period_s: np.ndarray | None) -> np.
     job = layout.job
     held_on = windows_on(layout, found.window_on) + np.zeros((len(job.names), layout.size))
     for o, operator in enumerate(job.operators):
-        if isinstance(operator, Windowed):
+        if isinstance(operator, Windowed) and o not in job.entries:
             slides = found.in_on[o] if job.windows.by_time_o[o] else layout.replicas_on[o]
             held_on[o] -= np.minimum(operator.window.slide * slides, held_on[o]) / 2.0
     if period_s is not None:
         held_on = np.minimum(held_on, found.in_on * period_s)
-    return np.asarray(held_on * job.costs.held_bytes.mean(found.in_on, layout.carried_sn(found.out_on)))
+    if job.entries:
+        since_on = np.full_like(held_on, np.inf)
+        if period_s is not None:
+            each_on = np.where(np.array(job.windows.by_time_o)[:, None], 1.0, found.in_on / layout.replicas_on)
+            since_on = period_s * each_on
+        entries = windows_on(layout, entries_on(job, found.window_on, found.groups_on, layout.counted, since_on))
+        held_on[list(job.entries)] = (entries + np.zeros_like(held_on))[list(job.entries)]
+    return np.asarray(held_on * entry_bytes_on(job, found.in_on, layout.carried_sn(found.out_on)))
 
 
 def key_state_n(job: JobArrays, o: int, came_n: np.ndarray | None) -> float | np.ndarray:
-    """Bytes of an operator's key groups: of all of them, or of the part whose keys are among `came_n` tuples. [N]"""
+    """Bytes of an operator's key groups: of all of them, or of the part whose keys are among `came_n` records. [N]"""
     operator, name = job.operators[o], job.names[o]
     groups, each = key_groups_of(operator), getattr(operator, "state_bytes_per_group", 0.0)
     if groups is None or came_n is None:
@@ -76,7 +84,7 @@ def key_state_n(job: JobArrays, o: int, came_n: np.ndarray | None) -> float | np
 
 
 def _sent_on(layout: Layout, found: Load, storage: str, bytes_on: np.ndarray) -> np.ndarray:
-    """Seconds to the storage of uploads, all sent at once beside the tuples, over the same cards and links. [O, N]"""
+    """Seconds to the storage of uploads, all sent at once beside the records, over the same cards and links. [O, N]"""
     cluster = layout.job.deployment.cluster
     hops = Hops(cluster)
     end = [host.name for host in cluster.hosts].index(storage)
@@ -118,7 +126,9 @@ class Commits:
 def commits(state: Reached, ages: Ages, spec: Checkpoints) -> Commits:
     """Commits at the rates that are reached."""
     layout, found = state.layout, state.reached
-    last_on, passed_on = _overtaking(layout, ages) if spec.mode == "unaligned" else _in_order(layout, found, ages)
+    last_on, passed_on = (
+        _overtaking(layout, found, ages) if spec.mode == "unaligned" else _in_order(layout, found, ages)
+    )
     each_s = np.full(layout.size, spec.interval_s)
     bytes_on, sent_on, stored_n = uploads(layout, found, spec, each_s)
     slowest_on = layout.worst(layout.here_cn / layout.core_cn)
@@ -133,9 +143,10 @@ def commits(state: Reached, ages: Ages, spec: Checkpoints) -> Commits:
 
 def _in_order(layout: Layout, found: Load, ages: Ages) -> tuple[np.ndarray, np.ndarray]:
     """Seconds from a checkpoint's beginning until an operator has the barriers of all its inputs, and seconds that
-    tuples take to it and through it, without windows. [O, N] each"""
+    records take to it and through it, without windows. [O, N] each"""
     job, sent_sn = layout.job, layout.carried_sn(found.out_on)
     last_on, passed_on = np.zeros((2, len(job.names), layout.size))
+    last_on[job.sources] = _in_service(found)[job.sources]
     for o, streams in enumerate(job.inputs):
         total = np.maximum(sent_sn[streams].sum(axis=0), 1e-12)
         passed_on[o] = ages.channel_s[o] + ages.queue_s[o]
@@ -146,13 +157,19 @@ def _in_order(layout: Layout, found: Load, ages: Ages) -> tuple[np.ndarray, np.n
     return last_on, passed_on
 
 
-def _overtaking(layout: Layout, ages: Ages) -> tuple[np.ndarray, np.ndarray]:
+def _in_service(found: Load) -> np.ndarray:
+    """Mean time in seconds until a task is done with the record in service, if there is one. [O, N]"""
+    return np.asarray(np.minimum(found.busy_on, 1.0) * found.line_s_on * (1.0 + found.line_scv_on) / 2.0)
+
+
+def _overtaking(layout: Layout, found: Load, ages: Ages) -> tuple[np.ndarray, np.ndarray]:
     """Seconds from a checkpoint's beginning until an operator has the last and the first of its barriers; it passes the
     first on. [O, N] each"""
     job = layout.job
-    last_on, first_on = np.zeros((2, len(job.names), layout.size))
+    left_on = _in_service(found)
+    last_on, first_on = left_on.copy(), left_on.copy()
     for o, streams in enumerate(job.inputs):
         if streams:
             came_sn = ages.link_sn[streams] + first_on[[job.producer_s[s] for s in streams]]
-            last_on[o], first_on[o] = came_sn.max(axis=0), came_sn.min(axis=0)
+            last_on[o], first_on[o] = came_sn.max(axis=0) + left_on[o], came_sn.min(axis=0) + left_on[o]
     return last_on, first_on

@@ -4,7 +4,7 @@ At the offered rates nothing of a job's flow depends on its placement, so the de
 and memory is a sum over operators and streams: the demand of an operator where it runs, and that of a stream where it
 leaves one host and arrives on another. `PlacementCoefficients.loads` adds that up, and equals the rate model's offered
 loads for every plan whose memory is below the onset of garbage collection, on sockets that are equally near, where an
-operator's subtasks are alike and all get tuples.
+operator's subtasks are alike and all get records.
 
 Where one operator is on one host these sums are linear in "operator o is on socket l" and "stream s leaves host h",
 which is what a mixed-integer program needs; of operators that are spread over hosts, the share of a stream that leaves
@@ -25,21 +25,20 @@ from twin.kinds.ages import HeldTuples, group_age_s, length_s
 from twin.kinds.flow import Flow
 from twin.kinds.windowed import Windowed
 from twin.rates.arrays import JobArrays
-from twin.rates.load import flow_at, held_bytes_on, scanned_on, stacked
+from twin.rates.load import entries_on, flow_at, held_bytes_on, scanned_on, stacked
 from twin.rates.queueing import RHO_MAX, mmc_wait_s, superposed
-from twin.rates.seats import Seats
-from twin.rates.skew import uneven_shares
+from twin.rates.seats import Seats, uneven_shares
 from twin.rates.sockets import MEGA, Places
 
 
 class OperatorCoefficients(NamedTuple):
     """Coefficients of operators, [O] each.
 
-    work: cores that all replicas need together when everything is near. service_s: part of that for an input tuple,
-    without window evaluations. scv: of the service, gap_scv: of the gaps between tuples. replicas: number that share
-    the work. skew: work of the busiest replica over the mean. held_mb: of memory, all replicas together. in_per_s:
-    tuples taken. batch: tuples that come at once. shared: whether its replicas take from one queue. window_s: age that
-    its window adds; of a join, its length. evaluated_s: core seconds that an evaluation of it takes a replica.
+    work: cores that all subtasks need together when everything is near. service_s: part of that for an input record,
+    without window evaluations. scv: of the service, gap_scv: of the gaps between records. subtasks: number that share
+    the work. skew: work of the busiest subtask over the mean. held_mb: of memory, all subtasks together. in_per_s:
+    records taken. batch: records that come at once. shared: whether its subtasks take from one queue. window_s: age
+    that its window adds; of a join, its length. evaluated_s: core seconds that an evaluation of it takes a subtask.
     """
 
     work: np.ndarray
@@ -60,7 +59,7 @@ class StreamCoefficients(NamedTuple):
     """Coefficients of streams, if all of a stream leaves a host, [S] each.
 
     send, receive: cores for (de)serialising, of the producer and of the consumer; bytes_per_s: on the way; tuple_bytes:
-    of each; rate_per_s: tuples from the producer; credits_per_s: share of a channel's credits that is under way for
+    of each; rate_per_s: records from the producer; credits_per_s: share of a channel's credits that is under way for
     each second of latency.
     """
 
@@ -76,7 +75,7 @@ class LinearLoads(NamedTuple):
     """Utilisations of N plans.
 
     cpu_nl: of sockets; card_nh: of network cards; memory_nh: of RAM, 0 of unused hosts; core_no: of the core that an
-    operator's busiest replica has for itself, on its worst socket; credits_ns: of the streams' channels by tuples on
+    operator's busiest subtask has for itself, on its worst socket; credits_ns: of the streams' channels by records on
     their way, where the cluster has no links.
     """
 
@@ -95,7 +94,7 @@ class LinearLoads(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlacementCoefficients:
-    """Placement coefficients of a job at `factor` times its offered rates, with the numbers of replicas of its plan."""
+    """Placement coefficients of a job at `factor` times its offered rates, with the numbers of subtasks of its plan."""
 
     deployment: Deployment
     names: tuple[str, ...]
@@ -105,7 +104,7 @@ class PlacementCoefficients:
     streams: StreamCoefficients
     places: Places
     near_s: tuple[bool, ...]
-    """Whether a stream leaves a host only if no replica of its consumer is there."""
+    """Whether a stream leaves a host only if no subtask of its consumer is there."""
     bursty: bool
     """Whether windows emit more at once than their channels take: bursts may then block them, which is not linear."""
 
@@ -140,7 +139,7 @@ class PlacementCoefficients:
         return each_nol @ (self.places.host_l[:, None] == np.arange(hosts))
 
     def loads(self, share_nol: np.ndarray) -> LinearLoads:
-        """Utilisations of plans. share_nol: of an operator's replicas on a socket; each row of sockets adds up to 1."""
+        """Utilisations of plans. share_nol: of an operator's subtasks on a socket; each row of sockets adds up to 1."""
         work, stream, place = self.operators, self.streams, self.places
         host_noh = self.at_hosts(share_nol)
         need_no = np.tile(work.work, (len(share_nol), 1))
@@ -166,7 +165,7 @@ class PlacementCoefficients:
         )
 
     def delays_s(self, more_o: np.ndarray, speed_ol: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Seconds of a tuple in service and in a window's burst, and its mean wait in the queue. [O, L] each"""
+        """Seconds of a record in service and in a window's burst, and its mean wait in the queue. [O, L] each"""
         each = self.operators
         in_o = np.maximum(each.in_per_s, 1e-12)
         service_ol = (each.service_s + more_o / in_o)[:, None] / speed_ol
@@ -180,7 +179,7 @@ class PlacementCoefficients:
 
 
 def _least_gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
-    """Least squared coefficient of variation of the gaps between arrivals at a replica, wherever operators are and
+    """Least squared coefficient of variation of the gaps between arrivals at a subtask, wherever operators are and
     however busy: the output is taken to be as regular as the input or as the services, whichever is more
     (`twin.rates.waiting`). [O]"""
     coming, leaving, together = np.ones((3, len(job.names)))
@@ -200,7 +199,7 @@ def _least_gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
 
 
 def _least_dealt(job: JobArrays, s: int, whole: float, leaving: np.ndarray, replicas_o: np.ndarray) -> float:
-    """Least squared variation of gaps in one consumer replica's part of a stream. whole: the least in all of it."""
+    """Least squared variation of gaps in one consumer subtask's part of a stream. whole: the least in all of it."""
     producer, consumer = job.producer_s[s], job.consumer_s[s]
     if job.dealing.forward_s[s]:
         return 1.0 + float(job.share_s[s]) * (float(leaving[producer]) - 1.0)
@@ -213,13 +212,15 @@ def _least_dealt(job: JobArrays, s: int, whole: float, leaving: np.ndarray, repl
 
 
 def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> OperatorCoefficients:
-    in_on, out_on, window_on, fires_on, _, bursts_on = stacked(job, flow)
+    in_on, out_on, window_on, fires_on, groups_on, bursts_on = stacked(job, flow)
     sent_sn = job.sent_sn(out_on) * np.where(job.dealing.broadcast_s, replicas_o[job.consumer_s], 1.0)[:, None]
     near_on = job.costs.service.total(in_on, sent_sn)
     looks_on = scanned_on(job, fires_on, window_on, out_on)
     each_on = np.divide(looks_on, fires_on, out=np.zeros_like(looks_on), where=fires_on > 0)
-    window_on[list(job.windows.slides)] *= replicas_o[list(job.windows.slides), None]
-    held_o = held_bytes_on(job, in_on, window_on, sent_sn)[:, 0]
+    counted = {job.names[o]: replicas_o[o : o + 1] for o in job.replicas_count}
+    entries = np.array(entries_on(job, window_on, groups_on, counted))
+    entries[list(job.windows.slides)] *= replicas_o[list(job.windows.slides), None]
+    held_o = held_bytes_on(job, in_on, entries, sent_sn)[:, 0]
     seats = [Seats.of_counts(job, o, np.array([[count]])) for o, count in enumerate(replicas_o)]  # on any sockets
     skew_o = np.ones(len(replicas_o))
     for o, (shares, _) in uneven_shares(job, seats, {0: job.deployment.plan.key_groups}).items():
@@ -233,7 +234,7 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
         gap_scv=_least_gap_scv(job, replicas_o),
         replicas=replicas_o,
         skew=skew_o,
-        held_mb=held_o * job.deployment.engine.memory.object_overhead / MEGA,
+        held_mb=held_o * job.deployment.engine.state_overhead / MEGA,
         in_per_s=in_on[:, 0],
         batch=np.array(batch_o),
         shared=np.array(job.dealing.shared_o),
@@ -243,7 +244,7 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
 
 
 def _at_once(job: JobArrays, s: int, size_o: np.ndarray, replicas_o: np.ndarray) -> float:
-    """Tuples of a stream that come to a replica together, wherever operators are: a window's results. The tuples that
+    """Records of a stream that come to a subtask together, wherever operators are: a window's results. The records that
     the next operator makes of these come at its pace, and wait only for an operator that is slower where it happens to
     be."""
     producer, consumer = job.producer_s[s], job.consumer_s[s]
@@ -257,7 +258,7 @@ def _window_s(job: JobArrays, flow: dict[str, Flow], o: int, replicas: float) ->
     if not isinstance(operator, Windowed):
         return 0.0
     taken = np.maximum(found.in_per_s, 1e-12)
-    if o in job.windows.slides:  # each replica has a window of its own
+    if o in job.windows.slides:  # each subtask has a window of its own
         taken = found.fires_per_s * job.windows.slides[o] / replicas
     if operator.joins:
         return float(length_s(operator.window, taken)[0][0])

@@ -19,9 +19,9 @@ import numpy as np
 
 from twin.rates.arrays import JobArrays
 from twin.rates.channels import MeasuredSpan
-from twin.rates.cpu_sharing import FULL, demands
 from twin.rates.layout import Layout
 from twin.rates.load import Load
+from twin.rates.sockets import FULL, demands
 
 ROUNDS = 3
 """Rounds of dealing the cores of full sockets: tasks that get less input leave cores to others."""
@@ -245,12 +245,13 @@ class _Cores:
 
 
 def _room_sn(layout: Layout, reached: Load) -> np.ndarray:
-    """Tuples that all channels of a stream that fill can hold. [S, N]"""
+    """Records that all channels of a stream that fill can hold. [S, N]"""
     job = layout.job
     queues_sn = layout.queues_on[job.consumer_s]
-    if layout.pair_c is not None:  # only channels of the busiest replica fill
+    if layout.pair_c is not None:  # only channels of the busiest subtask fill
         queues_sn = queues_sn / np.where(reached.cpu_on > FULL, layout.busiest_on, 1.0)[job.consumer_s]
-    return np.asarray(queues_sn * layout.first_room_sn)
+    per_s_sn = layout.carried_sn(reached.out_on) / np.maximum(queues_sn, 1e-9)
+    return np.asarray(queues_sn * layout.debloated_sn(layout.first_room_sn, per_s_sn))
 
 
 def _held_back(job: JobArrays, full_sn: np.ndarray, room_sn: np.ndarray, start: _Start, then: np.ndarray) -> _Held:
@@ -294,8 +295,8 @@ def _full_s(room: np.ndarray, sent: np.ndarray, passed: Curve) -> np.ndarray:
 class Shown(NamedTuple):
     """Means over the measured part of a run. taken_on: share of the offered input that operators take; behind_on:
     seconds that records of a source were at the broker when it reads them; held_s: seconds until an operator is held
-    back for good [O, N]. wait_sn: seconds that a stream's tuples wait because its consumer does not keep up [S, N]. For
-    plans that keep up they are 1, 0, 0 and 0."""
+    back for good [O, N]. wait_sn: seconds that a stream's records wait because its consumer does not keep up [S, N].
+    For plans that keep up they are 1, 0, 0 and 0."""
 
     taken_on: np.ndarray
     behind_on: np.ndarray

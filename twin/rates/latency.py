@@ -1,30 +1,4 @@
-"""Ages of results when they arrive, added up along the streams from formulas.
-
-Ages are kept as [3, N]: since ingestion (row 0), since generation at the broker (row 1), and the lag of the results
-behind a run that starts empty (row 2): what a run of H seconds lacks of H seconds' steady output.
-
-* An operator adds its service time, and the wait in its line (`twin.rates.waiting`).
-* A tuple waits for a system outside without CPU; the wait for a place there is that of M/G/c (`twin.rates.calls`).
-* A saturated operator, and all upstream of it, wait in full channels: credits over the rate of the stream, the way
-  there included. Of streams that meet, only those above the fair rate fill theirs; the others wait in the same line.
-  Until channels are full, and where others do not keep up either, `twin.rates.filling` has the waits.
-* Chained operators are one queue, in front of the first, with the services of all of them.
-* Where sockets differ, service and wait are means over them, and only the replicas on the busiest fill their channels.
-* A stream between hosts adds the producer's latency, or that of all links on its route, and the transmission.
-* A stream in batches adds the wait for a full one or the next flush, and for the turn in it (`twin.rates.batches`).
-* A window adds the age of the oldest involved tuple at its evaluation. Aggregates: of the oldest of n tuples of one
-  group, n s / (n + 1) in a time window of s seconds, (n (w + 1) / (n + 1) - 1) gaps in a count window of w tuples.
-  Of inputs that come at different ages, that of the oldest tuple counts. Over event time, the same of a Poisson number;
-  a result leaves when the watermarks of all sources have passed, by the slowest way (`twin.rates.watermarks`).
-  Joins: of the oldest of tuples drawn at random from the window, one a side, plus the older side's age.
-* An evaluation takes its operator, and all of its results leave at its end: half of them wait at the operator after it.
-* Calls whose answers leave in order make bursts (`twin.rates.calls`).
-* The lag grows by all of these but full channels, and by the windows only as they start: a tumbling time window by
-  its length (the last one ends with the run), others by half a slide, and joins by what sliding windows lack until
-  they are first full.
-* A source that ingests a share f of what is offered falls behind by (1 - f) t (`twin.rates.filling`).
-  No result of a run is older than its horizon.
-"""
+"""Ages of results when they arrive, added up along the streams from formulas."""
 
 from __future__ import annotations
 
@@ -32,17 +6,97 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twin.kinds.ages import HeldTuples
-from twin.rates.batches import batch_waits_s
-from twin.rates.calls import away_s, bunched_s
+from twin.kinds.ages import IN_ORDER, Disorder, HeldTuples
 from twin.rates.channels import Full, MeasuredSpan, channel_waits_s, full_channels, held_back
 from twin.rates.filling import Shown, shown
 from twin.rates.layout import Layout
 from twin.rates.load import Load
 from twin.rates.network import links_s
 from twin.rates.queueing import RHO_MAX
-from twin.rates.waiting import queues_s
-from twin.rates.watermarks import watermarks
+from twin.rates.waiting import away_s, batch_waits_s, bunched_s, queues_s
+
+# watermarks ----------------------------------------------------------------------------------------------------------
+# Wait of windows over event time for watermarks: until each subtask of a source has read a record from after their
+# end. Letters at the end of a name are the axes of `twin.rates.layout`.
+
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
+"""Points and weights of integrals from -1 to 1."""
+TICKS = (np.arange(16) + 0.5) / 16, np.full(16, 1 / 16)
+AT_ONCE = np.zeros(1), np.ones(1)
+"""Waits for the next watermark that is sent in time, as shares of the interval, and their weights; and none."""
+
+
+def watermarks(layout: Layout, found: Load, o: int) -> Disorder:
+    """Disorder of what comes to an operator, and as slack, the seconds for which its windows wait after their end [N].
+
+    A source's subtask reads r records a second, each up to d seconds after its event time. Of those that it reads t
+    seconds after the end of a window and the slack, a share min(1, t / d) is from after the end: the first of them
+    moves its watermark there. Where watermarks are sent in time, it is announced up to `every_s` later, evenly. The
+    mean of the largest of independent times is the integral of the probability that one of them is longer than t, here
+    over all t = scale x / (1 - x).
+    """
+    job, sources = layout.job, layout.job.windows.awaited_o[o]
+    if not sources:
+        return IN_ORDER
+    each_on = np.maximum(found.in_on, 1e-12) / layout.replicas_on
+    scale_s = np.max(
+        [1.0 / each_on[k] + np.sqrt(each.disorder_s / each_on[k]) + each.every_s for k, each in sources.items()], axis=0
+    )
+    slack_s = max(each.slack_s for each in sources.values())
+    total_s = np.full(layout.size, slack_s)
+    for node, weight in zip((1.0 + NODES) / 2.0, WEIGHTS / 2.0, strict=True):
+        at_s, all_read = scale_s * node / (1.0 - node), np.ones(layout.size)
+        for k, each in sources.items():
+            told = np.zeros(layout.size)
+            for tick, share in zip(*(TICKS if each.every_s else AT_ONCE), strict=True):
+                before_s = at_s + slack_s - each.slack_s - tick * each.every_s
+                came = each_on[k] * _read_s(np.maximum(before_s, 0.0), each.disorder_s)
+                none = np.exp(-came) if job.arrival_scv_o[k] > 0.0 else np.maximum(1.0 - came, 0.0)
+                told += share * np.where(before_s > 0.0, 1.0 - none, 0.0)
+            all_read = all_read * told ** layout.replicas_on[k]
+        total_s += weight * scale_s / (1.0 - node) ** 2 * (1.0 - all_read)
+    every_s = max(each.every_s for each in sources.values())
+    return Disorder(max(each.disorder_s for each in sources.values()), total_s, every_s)
+
+
+def _read_s(at_s: np.ndarray, disorder_s: float) -> np.ndarray:
+    """Seconds in which a subtask reads as many records as it reads from after the end by `at_s`: the integral of
+    min(1, t / disorder_s) up to there."""
+    if disorder_s == 0.0:
+        return at_s
+    return np.where(at_s < disorder_s, at_s**2 / (2.0 * disorder_s), at_s - disorder_s / 2.0)
+
+
+# ages ----------------------------------------------------------------------------------------------------------------
+# Ages are kept as [3, N]: since ingestion (row 0), since generation at the broker (row 1), and the lag of the results
+# behind a run that starts empty (row 2): what a run of H seconds lacks of H seconds' steady output.
+#
+# * An operator adds its service time, and the wait in its line (`twin.rates.waiting`).
+# * A record waits for a system outside without CPU; the wait for a place there is that of M/G/c (`twin.rates.waiting`).
+# * A saturated operator, and all upstream of it, wait in full channels: credits over the rate of the stream, the way
+#   there included. Of streams that meet, only those above the fair rate fill theirs; the others wait in the same line.
+#   Until channels are full, and where others do not keep up either, `twin.rates.filling` has the waits.
+# * Chained operators are one queue, in front of the first, with the services of all of them. What a record becomes on
+#   one branch waits until the task has done the work of the others, as all of it leaves together.
+# * Where sockets differ, service and wait are means over them, and only the subtasks on the busiest fill their
+#   channels.
+# * A stream between hosts adds the producer's latency, or that of all links on its route, and the transmission.
+# * A stream in batches adds the wait for a full one or the next flush, and for the turn in it (`twin.rates.waiting`).
+# * A window adds the age of the oldest involved record at its evaluation. Aggregates: of the oldest of n records of one
+#   group, n s / (n + 1) in a time window of s seconds, (n (w + 1) / (n + 1) - 1) gaps in a count window of w records.
+#   Of inputs that come at different ages, that of the oldest record counts. Over event time, the same of a Poisson
+#   number; a result leaves when the watermarks of all sources have passed, by the slowest way
+#  . Joins: of the oldest of records drawn at random from the window, one a side, plus the
+#   older side's age.
+# * An evaluation takes its operator, and all of its results leave at its end: half of them wait at the operator after
+#   it.
+# * Calls whose answers leave in order make bursts (`twin.rates.waiting`).
+# * The lag grows by all of these but full channels, and by the windows only as they start: a tumbling time window by
+#   its length (the last one ends with the run), others by half a slide, and joins by what sliding windows lack until
+#   they are first full.
+# * A source that ingests a share f of what is offered falls behind by (1 - f) t (`twin.rates.filling`). No result of a
+#   run is older than its horizon.
 
 
 class Ages(NamedTuple):
@@ -51,7 +105,7 @@ class Ages(NamedTuple):
 
     ages_s: of what operators emit, [3, O, N]; parts of it: channel_s, queue_s, line_s and window_s [O, N] (see
     RateAnswer). blocked_on: whether an operator's input channels are full in the end. [O, N] fills: how they fill.
-    way_sn: time of a stream's tuples on their way; link_sn: part of that on the network and waiting for it. [S, N]
+    way_sn: time of a stream's records on their way; link_sn: part of that on the network and waiting for it. [S, N]
     """
 
     results_s: np.ndarray
@@ -92,6 +146,7 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
     batch_sn, turn_on = batch_waits_s(layout, found, burst_on, lines.line_on)
     if job.deployment.engine.network_memory is not None:  # a full channel's buffer that is being filled is in its room
         batch_sn = np.where(full_sn, 0.0, batch_sn)
+    beside_sn = np.zeros_like(link_sn) if layout.fusing is None else layout.fusing.beside_s(lines.line_on)
     for o in range(len(job.names)):
         streams = job.inputs[o]
         queue_on[o] = service_on[o]
@@ -102,7 +157,8 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
             ages[2, o] += np.where(share[source] < 1.0, 0.0, wait_on[o])
             continue
         producers = [job.producer_s[s] for s in streams]
-        arriving = ages[:, producers] + channel_sn[None, streams] + batch_sn[streams]
+        leaving = ages[:, producers] + beside_sn[streams]
+        arriving = leaving + channel_sn[None, streams] + batch_sn[streams]
         waits_s = wait_on[o] + turn_on[o] + _behind_answers_s(layout, found, o)
         room_s, held_s = ((each_sn - link_sn)[streams].max(axis=0) for each_sn in (most_sn, channel_sn))
         waited_on[o] = np.where(blocked_on[o], np.maximum(np.minimum(waits_s, room_s) - held_s, 0.0), waits_s)
@@ -113,7 +169,7 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
         arriving[2] += batch_sn[streams]
         rates = sent_sn[streams]
         if (passed := job.passed[o]) is not None:
-            rates = rates * passed[:, None]  # only tuples that leave in results have an age
+            rates = rates * passed[:, None]  # only records that leave in results have an age
         mixed = _mixed(rates, arriving)
         taken = _taken(layout, found, o)
         bursts = found.bursts_on[producers].max(axis=0)
@@ -127,7 +183,7 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
             rates + np.zeros(layout.size) if len(streams) > 1 else None,
         )
         through = job.operators[o].ages_s(arriving, mixed, held)
-        channel_on[o] = mixed[0] - _mixed(rates, ages[:, producers])[0]
+        channel_on[o] = mixed[0] - _mixed(rates, leaving)[0]
         window_on[o] = through[0] - mixed[0]
         ages[:, o] = through + queue_on[o]
         if o in job.windows.all:
@@ -139,7 +195,7 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
 
 
 def _behind_answers_s(layout: Layout, found: Load, o: int) -> np.ndarray | float:
-    """Extra wait of an operator's tuples behind answers that leave in order, in seconds. [N]"""
+    """Extra wait of an operator's records behind answers that leave in order, in seconds. [N]"""
     job, extra_s = layout.job, np.zeros(layout.size)
     rho = np.minimum(found.used_on[o], RHO_MAX)
     for s in job.inputs[o]:
@@ -155,7 +211,7 @@ def _behind_answers_s(layout: Layout, found: Load, o: int) -> np.ndarray | float
 
 
 def _evaluated_s(layout: Layout, found: Load, o: int) -> np.ndarray:
-    """Time that one replica takes to look at the content of its window and to make the results, in seconds. [N]
+    """Time that one subtask takes to look at the content of its window and to make the results, in seconds. [N]
 
     Operators behind a window over time in its chain have done their work on all of the results before any leaves.
     """
@@ -169,7 +225,7 @@ def _evaluated_s(layout: Layout, found: Load, o: int) -> np.ndarray:
 
 
 def _taken(layout: Layout, found: Load, o: int) -> np.ndarray:
-    """Tuples a second that come to an operator; with count windows, to each replica. [N]"""
+    """Records a second that come to an operator; with count windows, to each subtask. [N]"""
     if o not in layout.job.windows.slides or layout.job.names[o] not in layout.counted:
         return found.in_on[o]
     return np.asarray(found.fires_on[o] * layout.job.windows.slides[o] / layout.replicas_on[o])

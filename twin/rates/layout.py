@@ -1,10 +1,10 @@
-"""Layout: the places of the replicas of every operator under N plans at once, as arrays.
+"""Layout: the places of the subtasks of every operator under N plans at once, as arrays.
 
 The last axis of every array is the plan, so that a row is contiguous. Letters at the end of a name are its axes: o
 operators in data-flow order, s streams by the names of their ends, h hosts, l sockets (all hosts' in a row), n plans,
-and c *cells*: replicas of an operator on one socket that get the same. An operator has as many cells as it uses sockets
+and c *cells*: subtasks of an operator on one socket that get the same. An operator has as many cells as it uses sockets
 under any of the plans, one after the other, or twice as many (see `Layout`); cells that a plan does not need hold no
-replicas.
+subtasks.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from twin.rates import chaining
 from twin.rates.arrays import JobArrays
 from twin.rates.chaining import Fusing
 from twin.rates.network import LinkLayout
-from twin.rates.seats import Seats, alike_cells, uneven_cells
-from twin.rates.skew import uneven_shares
+from twin.rates.seats import Seats, alike_cells, uneven_cells, uneven_shares
 from twin.rates.sockets import SocketLayout
 
 
@@ -64,7 +63,7 @@ class Layout:
         self.capacity_cn = job.places.capacity_l[self.socket_cn]
         """Reference cores that the socket is worth, given that. [C, N]"""
         self.core_cn = job.places.core_l[self.socket_cn]
-        """Of these, what one replica can use. [C, N]"""
+        """Of these, what one subtask can use. [C, N]"""
         self._place()
 
     @classmethod
@@ -76,7 +75,7 @@ class Layout:
 
     @classmethod
     def of_counts(cls, job: JobArrays, counts_pol: np.ndarray) -> Layout:
-        """Layout of plans from numbers of replicas by plan, operator in data-flow order, and socket [P, O, L]; an
+        """Layout of plans from numbers of subtasks by plan, operator in data-flow order, and socket [P, O, L]; an
         operator's subtasks are in the order of sockets."""
         seats = [Seats.of_counts(job, o, counts_pol[:, o]) for o in range(len(job.names))]
         return cls(job, seats, {}, chaining.of_counts(job, counts_pol))
@@ -195,7 +194,7 @@ class Layout:
 
     @cached_property
     def leaving(self) -> list[np.ndarray]:
-        """Share of a stream's tuples that leave the host, by stream and cell of its producer. [S] of [cells, N]"""
+        """Share of a stream's records that leave the host, by stream and cell of its producer. [S] of [cells, N]"""
         found = []
         for s, (start, end) in enumerate(zip(self.job.producer_s, self.job.consumer_s, strict=True)):
             out, into = self.cells(start), self.cells(end)
@@ -229,32 +228,32 @@ class Layout:
         return np.divide(found_np, there_np, out=found_np, where=there_np > 0.0)
 
     def straight(self, s: int) -> np.ndarray | bool:
-        """Whether each replica of a stream's producer sends to the consumer's of the same number alone. [N]"""
+        """Whether each subtask of a stream's producer sends to the consumer's of the same number alone. [N]"""
         forward = self.job.dealing.forward_s[s]
         return forward if self.fusing is None else self.fusing.inner_sn[s] | forward
 
     @cached_property
     def remote_sn(self) -> np.ndarray:
-        """Share of a stream's tuples that leave their host. [S, N]"""
+        """Share of a stream's records that leave their host. [S, N]"""
         return np.stack([each.sum(axis=0) for each in self.leaving])
 
     @cached_property
     def counted(self) -> dict[str, np.ndarray]:
-        """Numbers of replicas of the operators whose flow depends on them (`JobArrays.replicas_count`), if there are
+        """Numbers of subtasks of the operators whose flow depends on them (`JobArrays.replicas_count`), if there are
         several under any plan. By name, [N]"""
         found = {self.job.names[o]: self.replicas_on[o] for o in self.job.replicas_count}
         return {name: replicas for name, replicas in found.items() if (replicas > 1.0).any()}
 
     @cached_property
     def latency_sn(self) -> np.ndarray:
-        """Mean network latency of a stream's tuples, 0 for those that stay on their host. [S, N]"""
+        """Mean network latency of a stream's records, 0 for those that stay on their host. [S, N]"""
         if self.links is not None:
             return self.links.latency_sn
         return self._mean_of_hosts(self.job.places.latency_h)
 
     @cached_property
     def send_sn(self) -> np.ndarray:
-        """Mean time that a tuple of a stream takes on the network card, 0 for those that stay. [S, N]"""
+        """Mean time that a record of a stream takes on the network card, 0 for those that stay. [S, N]"""
         return self._mean_of_hosts(1.0 / self.job.places.bandwidth_h) * self.job.costs.bytes_s[:, None]
 
     def _mean_of_hosts(self, each_h: np.ndarray) -> np.ndarray:
@@ -263,7 +262,7 @@ class Layout:
 
     @cached_property
     def copies_sn(self) -> np.ndarray:
-        """Number of consumer replicas that get each tuple of a stream: 1, or all for a broadcast. [S, 1 or N]"""
+        """Number of consumer subtasks that get each record of a stream: 1, or all for a broadcast. [S, 1 or N]"""
         if not any(self.job.dealing.broadcast_s):
             return np.ones((len(self.job.streams), 1))
         several = np.array(self.job.dealing.broadcast_s)[:, None]
@@ -271,8 +270,8 @@ class Layout:
 
     @cached_property
     def room_sn(self) -> np.ndarray:
-        """Tuples that the channels of a stream into one replica of its consumer hold if all channels are full; 0 within
-        a chain. [S, N], or [S, 1] where the plan does not matter."""
+        """Records that the channels of a stream into one subtask of its consumer hold if all channels are full; 0
+        within a chain. [S, N], or [S, 1] where the plan does not matter."""
         job, engine = self.job, self.job.deployment.engine
         if engine.network_memory is None:
             found = np.full((len(job.streams), 1), float(engine.channel_tuples or 1))
@@ -285,10 +284,10 @@ class Layout:
 
     @cached_property
     def first_room_sn(self) -> np.ndarray:
-        """Tuples that the channels of a stream into one replica of its consumer hold when the first of them is full, if
-        all of them fill alike. [S, N], or [S, 1] as `room_sn`
+        """Records that the channels of a stream into one subtask of its consumer hold when the first of them is full,
+        if all of them fill alike. [S, N], or [S, 1] as `room_sn`
 
-        Each producer replica has buffers of its own. The busiest is held back first, and one on the consumer's host,
+        Each producer subtask has buffers of its own. The busiest is held back first, and one on the consumer's host,
         which has no buffers at a gate, before those on other hosts.
         """
         job, memory = self.job, self.job.deployment.engine.network_memory
@@ -300,9 +299,18 @@ class Layout:
         near_sn = memory.held(self._senders_sn, self._channels_sn, 0.0, *sizes_s1)
         return np.where(apart_sn, near_sn, self.room_sn) / self.busiest_on[job.producer_s]
 
+    def debloated_sn(self, room_sn: np.ndarray, per_s_sn: np.ndarray) -> np.ndarray:
+        """Part of that room that the channels into one subtask use, if it takes so many records a second. [S, N]"""
+        engine = self.job.deployment.engine
+        law = None if engine.network_memory is None else engine.network_memory.buffer_debloat
+        if law is None:
+            return room_sn
+        least_s1 = law.least(engine.buffer_bytes, self.job.costs.buffer_s[:, None])
+        return np.asarray(law.held(room_sn, least_s1, per_s_sn))
+
     @cached_property
     def window_sn(self) -> np.ndarray:
-        """Most tuples of a stream on the network to one replica of its consumer. [S, N], or [S, 1] as `room_sn`"""
+        """Most records of a stream on the network to one subtask of its consumer. [S, N], or [S, 1] as `room_sn`"""
         memory = self.job.deployment.engine.network_memory
         if memory is None:
             return self.room_sn
@@ -312,21 +320,24 @@ class Layout:
 
     @cached_property
     def _channels_sn(self) -> np.ndarray:
-        """Channels of a producer replica on a stream. [S, N]"""
+        """Channels of a producer subtask on a stream. [S, N]"""
         job = self.job
         one_s = [job.dealing.forward_s[s] or job.dealing.shared_o[o] for s, o in enumerate(job.consumer_s)]
-        ways = [self.ways(s) if how.near else self.replicas_on[job.consumer_s[s]] for s, how in enumerate(job.hows)]
+        ways = [
+            self.ways(s) if how.near or how.pointwise else self.replicas_on[job.consumer_s[s]]
+            for s, how in enumerate(job.hows)
+        ]
         return np.stack([np.ones(self.size) if one else way for one, way in zip(one_s, ways, strict=True)])
 
     @cached_property
     def _senders_sn(self) -> np.ndarray:
-        """Replicas that send to one replica of the consumer, or to the queue that its replicas share. [S, N]"""
+        """Subtasks that send to one subtask of the consumer, or to the queue that its subtasks share. [S, N]"""
         receivers_sn = self.queues_on[self.job.consumer_s]
         return np.asarray(self.replicas_on[self.job.producer_s] * self._channels_sn / receivers_sn)
 
     @cached_property
     def _far_senders_sn(self) -> np.ndarray:
-        """Replicas on other hosts that send to one that any send to from there: a mean over such channels. [S, N]"""
+        """Subtasks on other hosts that send to one that any send to from there: a mean over such channels. [S, N]"""
         found = self._senders_sn * self.remote_sn
         for s in np.flatnonzero(((self.remote_sn > 0.0) & (self.remote_sn < 1.0)).any(axis=1)).tolist():
             producer, consumer = self.job.producer_s[s], self.job.consumer_s[s]
@@ -337,22 +348,24 @@ class Layout:
         return found
 
     def ways(self, s: int) -> np.ndarray | float:
-        """Number of consumer replicas to which a producer replica's output on a stream is dealt. [N]"""
+        """Number of consumer subtasks to which a producer subtask's output on a stream is dealt. [N]"""
         producer, consumer = self.job.producer_s[s], self.job.consumer_s[s]
         if self.job.hows[s].near:
             near_hn = self.at_hosts(consumer)
             near_hn = np.where(near_hn > 0.0, near_hn, self.replicas_on[consumer])
             return np.asarray((self.at_hosts(producer) * near_hn).sum(axis=0) / self.replicas_on[producer])
+        if self.job.hows[s].pointwise:
+            return np.asarray(np.maximum(self.replicas_on[consumer] / self.replicas_on[producer], 1.0))
         return 1.0 if self.job.dealing.to_one_s[s] else self.replicas_on[consumer]
 
     def carried_sn(self, out_on: np.ndarray) -> np.ndarray:
-        """Tuples a second on all streams, from what operators emit, with the copies of broadcasts. [S, 1 or N]"""
+        """Records a second on all streams, from what operators emit, with the copies of broadcasts. [S, 1 or N]"""
         sent_sn = self.job.sent_sn(out_on)
         return sent_sn * self.copies_sn if any(self.job.dealing.broadcast_s) else sent_sn
 
     @cached_property
     def neighbours(self) -> np.ndarray:
-        """Replicas of cell d if it is on the socket of cell c, else 0. [C, D, N]"""
+        """Subtasks of cell d if it is on the socket of cell c, else 0. [C, D, N]"""
         same = self.socket_cn[:, None] == self.socket_cn[None, :]
         return same * self.count_cn[None, :]
 
@@ -367,7 +380,7 @@ class Layout:
         return None if self.job.places.alike else SocketLayout(self)
 
     def at_hosts(self, operator: int) -> np.ndarray:
-        """Replicas of an operator on each host. [H, N]"""
+        """Subtasks of an operator on each host. [H, N]"""
         return self._at_hosts_nh(operator, self.count_cn).T
 
     def taken_nh(self, operator: int) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Loads of every operator, socket, network card and channel under N plans at once, at given source rates.
 
 Demands are in reference cores (CPU seconds a second); a pressure above 1 means that the operator cannot keep up. The
-demands of replicas differ where their sockets or their shares of the input do; the most loaded one decides. A host
+demands of subtasks differ where their sockets or their shares of the input do; the most loaded one decides. A host
 that garbage collection slows down counts as one with slower cores (`Layout.slowed`), so demands are as without it. Axes
 are those of `twin.rates.layout`.
 """
@@ -16,25 +16,25 @@ import numpy as np
 
 from twin.flow import flows
 from twin.keys import key_groups_of
-from twin.kinds.flow import Flow
+from twin.kinds.flow import Flow, Mixing
+from twin.kinds.windowed import Windowed
 from twin.rates.arrays import JobArrays
 from twin.rates.channels import burst_blocking, held_up
-from twin.rates.cpu_sharing import demands, share_cores
 from twin.rates.layout import Layout
 from twin.rates.network import used_cards
-from twin.rates.sockets import MEGA, Cells
+from twin.rates.sockets import MEGA, Cells, demands, share_cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """State of N plans at some source rates. The first six are those of `twin.flow.Flow`, [O, N].
 
-    service_on: CPU time of an input tuple, without window evaluations. line_s_on, line_scv_on: CPU time of all chained
-    operators from this one on, and its squared coefficient of variation. busy_on: demand of one replica, in cores.
-    used_on: demand of the mean replica over the cores that the slowest gets. speed_on: cores that a replica can get
+    service_on: CPU time of an input record, without window evaluations. line_s_on, line_scv_on: CPU time of all chained
+    operators from this one on, and its squared coefficient of variation. busy_on: demand of one subtask, in cores.
+    used_on: demand of the mean subtask over the cores that the slowest gets. speed_on: cores that a subtask can get
     beside the others there. cpu_on: utilisation of the cores that an operator uses, or of the system outside that it
-    calls; nic_sn: of the network cards and links that a stream crosses; credits_sn: of a channel's credits by tuples in
-    flight. cpu_hn, nic_hn: utilisation of a host's cores and of its network card. cells: loads by cell, where these
+    calls; nic_sn: of the network cards and links that a stream crosses; credits_sn: of a channel's credits by records
+    in flight. cpu_hn, nic_hn: utilisation of a host's cores and of its network card. cells: loads by cell, where these
     differ.
     """
 
@@ -130,7 +130,7 @@ def load(layout: Layout, flow: Mapping[str, Flow]) -> Load:
         cpu_cn, speed_cn = share_cores(layout, busy_cn)
         cpu_on, speed_on = layout.worst(cpu_cn), -layout.worst(-speed_cn)
         used_on = task_on / speed_on
-        if not layout.single:  # neighbours differ, so the cores that replicas get do, too
+        if not layout.single:  # neighbours differ, so the cores that subtasks get do, too
             cells = Cells(service_on[layout.operator_c], busy_cn, speed_cn, cpu_cn)
     else:
         taken_on = in_on / layout.replicas_on
@@ -187,7 +187,7 @@ def most_used(layout: Layout, found: Load) -> np.ndarray:
 
 
 def whole_speed_on(layout: Layout, found: Load) -> np.ndarray:
-    """Cores that a replica gets on the worst socket, with what garbage collection takes of them. [O, N]"""
+    """Cores that a subtask gets on the worst socket, with what garbage collection takes of them. [O, N]"""
     speed_on = -layout.worst(-demands(layout, found)[1] * layout.slow_cn)
     return speed_on if layout.fusing is None else layout.fusing.spread(speed_on)
 
@@ -201,20 +201,53 @@ def stacked(job: JobArrays, flow: Mapping[str, Flow]) -> list[np.ndarray]:
 
 
 def scanned_on(job: JobArrays, fires_on: np.ndarray, window_on: np.ndarray, out_on: np.ndarray) -> np.ndarray:
-    """Cores that evaluations of windows need: for every tuple looked at, and every result. [O, N]"""
+    """Cores that evaluations of windows need: for every record looked at, and every result. [O, N]"""
     return np.asarray(fires_on * window_on * job.costs.scan_o[:, None] + out_on * job.costs.result_o[:, None])
 
 
 def held_bytes_on(job: JobArrays, in_on: np.ndarray, window_on: np.ndarray, sent_sn: np.ndarray) -> np.ndarray:
-    """Bytes of state by key, of key groups, and of window_on tuples in windows, all replicas together. [O, N]"""
+    """Bytes of state by key, of key groups, and of what windows hold: window_on records, or accumulators
+    (`entries_on`); all subtasks together. [O, N]"""
     rows = zip(job.operators, in_on, strict=True)
     by_key_on = np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])
     group_o = [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
-    return np.asarray(by_key_on + window_on * job.costs.held_bytes.mean(in_on, sent_sn) + np.array(group_o)[:, None])
+    return np.asarray(by_key_on + window_on * entry_bytes_on(job, in_on, sent_sn) + np.array(group_o)[:, None])
+
+
+def entry_bytes_on(job: JobArrays, in_on: np.ndarray, sent_sn: np.ndarray) -> np.ndarray:
+    """Bytes of what windows hold: of a record, or of an accumulator. [O, N]"""
+    size_on = np.array(job.costs.held_bytes.mean(in_on, sent_sn) + np.zeros_like(in_on))
+    for o, size in job.accumulators.items():
+        size_on[o] = size
+    return size_on
+
+
+def entries_on(
+    job: JobArrays,
+    window_on: np.ndarray,
+    groups_on: np.ndarray,
+    counted: Mapping[str, np.ndarray],
+    since_on: np.ndarray | None = None,
+) -> np.ndarray:
+    """What the windows of operators hold: window_on records, or their copies, or accumulators. [O, N]
+
+    groups_on: distinct groups in a full window. counted: as in `offered_flow`. since_on: None: just before evaluations;
+    else on average, and of copies and accumulators only those that changed in such a part of a window, in its own unit.
+    """
+    held_on = window_on
+    for o, holds in job.entries.items():
+        operator, name = job.operators[o], job.names[o]
+        assert isinstance(operator, Windowed)
+        mixing = Mixing(replicas=counted.get(name, 1.0), spread=job.channels.spreads.get(name))
+        since_n = None if since_on is None else since_on[o]
+        found_n = operator.entries(window_on[o], groups_on[o], mixing, holds, since_n)
+        held_on = held_on + np.zeros_like(found_n)
+        held_on[o] = found_n
+    return held_on
 
 
 def windows_on(layout: Layout, window_on: np.ndarray) -> np.ndarray:
-    """Tuples in the windows of all replicas, from those in one window. [O, 1 or N]"""
+    """What the windows of all subtasks hold, from what one window holds. [O, 1 or N]"""
     slides = list(layout.job.windows.slides)
     if not any(layout.job.names[o] in layout.counted for o in slides):
         return window_on
@@ -229,12 +262,18 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[np.ndarray, np.nda
 
     A host holds the engine, the windows' contents and the state of key groups.
     """
-    job, law = layout.job, layout.job.deployment.engine.memory
-    in_on, out_on, window_on, *_ = stacked(job, flow)
-    held_on = held_bytes_on(job, in_on, windows_on(layout, window_on), layout.carried_sn(out_on))
-    held_cn = (held_on * law.object_overhead / MEGA)[layout.operator_c] * layout.evenly_cn
-    used_hn = (layout.by_host(held_cn) + law.base_mb) / job.places.ram_mb_h[:, None]
-    used_hn = np.where(layout.by_host(layout.count_cn) > 0, used_hn, 0.0)
+    job, engine = layout.job, layout.job.deployment.engine
+    law = engine.memory
+    in_on, out_on, window_on, _, groups_on, _ = stacked(job, flow)
+    entries = windows_on(layout, entries_on(job, window_on, groups_on, layout.counted))
+    held_on = held_bytes_on(job, in_on, entries, layout.carried_sn(out_on))
+    ram_hn = job.places.ram_mb_h[:, None]
+    heap_cn = (held_on * engine.state_overhead / MEGA)[layout.operator_c] * layout.evenly_cn
+    heap_hn = layout.by_host(heap_cn) + law.base_mb
+    beside_hn = engine.beside_mb(layout.by_host((held_on / MEGA)[layout.operator_c] * layout.evenly_cn), ram_hn)
+    here_hn = layout.by_host(layout.count_cn) > 0
+    used_hn = np.where(here_hn, heap_hn / (ram_hn - beside_hn), 0.0)
     reach_hn = np.clip((used_hn - law.onset) / max(law.crash - law.onset, 1e-9), 0.0, 1.0)
     slow_hn = 1.0 + reach_hn * (law.slowdown_at_crash - 1.0)
-    return slow_hn, used_hn, np.asarray((used_hn >= law.crash).any(axis=0))
+    shown_hn = np.where(here_hn, (heap_hn + beside_hn) / ram_hn, 0.0)
+    return slow_hn, shown_hn, np.asarray((used_hn >= law.crash).any(axis=0))

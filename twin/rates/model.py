@@ -1,6 +1,6 @@
 """Analytic cost model: steady rates, utilisations and queueing formulas instead of a simulation.
 
-In order: (1) nominal rates and loads; (2) every source is slowed by the most loaded resource that its tuples meet,
+In order: (1) nominal rates and loads; (2) every source is slowed by the most loaded resource that its records meet,
 until nothing is overloaded (`twin.rates.backpressure`); (3) the age of results is added up along the streams
 (`twin.rates.latency`); (4) results of exactly-once sinks wait for their checkpoint (`twin.rates.checkpoints`).
 Sockets count by distance, clock and memory bandwidth (`twin.rates.sockets`). Noise and `context_switch` do not count.
@@ -20,15 +20,14 @@ from twin.metrics import BACKPRESSURE_SHARE, Estimates
 from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer, together
 from twin.rates.arrays import JobArrays
-from twin.rates.backpressure import throttle
+from twin.rates.backpressure import Reached, Results, results, throttle
 from twin.rates.channels import MeasuredSpan, stalls
 from twin.rates.checkpoints import commits
 from twin.rates.latency import result_ages_s
 from twin.rates.layout import Layout
 from twin.rates.load import Load, flow_at, load, memory, most_used, offered_flow, whole_speed_on
 from twin.rates.network import used_hops
-from twin.rates.placements import CountedPlans, Placements
-from twin.rates.reached import Reached, Results, results
+from twin.rates.seats import CountedPlans, Placements
 from twin.scenario import RunSettings, Scenario
 from twin.steadiness import measured_from_s
 from twin.unsupported import unsupported_features
@@ -41,7 +40,7 @@ PAIRS = 2**20
 SEEN = frozenset(
     {
         *("fusion", "sockets", "links", "skew", "assignment", "broadcast", "shared", "two-choice", "batches"),
-        *("counting", "commits", "partitions", "forward", "global", "local"),
+        *("counting", "commits", "partitions", "forward", "global", "local", "lost"),
     }
 )
 """Features beyond a plain job that the model sees (names of `twin.unsupported`)."""
@@ -113,14 +112,14 @@ class RateModel:
         return _loads(Layout.of_plans(JobArrays(job, self.run_s(job.deployment)), [job.deployment.plan]))[0]
 
     def answer_counts(self, deployment: Deployment, counts: np.ndarray) -> RateAnswer:
-        """Returns the answer for plans given as replicas by plan, operator in data-flow order, and socket [P, O, L].
+        """Returns the answer for plans given as subtasks by plan, operator in data-flow order, and socket [P, O, L].
 
-        Sockets are those of all hosts in a row. Raises ValueError for another shape or an operator without replicas.
+        Sockets are those of all hosts in a row. Raises ValueError for another shape or an operator without subtasks.
         """
         job = JobArrays(compile(deployment), self.run_s(deployment))
         shape = (len(job.names), len(job.places.capacity_l))
         if counts.ndim != 3 or counts.shape[1:] != shape or (counts.sum(axis=2) < 1).any():
-            raise ValueError(f"counts must be [plans, {shape[0]}, {shape[1]}], a replica or more each operator")
+            raise ValueError(f"counts must be [plans, {shape[0]}, {shape[1]}], a subtask or more each operator")
         most = int((counts > 0).sum(axis=(1, 2)).max(initial=1))
         return self._answers(
             job, self.measured(deployment), len(counts), most, lambda part: Layout.of_counts(job, counts[part])

@@ -1,7 +1,7 @@
-"""Loads of the network's cards and links under N plans at once, and the time that tuples take over them.
+"""Loads of the network's cards and links under N plans at once, and the time that records take over them.
 
 A route is a row of hops: the card of the host where it begins, then its links, if the cluster has any. Each is an M/G/1
-queue with the tuples of all streams that cross it, whose services are their transmissions; waits in a row add up.
+queue with the records of all streams that cross it, whose services are their transmissions; waits in a row add up.
 
 Letters at the end of a name are its axes: s streams, n plans, p pairs of hosts, k hops.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from twin.rates.load import Load
 
 Of = Callable[[int, np.ndarray], np.ndarray]
-"""Function that sums a value of pairs of hosts [P, X] over a stream's pairs, by their shares of its tuples: [N, X]."""
+"""Function that sums a value of pairs of hosts [P, X] over a stream's pairs, by their shares of its records: [N, X]."""
 
 
 class Hops:
@@ -64,9 +64,9 @@ class LinkLayout:
         self._slow_snk = np.stack([of(s, slow_pk) for s in rows])
         self._share_snk = np.stack([of(s, np.sign(slow_pk)) for s in rows])
         self.latency_sn = self._share_snk @ hops.latency_k
-        """Mean over a stream's tuples of the latency of their links, 0 within a host. [S, N]"""
+        """Mean over a stream's records of the latency of their links, 0 within a host. [S, N]"""
         self.send_sn = self._slow_snk.sum(axis=2) * self.bytes_s[:, None]
-        """Mean time that a tuple of a stream takes on the card and all links of its route. [S, N]"""
+        """Mean time that a record of a stream takes on the card and all links of its route. [S, N]"""
 
     def used_nk(self, bytes_sn: np.ndarray) -> np.ndarray:
         """Utilisation of all hops. bytes_sn: bytes a second. [N, K]"""
@@ -77,7 +77,7 @@ class LinkLayout:
         return np.where(self._share_snk > 0, self.used_nk(bytes_sn), 0.0).max(axis=2, initial=0.0)
 
     def waits_sn(self, sent_sn: np.ndarray) -> np.ndarray:
-        """Mean time for which a stream's tuples wait at all hops, in seconds. sent_sn: tuples a second. [S, N]"""
+        """Mean time for which a stream's records wait at all hops, in seconds. sent_sn: records a second. [S, N]"""
         used_nk, squares_nk = np.zeros((2, *self._slow_snk.shape[1:]))
         for s, sent_n in enumerate(sent_sn * self.bytes_s[:, None]):
             used_nk += sent_n[:, None] * self._slow_snk[s]
@@ -96,7 +96,7 @@ def _of_hosts(layout: Layout) -> tuple[list[tuple[int, int]], Of]:
 
 
 def _of_shares(layout: Layout) -> tuple[list[tuple[int, int]], Of]:
-    """Pairs of hosts that streams connect, if replicas may be on several hosts; chained streams connect none."""
+    """Pairs of hosts that streams connect, if subtasks may be on several hosts; chained streams connect none."""
     job = layout.job
     shares_onh = [layout.taken_nh(o) for o in range(len(job.names))]
     used = np.flatnonzero(np.any([(share > 0).any(axis=0) for share in shares_onh], axis=0)).tolist()
@@ -109,7 +109,7 @@ def _of_shares(layout: Layout) -> tuple[list[tuple[int, int]], Of]:
         if job.dealing.forward_s[s]:
             ways_np = layout.partners_np(ends, job.places.host_l, (start_p, end_p))
         crossed_np = start_nh[:, start_p] * ways_np
-        if job.hows[s].near:  # tuples leave only hosts without a consumer
+        if job.hows[s].near:  # records leave only hosts without a consumer
             crossed_np *= end_nh[:, start_p] == 0.0
         crossed_nx = crossed_np @ each_px
         return crossed_nx if layout.fusing is None else crossed_nx * ~layout.fusing.inner_sn[s][:, None]
@@ -153,7 +153,7 @@ def links_s(layout: Layout, found: Load) -> np.ndarray:
 
 
 def _card_waits_sn(layout: Layout, found: Load, sent_sn: np.ndarray) -> np.ndarray:
-    """Mean time for which a stream's tuples wait for cards: lambda E[S^2] / (2 (1 - rho)), by Pollaczek and Khinchine,
+    """Mean time for which a stream's records wait for cards: lambda E[S^2] / (2 (1 - rho)), by Pollaczek and Khinchine,
     S being the transmission of whatever leaves the host. [S, N]"""
     job = layout.job
     squares_cn = np.zeros(layout.count_cn.shape)

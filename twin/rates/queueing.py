@@ -13,7 +13,7 @@ USUAL_LOAD = 0.9
 
 
 def erlang_c(servers: int, load: float) -> float:
-    """Probability that a tuple has to wait in M/M/c. load: utilisation of each server, 0 <= load < 1.
+    """Probability that a record has to wait in M/M/c. load: utilisation of each server, 0 <= load < 1.
 
     It follows from the recursion of Erlang's loss formula, which neither overflows nor cancels. Raises ValueError for
     other loads.
@@ -25,7 +25,7 @@ def erlang_c(servers: int, load: float) -> float:
 
 
 def erlang_b(servers: int, offered: float) -> float:
-    """Probability that a tuple is lost in M/M/c/c. offered: arrival rate times mean service time."""
+    """Probability that a record is lost in M/M/c/c. offered: arrival rate times mean service time."""
     loss = 1.0
     for k in range(1, servers + 1):
         loss = offered * loss / (k + offered * loss)

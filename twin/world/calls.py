@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from math import inf
+from time import thread_time
 from traceback import print_exception
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from twin.engine.streams.channel import UNBOUNDED
-from twin.kernel import layout as k
-from twin.kernel.advance import chain
-from twin.kernel.callbacks import LARGE, LOOK
+from twin.machine import layout as k
+from twin.machine.advance import chain
 from twin.world.memory import BLOCK
+from twin.world.parts import Item, Task
+from twin.world.ports import UNBOUNDED, Port
+from twin.world.python_logics import DatedSource, PythonLogic
+from twin.world.stations import NAMES
 
 if TYPE_CHECKING:
     from twin.world.world import World
@@ -20,13 +23,21 @@ if TYPE_CHECKING:
 GROWING = {
     k.LOG: ("log", "log_room", "logged", None),
     k.ROWS: ("rows", "room", "count", "first"),
-    k.ERRANDS: ("errands", "errands_room", "errands_count", "errands_first"),
+    k.TIMERS: ("timers", "timers_room", "timers_count", "timers_first"),
     k.CALLS: ("heap", "room", "flying", None),
     k.RESULTS: ("found", "found_room", "found_count", None),
+    k.NOTED: ("came", "room", "count", None),
+    k.ADDING: ("added", "room", "count", None),
 }
 """Arrays that get twice the room: fields of their owner for the array, its room, count and start."""
 GROWN = {k.ENTRIES: "entries", k.MEMOS: "memos", **{each: GROWING[each][0] for each in GROWING}}
 """Fields of all arrays that grow."""
+LOOK = 100_000
+"""Number of events, of records that they make and of those that evaluations look at, between two looks: some 20 ms."""
+LOOKS_PER_S = 50
+"""Looks in a second of work whose amount is known only by the time that it takes."""
+LARGE = 2**20
+"""Bytes of new room from which on the watch is asked before it is made: less than what looks can overlook."""
 NEVER = 2**40
 """Number of a knot that no run reaches."""
 
@@ -50,11 +61,29 @@ class Callbacks:
             k.LOOK: lambda _: self.look(),
             k.MARKED: self._mark,
             k.HOLDS: self._held,
+            k.WORKED: self._worked,
+            k.PASS_ON: self._pass_on,
+            k.GIVEN_UP: self._given_up,
+            k.FREE: self._free,
+        }
+        self._of_logics: dict[int, Callable[[Any], None]] = {
+            k.PLAN: PythonLogic.plan,
+            k.EMIT: PythonLogic.emit,
+            k.DUE: PythonLogic.due,
+            k.LEAVE: Task.done,
+            k.DEAL: Port.deal,
+            k.LOST: Port.lose,
+            k.TELL: DatedSource.tell,
+            k.DIGEST: DatedSource.draw,
         }
 
     def __call__(self, what: int, here: int) -> int:
         """Does the work `what` for the structure at an address."""
         try:
+            work = self._of_logics.get(what)
+            if work is not None:
+                work(self.at[here])
+                return 0
             self._ask(what, here)
             if what in GROWING:
                 self._grow(what, here)
@@ -99,6 +128,8 @@ class Callbacks:
     def _grow(self, what: int, here: int) -> None:
         owner = self.at[here]
         self.memory.grow(owner.row if what == k.LOG else owner, *GROWING[what])
+        if what == k.LOG:
+            owner.grow_notes()
 
     def _entries(self, here: int) -> None:
         table = self.at[here]
@@ -107,7 +138,7 @@ class Callbacks:
 
     def _path(self, here: int) -> None:
         port = self.at[here]
-        self.world.path(port, port.replica)
+        port.path(int(port.replica))
 
     def _memos(self, here: int) -> None:
         store = self.at[here]
@@ -118,10 +149,37 @@ class Callbacks:
         self.at[here].move()
 
     def _mark(self, here: int) -> None:
+        began_s = thread_time()
         self.world.meet(here, held=False)
+        # a watermark may end any number of windows
+        self.memory.state.left -= int(LOOK * LOOKS_PER_S * (thread_time() - began_s))
 
     def _held(self, here: int) -> None:
         self.world.meet(here, held=True)
+
+    def _worked(self, here: int) -> None:
+        self.at[here].worked()
+        self.world.look_ahead()
+
+    def _given_up(self, here: int) -> None:
+        """Fails the job by a call that was lost; of several ones, the first counts."""
+        failed = self.world.failed
+        if not failed.triggered:
+            calling = self.at[here]
+            how = "timed out" if calling.late and not calling.late_lost else "failed"
+            failed.succeed(f"a call of {self.memory.at[calling.task].name} {how}")
+        self.world.look_ahead()
+
+    def _pass_on(self, here: int) -> None:
+        item = Item(here)
+        task = self.at[item.sender]
+        task.listing = True
+        task.mark(NAMES[item.mark], float(item.born_s))
+        task.listing = False
+
+    def _free(self, here: int) -> None:
+        self.at[here].barriers.between()
+        self.world.look_ahead()
 
     def _make_do(self, what: int, here: int) -> None:
         """Gives compiled code something with which it can finish the event, after a call has failed. Of what cannot
@@ -147,6 +205,8 @@ class Callbacks:
             memory.blocks[here, "paths"][self.at[here].replica] = nowhere
         elif what == k.KNOT:
             self.at[here].knot = NEVER
+        elif what == k.DEAL:
+            self.at[here].dealt = 0
         elif what == k.ITEMS:
             try:
                 memory.state.free = memory.arena.chunk(0)

@@ -1,4 +1,4 @@
-"""Lanes of a run: records that are under way to a subtask, or wait there, and how they are planned again."""
+"""Lanes of a run: records that are under way to a subtask, or wait there, also for their state."""
 
 from __future__ import annotations
 
@@ -7,24 +7,110 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heapify
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from twin.kernel import layout as k
-from twin.world.parts import Card, Item, Leg, Path, Pool, RecordLane, Task, chain, link
+from twin.machine import layout as k
+from twin.world.memory import RunMemory, StructView
+from twin.world.parts import Card, Item, Leg, Pool, RecordLane, Task, chain, link
+from twin.world.ports import Path
 
 if TYPE_CHECKING:
+    from twin.world.network import Signal
+    from twin.world.ports import Inbox
     from twin.world.world import World
+
+
+# buffers -------------------------------------------------------------------------------------------------------------
+# Buffers of records whose state is on its way, as they sit in the place of a subtask while the plan changes.
+
+
+def home(inbox: Inbox) -> Any:
+    """Subtask, or shared queue, at which what comes to an inbox is queued; None if that is not known yet."""
+    receiver: Any = inbox.task
+    while isinstance(receiver, Buffer):
+        receiver = receiver.target
+    return receiver
+
+
+class Nothing:
+    """Stands for the operators of a buffer, which holds no state."""
+
+    def held_bytes(self) -> float:
+        """Size of what it holds, in bytes."""
+        return 0.0
+
+    def held_keys(self) -> list[tuple[list[int], float]]:
+        """Keys of what it holds."""
+        return []
+
+    def know_keys(self, keys: Any, replica: int) -> None:
+        """Notes a change of its key groups."""
+
+    def know_share(self, share: float, values: list[int]) -> None:
+        """Notes a change of its share."""
+
+
+class Buffer(StructView, layout=k.POOL):
+    """Records for key groups whose state is still on its way; afterwards it passes them on to their subtask, its
+    `target`. To compiled code it is a shared queue from which nobody takes.
+
+    state_bytes: of the key groups on the way here, which count at neither end. undone: whether the move was given up.
+    The records then went back over other channels, in which marks do not overtake records, so marks that come here are
+    dropped.
+    """
+
+    def __init__(self, memory: RunMemory, lanes: Lanes) -> None:
+        super().__init__(memory.add(k.POOL, count=1))
+        self.raw_members = memory.block(self.here, "members", [0], int)
+        self.memory, self.lanes = memory, lanes
+        self.state_bytes = 0.0
+        self.logic = Nothing()
+        self.target: Task | None = None
+        memory.at[self.here] = self
+
+    members: Any
+
+    def items(self) -> list[Item]:
+        """Records and marks that it holds, in the order in which they came."""
+        return [Item(here) for here in chain(self.head)]
+
+    @property
+    def queued(self) -> int:
+        """Number of records that it holds."""
+        return sum([item.mark == 0 for item in self.items()])
+
+    def clear(self) -> None:
+        """Drops what it holds."""
+        self.head = self.tail = 0
+
+    def open(self, target: Task, now_s: float) -> None:
+        """Hands over what it holds, and from now on everything, to `target`. The records held arrive at `now_s`."""
+        self.target = target
+        held = self.items()
+        self.clear()
+        self.onward = self.lanes.lane(target).here
+        for item in held:
+            item.at_s, item.order, item.step = now_s, self.memory.state.event_sequence, self.onward
+            self.memory.do(k.PUT_BACK, item.here)
+            if not (target.busy or target.blocked):
+                target.work()
+
+
+# lanes ---------------------------------------------------------------------------------------------------------------
+# Lanes of a run: records that are under way to a subtask, or wait there, and how they are planned again.
 
 
 @dataclass(slots=True)
 class Flight:
-    """Piece of state under way. end: what it goes to. sent_s: when the card got it. landed: called as it arrives."""
+    """Piece of state, or barrier, under way. end: what it goes to. sent_s: when the card got it. landed: called as it
+    arrives. signal: the barrier that it is, if it is one."""
 
     card: Card
     end: object
     sent_s: float
     latency_s: float
     landed: Callable[[], None]
+    signal: Signal | None = None
 
 
 class Lanes:
@@ -35,14 +121,14 @@ class Lanes:
         self.memory = world.memory
         self._by_ends: dict[tuple[int, int, float], RecordLane] = {}
 
-    def lane(self, end: Task | Pool | None, card: Card | None = None, latency_s: float = 0.0) -> RecordLane:
-        """Lane of the records that come over a card to a subtask or shared queue, or (None) to the next hop."""
+    def lane(self, end: Task | Pool | Buffer | None, card: Card | None = None, latency_s: float = 0.0) -> RecordLane:
+        """Lane of the records that come over a card to a subtask, shared queue or buffer, or (None) to the next hop."""
         key = 0 if end is None else end.here, 0 if card is None else card.here, latency_s
         if key not in self._by_ends:
             self._by_ends[key] = self._made(end, key[1])
         return self._by_ends[key]
 
-    def _made(self, end: Task | Pool | None, card: int) -> RecordLane:
+    def _made(self, end: Task | Pool | Buffer | None, card: int) -> RecordLane:
         memory, state = self.memory, self.memory.state
         lane = RecordLane(memory.add(k.LANE, card=card, after=state.lanes, slot=k.NONE))
         state.lanes = lane.here
@@ -67,8 +153,7 @@ class Lanes:
     # planning again --------------------------------------------------------------------------------------------------
 
     def plan_again(self, card: Card, begun_s: float, bandwidth_factor: float, latency_factor: float) -> float:
-        """Plans what a card or link has not sent anew, none of which was sent before `begun_s`. Returns when all of it
-        has left.
+        """Plans anew what a card or link has still to send after `begun_s`. Returns when all of it has left.
 
         Bytes of which the sending has begun are sent at the new rate, too.
         """

@@ -9,15 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from ctypes import c_double, c_int64
+from functools import partial
 from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import ref
 
 import numpy as np
 
-from twin.kernel import layout as k
-from twin.kernel.advance import do
-from twin.kernel.arena import Arena
+from twin.machine import layout as k
+from twin.machine.advance import do
+from twin.machine.arena import Arena
+from twin.machine.checks import know
+from twin.machine.native import PLAIN, address_of
 from twin.randomness import random_stream
+from twin.world.stations import ItemCells, StateCells, write
+
+if TYPE_CHECKING:
+    from twin.operators.records import Record
 
 BLOCK = 1024
 """Random numbers that are drawn together."""
@@ -113,7 +121,7 @@ class Slots:
         return number
 
     def set(self, slot: int, at_s: float, order: int) -> None:
-        """Sets the event of an entity; `inf` removes it. `twin.kernel.calendar.schedule` does the same."""
+        """Sets the event of an entity; `inf` removes it. `twin.machine.calendar.schedule` does the same."""
         times, orders, tree = self.times, self.orders, self.tree
         times[slot], orders[slot] = at_s, order
         node = (slot + len(times)) >> 1
@@ -121,6 +129,11 @@ class Slots:
             one, other = tree[2 * node], tree[2 * node + 1]
             tree[node] = one if (times[one], orders[one]) < (times[other], orders[other]) else other
             node >>= 1
+
+    def first(self) -> tuple[float, int]:
+        """Time and number of the event that is due first; infinite if there is none."""
+        slot = self.tree[1]
+        return float(self.times[slot]), int(self.orders[slot])
 
     def _become(self, times: np.ndarray, orders: np.ndarray, kinds: np.ndarray, owners: np.ndarray) -> None:
         self.times, self.orders, self.kinds, self.owners = times, orders, kinds, owners
@@ -134,6 +147,8 @@ class Slots:
             winners = np.where(later, right, left)
             tree[len(winners) : 2 * len(winners)] = winners
         state = self.state
+        for each in (tree, times, orders, kinds, owners):
+            know(each)
         arrays = {"tree": tree, "times": times, "orders": orders, "kinds": kinds, "owners": owners}
         state.set(slots=room, **{name: each.ctypes.data for name, each in arrays.items()})
 
@@ -150,12 +165,19 @@ class Draws(StructView, layout=k.STREAM):
         self.rng = rng
         self.blocks = np.zeros((2, BLOCK))
         self.uniforms, self.services = (each.ctypes.data for each in self.blocks)
+        know(self.blocks)
         memory.at[self.here] = self
 
     def more_uniforms(self) -> None:
         """Draws the next block of numbers on [0, 1)."""
         self.rng.random(out=self.blocks[0])
         self.uniforms_left = BLOCK
+
+    def show_generator(self) -> None:
+        """Lets compiled code draw bits of the generator itself."""
+        bits = self.rng.bit_generator.ctypes
+        self.drawing = (lambda state, _: int(bits.next_uint64(state))) if PLAIN else bits.next_uint64
+        self.generator, self.next_bits = bits.state_address, address_of(self.drawing)
 
     def more_services(self) -> None:
         """Draws the next block of service times."""
@@ -195,6 +217,7 @@ class RunMemory:
         self.at: dict[int, Any] = {}
         self.blocks: dict[tuple[int, str], np.ndarray] = {}
         self.state = State(self.arena.add(k.STATE))
+        self.cells = StateCells.from_address(self.state.here)
         self.slots = Slots(self.state)
 
     def add(self, layout: np.dtype[Any], **fields: float) -> int:
@@ -216,6 +239,7 @@ class RunMemory:
         before = self.blocks.get((owner, field))
         self.arena.bytes += made.nbytes - (0 if before is None else before.nbytes)
         self.blocks[owner, field] = made
+        know(made, partial(_called, ref(self), owner, field))
         return int(made.ctypes.data)
 
     def grow(self, view: StructView, field: str, room: str, count: str, first: str | None = None) -> None:
@@ -235,6 +259,17 @@ class RunMemory:
         state.what, state.subject, state.asked = what, subject, asked
         do(state.here, here)
 
+    def item(self, record: Record) -> ItemCells:
+        """Makes an item of a record that Python has made, to be sent."""
+        state = self.cells
+        if not state.free:
+            state.free = self.arena.chunk(0)
+        item = ItemCells.from_address(state.free)
+        state.free = item.next
+        item.path = item.step = item.mark = 0
+        write(item, record)
+        return item
+
     def random(self, name: str) -> np.random.Generator:
         """Generator of one component, by its name."""
         return random_stream(self.seed, name)
@@ -242,3 +277,13 @@ class RunMemory:
     def draws(self, name: str, service_scv: float = 1.0) -> Draws:
         """Random numbers of one component, by its name."""
         return Draws(self, self.random(name), service_scv)
+
+
+def _called(memory: ref[RunMemory], owner: int, field: str) -> str:
+    """What an array is, in words: its field, and its subtask if that is known."""
+    there = memory()
+    view = there.at.get(owner) if there is not None else None
+    task = view if hasattr(view, "name") else getattr(view, "task", 0)
+    if there is not None and isinstance(task, int):
+        task = there.at.get(task)
+    return f"{field!r} of {getattr(task, 'name', type(view).__name__)}"

@@ -1,31 +1,40 @@
-"""Parts of a run as Python sees them: views of their structures, under the words of `twin.kernel.layout`."""
+"""Parts of a run as Python sees them: views of their structures, under the words of `twin.machine.layout`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from ctypes import c_int64
+from ctypes import addressof, c_int64
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twin.engine.arrival.broker import Broker as EngineBroker
-from twin.engine.arrival.clock import ArrivalClock
-from twin.engine.streams.network import Jitter as Variation
-from twin.kernel import layout as k
-from twin.kernel.advance import work_on
-from twin.partitionings.traits import Partitioning
+from twin.machine import layout as k
+from twin.machine.advance import work_on
+from twin.machine.checks import know
+from twin.machine.wires import CONTROL_S, KNOT_S
+from twin.spending import BUCKETS
 from twin.world.memory import Draws, RunMemory, StructView
+from twin.world.spent import Spent
+from twin.world.stations import KINDS, Station
 
 if TYPE_CHECKING:
+    from twin.operators.records import Mark
     from twin.plan import Location
+    from twin.world.brokers import Broker
     from twin.world.clock import Clock
     from twin.world.lanes import Lanes
     from twin.world.logics import Logics
+    from twin.world.ports import Inbox, Port
 
-BUCKETS = 2048
-"""Number of buckets of a histogram of latencies: up to more seconds than a run may last."""
+
+def _nothing() -> None:
+    """Does nothing."""
+
+
+LINE_VARIANCE = 2.0 / 3.0
+"""Mean variance on a line between two independent values, as a share of the variance of these."""
 
 
 def chain(here: int, link: int = k.NEXT) -> Iterator[int]:
@@ -49,12 +58,12 @@ def link(items: Sequence[Item]) -> tuple[int, int]:
     return items[0].here, items[-1].here
 
 
-class Path(StructView, layout=k.PATH):
-    """Way from a port to a subtask."""
-
-
 class RecordLane(StructView, layout=k.LANE):
     """Records that come to a subtask, or to the next hop, over one card."""
+
+    def empty(self) -> None:
+        """Drops all records."""
+        self.head = self.tail = self.coming = self.total = self.came = 0
 
 
 class Counts(StructView, layout=k.COUNTS):
@@ -68,8 +77,9 @@ class SinkCounts(StructView, layout=k.SINK):
 
     def __init__(self, memory: RunMemory) -> None:
         super().__init__(memory.add(k.SINK))
-        self.counts = np.zeros((2, BUCKETS), np.int64)
-        self.raw_processing, self.raw_e2e = (each.ctypes.data for each in self.counts)
+        self.counts = np.zeros((3, BUCKETS), np.int64)
+        self.raw_processing, self.raw_e2e, self.raw_delay = (each.ctypes.data for each in self.counts)
+        know(self.counts)
 
     @property
     def repeats(self) -> bool:
@@ -78,7 +88,7 @@ class SinkCounts(StructView, layout=k.SINK):
 
     @property
     def processing(self) -> dict[int, int]:
-        """Histogram of processing latencies (`twin.engine.sketch`)."""
+        """Histogram of processing latencies (`twin.histograms`)."""
         return _histogram(self.counts[0])
 
     @property
@@ -86,9 +96,14 @@ class SinkCounts(StructView, layout=k.SINK):
         """Histogram of end-to-end latencies."""
         return _histogram(self.counts[1])
 
+    @property
+    def delay(self) -> dict[int, int]:
+        """Histogram of delays after all that results waited for was there."""
+        return _histogram(self.counts[2])
+
     def clear(self) -> None:
         """Begins a new period."""
-        self.count, self.processing_sum_s, self.e2e_sum_s = 0, 0.0, 0.0
+        self.count, self.processing_sum_s, self.e2e_sum_s, self.delay_sum_s = 0, 0.0, 0.0, 0.0
         self.counts[:] = 0
 
 
@@ -125,18 +140,27 @@ class Card(StructView, layout=k.CARD):
     def send(self, size: float, at_s: float, latency_s: float) -> tuple[float, int]:
         """Sends a piece of state behind all that waits; returns when it arrives, and its number among events.
 
-        `twin.kernel.wires.transmit` does the same for records.
+        `twin.machine.wires.transmit` does the same for records.
         """
-        time_s, elapsed_s, backlog_s = size / self.bytes_per_s, at_s - self.last_s, self.backlog_s
+        time_s = size / self.bytes_per_s
+        self.bytes_out += size
+        self.tuples_in += 1
+        self.pieces += 1
+        return self._send(time_s, time_s, at_s, latency_s)
+
+    def signal(self, bytes_each: float, at_s: float, latency_s: float) -> tuple[float, int]:
+        """Sends a barrier, which takes up no time, but arrives no sooner than a record would; returns when it arrives,
+        and its number among events."""
+        return self._send(CONTROL_S, bytes_each / self.bytes_per_s + CONTROL_S, at_s, latency_s)
+
+    def _send(self, time_s: float, least_s: float, at_s: float, latency_s: float) -> tuple[float, int]:
+        elapsed_s, backlog_s = at_s - self.last_s, self.backlog_s
         if elapsed_s > 0.0:
             self.set(last_s=at_s)
             backlog_s = max(0.0, backlog_s - elapsed_s)
         backlog_s += time_s
         self.set(backlog_s=backlog_s)
-        self.bytes_out += size
-        self.tuples_in += 1
-        self.pieces += 1
-        return at_s + (max(backlog_s, time_s) + latency_s), next(self.clock._eid)
+        return at_s + (max(backlog_s, least_s) + latency_s), next(self.clock._eid)
 
     def wait_s(self, at_s: float) -> float:
         """Seconds that a record that is handed over at `at_s` waits before it is sent."""
@@ -190,28 +214,28 @@ class Leg(StructView, layout=k.LEG):
 
 
 class Jitter(StructView, layout=k.JITTER):
-    """Jitter of the latency of a card or link. variation: its random numbers."""
+    """Factor on the latency of a card or link, which varies in time: mean 1, squared coefficient of variation scv."""
 
     def __init__(self, memory: RunMemory, rng: np.random.Generator, scv: float) -> None:
         super().__init__(memory.add(k.JITTER))
-        self.variation = Variation(rng, scv)
-        self.show()
+        self._rng, self._scv = rng, scv / LINE_VARIANCE
+        self.low, self.high = self._draw(), self._draw()
         memory.at[self.here] = self
+
+    def _draw(self) -> float:
+        return float(self._rng.standard_gamma(1.0 / self._scv)) * self._scv
 
     def move(self) -> None:
         """Goes on to the next knot."""
-        self.variation.move()
-        self.show()
+        self.knot += 1
+        self.low, self.high = self.high, self._draw()
 
     def factor(self, now_s: float) -> float:
         """Factor at `now_s`, which must not be before the time of the last call."""
-        found = self.variation.factor(now_s)
-        self.show()
-        return found
-
-    def show(self) -> None:
-        """Writes its state into the structure."""
-        self.knot, self.low, self.high = self.variation.knot, self.variation.low, self.variation.high
+        while now_s >= (self.knot + 1) * KNOT_S:
+            self.move()
+        share = max(0.0, now_s / KNOT_S - self.knot)
+        return float(self.low + share * (self.high - self.low))
 
 
 class Processor(StructView, layout=k.PROCESSOR):
@@ -236,14 +260,36 @@ class Processor(StructView, layout=k.PROCESSOR):
     def attach(self, task: Task) -> None:
         """Adds a subtask."""
         self.tasks.append(task)
-        shared = len(self.tasks) > 1 and len(self.tasks) > self.capacity
-        task.shared = shared
-        if shared and not self.shared:
-            for each in (self, *self.tasks):
-                each.shared = True
         if len(self.tasks) >= self.room:
             self.room = 2 * len(self.tasks) + 2
+            before = self.memory.blocks.get((self.here, "heap"))
             self.heap = self.memory.array(k.JOB, self.here, "heap", self.room)
+            if before is not None:
+                self.memory.blocks[self.here, "heap"][: len(before)] = before
+        self._count()
+        self.memory.do(k.REFRESH, self.here)
+
+    def detach(self, task: Task) -> None:
+        """Takes a subtask away, with the work that it still had to do."""
+        self.cancel(task)
+        self.tasks.remove(task)
+        self._count()
+
+    def _count(self) -> None:
+        """Notes whether more subtasks sit here than there are cores."""
+        self.shared = len(self.tasks) > 1 and len(self.tasks) > self.capacity
+        for each in self.tasks:
+            each.shared = self.shared
+
+    def start(self, task: Task, work_s: float, done: Callable[[], None]) -> None:
+        """Runs a job of `work_s` core-seconds for a subtask that is not at work; calls `done` when it has been
+        served."""
+        task.worked = done
+        self.memory.do(k.START_JOB, task.here, asked=work_s)
+
+    def cancel(self, task: Task) -> None:
+        """Drops a subtask's job."""
+        self.memory.do(k.CANCEL_JOB, task.here)
 
     def pause(self, until_s: float) -> None:
         """Stops all work until `until_s`."""
@@ -264,67 +310,6 @@ class Processor(StructView, layout=k.PROCESSOR):
         return sum([max(0.0, end - clock) for end in ends])
 
 
-class Inbox(StructView, layout=k.INBOX):
-    """Receiving end of a stream at a subtask, or at the queue that subtasks share. tuple_bytes: size of a record."""
-
-    task: Task | Pool
-
-    def __init__(self, here: int, task: Task | Pool, tuple_bytes: float) -> None:
-        super().__init__(here)
-        self.task = task
-        self.tuple_bytes = tuple_bytes
-        self.gated = False
-        self.floating = 0
-
-
-class Channel(StructView, layout=k.CHANNEL):
-    """Channel with network buffers, from a port (`sender`) to an inbox (`receiver`)."""
-
-    sender: Port
-    receiver: Inbox
-
-
-class Port(StructView, layout=k.PORT):
-    """Sending end of a stream at a subtask.
-
-    weights: shares of the consumer's subtasks. costs: CPU seconds of sending a record to each. ends: their places.
-    """
-
-    task: Task
-    inboxes: Sequence[Inbox]
-    ends: Sequence[Location]
-    costs: Sequence[float]
-    weights: Sequence[float]
-    bytes_each: float
-    counts: Counts
-    how: Partitioning
-
-    def __init__(self, memory: RunMemory, task: Task) -> None:
-        super().__init__(memory.add(k.PORT, task=task.here))
-        memory.at[self.here] = self
-        self.memory = memory
-        self.task = task
-        self.channels: dict[int, Channel] = {}
-
-    @property
-    def elsewhere(self) -> int:
-        """Number of records that have not left, as `waiting`."""
-        return self.waiting()
-
-    def receiver(self, replica: int) -> Task | Pool:
-        """Subtask, or shared queue, to which records for a replica go."""
-        return self.inboxes[replica].task
-
-    def waiting(self) -> int:
-        """Number of records that have not left."""
-        gathered = 0
-        if self.kind == k.GATHERING:
-            gathered = int(self.memory.blocks[self.here, "buffers"]["count"].sum())
-        lists = [self.first_held, *[each.first_unsent for each in self.channels.values() if each.unsent]]
-        marks = sum([Item(here).mark != 0 for first in lists for here in chain(first)]) if self.task.barriers else 0
-        return int(self.held + gathered + sum([each.unsent for each in self.channels.values()]) - marks)
-
-
 class Pool(StructView, layout=k.POOL):
     """Queue that all subtasks of an operator share."""
 
@@ -340,84 +325,21 @@ class Pool(StructView, layout=k.POOL):
             each.pool, each.listed, each.next_idle = self.here, 1, following
 
 
-class Broker(EngineBroker):
-    """Broker of a source's subtask, whose taken records are counted by compiled code."""
-
-    def __init__(self, clock: Clock, memory: RunMemory, source: Task, arrivals: ArrivalClock, replayable: bool) -> None:
-        """replayable: whether records may be read a second time."""
-        self.row = BrokerRow(memory.add(k.BROKER, task=source.here, logs=replayable))
-        source_: Any = source
-        super().__init__(clock, source_, arrivals)
-        self.memory = memory
-        self.forgotten = 0
-        memory.at[self.row.here] = self
-        source.broker = self.row.here
-        if replayable:
-            self.row.log_room = k.LEAST_ROOM
-            self.row.log = memory.block(self.row.here, "log", (), room=k.LEAST_ROOM)
-
-    def read(self) -> int:
-        """Number of records that the source has taken so far, as if none had been read again."""
-        return int(self.forgotten + self.row.logged)
-
-    def forget(self, count: int) -> None:
-        """Forgets the first `count` records that were taken: they will not be read again."""
-        row, log = self.row, self.memory.blocks.get((self.row.here, "log"))
-        if log is not None:
-            gone = count - self.forgotten
-            left = row.logged - gone
-            log[:left] = log[gone : row.logged].copy()
-            row.logged, self.forgotten = left, count
-
-    def read_again(self, count: int) -> int:
-        """Lets the source read what it took after the first `count` records once more; returns their number."""
-        row, kept = self.row, count - self.forgotten
-        again = self.memory.blocks[row.here, "log"][kept : row.logged].tolist()
-        before = self.memory.blocks.get((row.here, "again"))
-        rest = [] if before is None else before[row.again_place : row.again_count].tolist()
-        row.again = self.memory.block(row.here, "again", [*again, *rest])
-        row.again_place, row.again_count, row.logged = 0, len(again) + len(rest), kept
-        return len(again)
-
-    @property
-    def place(self) -> int:
-        """Number of the first record of the first block that the source has not taken."""
-        return int(self.row.place)
-
-    @place.setter
-    def place(self, place: int) -> None:
-        self.row.place = place
-
-    @property
-    def taken(self) -> int:
-        """Records that the source has taken."""
-        return int(self.row.taken)
-
-    @taken.setter
-    def taken(self, taken: int) -> None:
-        self.row.taken = taken
-
-    def show(self) -> None:
-        """Shows the first block with a record that was not taken to compiled code, drawing one if there is none."""
-        self.row.times, self.row.count = self.first().buffer_info()
-
-
-class BrokerRow(StructView, layout=k.BROKER):
-    """Structure of a broker."""
-
-
 class Polling:
-    """What a source reads. broker: None if it reads no partition."""
+    """What a source reads. broker: None if it reads no partition. reads: the broker that it has, or had last: what it
+    will read again is kept with this one."""
 
     broker: Broker | None = None
+    reads: Broker | None = None
 
 
-class Task(StructView, layout=k.TASK):
-    """Subtask. logic: its operators. output, inputs: itself, as these are part of it. state_bytes: beside windows."""
+class Task(Station, StructView, layout=k.TASK):
+    """Subtask. logic: its operators. output, inputs: itself, as these are part of it. state_bytes: beside windows.
+    spent: where the time goes that records spend at its component."""
 
     logic: Logics
     ports: list[Port]
-    processor: Processor
+    spent: Spent
 
     def __init__(
         self,
@@ -430,20 +352,34 @@ class Task(StructView, layout=k.TASK):
         service_s: float,
         polls: bool,
         counted: Callable[[], None],
+        spent: Spent,
     ) -> None:
         """counted: brings the numbers of waiting records up to date."""
-        here = memory.add(k.TASK, processor=processor.here, service_s=service_s, stream=draws.here)
+        here = memory.add(k.TASK, service_s=service_s, stream=draws.here)
         super().__init__(here)
         self.slot = memory.slots.add(k.TASKS, here)
         self.memory, self.env, self.name, self.place, self.draws = memory, clock, name, place, draws
         self.processor, self.counted = processor, counted
+        self.spent, self.raw_spent = spent, spent.here
         self.polling = Polling() if polls else None
         self.inboxes: list[Inbox] = []
         self.ports = []
         self.state_bytes = 0.0
         self.barriers: Any = None  # of its checkpoints (`twin.change.barriers`)
+        self.worked: Callable[[], None] = _nothing  # called when work beside its records is done
+        self.heeds = False  # whether marks of event time pass it
+        self.own_lane: Callable[[], int]
         memory.at[here] = self
         processor.attach(self)
+
+    @property
+    def processor(self) -> Processor:
+        """Socket on which it sits."""
+        return self._processor
+
+    @processor.setter
+    def processor(self, processor: Processor) -> None:
+        self._processor, self.raw_processor = processor, processor.here
 
     @property
     def output(self) -> Task:
@@ -461,10 +397,10 @@ class Task(StructView, layout=k.TASK):
     def queued(self) -> int:
         """Number of records that wait; for a source, of those that it will read again before those of its broker."""
         if self.polling is not None:
-            row = self.polling.broker.row if self.polling.broker is not None else None
+            row = self.polling.reads.row if self.polling.reads is not None else None
             return int(row.again_count - row.again_place) if row is not None else 0
         self.counted()
-        return int(self.raw_queued) + (len(self.barriers.aside) if self.barriers is not None else 0)
+        return int(self.raw_queued) + (self.barriers.waiting if self.barriers is not None else 0)
 
     @property
     def in_service(self) -> int:
@@ -481,9 +417,9 @@ class Task(StructView, layout=k.TASK):
 
     def left_s(self) -> float:
         """Core-seconds that the work under way still needs."""
-        if not self.busy or self.shared:
-            return self.processor.left_s(self)
         due_s = float(self.memory.slots.times[self.slot])
+        if not self.busy or due_s == math.inf:
+            return self.processor.left_s(self)
         return float(max(0.0, min(self.in_service_work_s, (due_s - self.env.now) * self.processor.speed)))
 
     @property
@@ -505,25 +441,34 @@ class Task(StructView, layout=k.TASK):
         """Does nothing until `until_s`; work under way ends that much later."""
         if not self.busy:
             self.set(free_s=max(self.free_s, until_s))
-        elif not self.shared:  # otherwise its processor has paused the work
+        elif (end_s := float(self.memory.slots.times[self.slot])) < math.inf:  # else its processor has paused the work
             slots, slot = self.memory.slots, self.slot
-            lost_s, end_s = until_s - self.env.now, float(slots.times[slot])
+            lost_s = until_s - self.env.now
             slots.set(slot, end_s + lost_s, next(self.env._eid))
             if not self.evaluating:
                 self.end_s = end_s + lost_s
                 self.time_s += lost_s
 
-    def errands_due(self) -> list[tuple[int, float]]:
+    def timers_due(self) -> list[tuple[int, float]]:
         """Evaluations that wait, by the address of their window, and other work (0), the first one first."""
-        ring = np.roll(self.memory.blocks[self.here, "errands"], -self.errands_first)[: self.errands_count]
+        ring = np.roll(self.memory.blocks[self.here, "timers"], -self.timers_first)[: self.timers_count]
         return [(window, at_s) for window, at_s in ring.tolist()]
 
-    def errands_become(self, errands: Sequence[tuple[int, float]]) -> None:
+    def timers_become(self, timers: Sequence[tuple[int, float]]) -> None:
         """Replaces the evaluations that wait."""
-        room = max(k.LEAST_ROOM, 2 * len(errands))
-        self.errands, self.errands_room = self.memory.array(k.ERRAND, self.here, "errands", room), room
-        self.memory.blocks[self.here, "errands"][: len(errands)] = errands
-        self.errands_first, self.errands_count = 0, len(errands)
+        room = max(k.LEAST_ROOM, 2 * len(timers))
+        self.timers, self.timers_room = self.memory.array(k.TIMER, self.here, "timers", room), room
+        self.memory.blocks[self.here, "timers"][: len(timers)] = timers
+        self.timers_first, self.timers_count = 0, len(timers)
+
+    def deliver(self, mark: Mark) -> None:
+        """Takes a mark that it gives itself, behind all that waits."""
+        item = self.memory.item(mark)
+        item.mark, item.born_s, item.sender, item.step = KINDS[mark.kind], mark.value, self.here, self.own_lane()
+        item.at_s, item.order = self.env.now, self.memory.state.event_sequence
+        self.memory.do(k.PUT_BACK, addressof(item))
+        if not (self.listing or self.busy or self.blocked):
+            work_on(self.memory.state.here, self.here)
 
     def block(self) -> None:
         """Lets it begin no service until `unblock`, as a full channel does."""
@@ -536,9 +481,56 @@ class Task(StructView, layout=k.TASK):
     def poll_anew(self) -> None:
         """Looks at its broker again, whose records have changed."""
         assert self.polling is not None
-        assert self.polling.broker is not None
-        row = self.polling.broker.row
+        assert self.polling.reads is not None
+        row = self.polling.reads.row
         row.count = row.place  # compiled code asks for the records to come
         if not self.busy:
             self.memory.slots.set(self.slot, math.inf, 0)
+        self.work()
+
+    def work(self) -> None:
+        """Serves waiting records, until a service takes time or it is blocked."""
         work_on(self.memory.state.here, self.here)
+
+    def occupy(self, work_s: float) -> None:
+        """Gets `work_s` CPU seconds of work: before the next record, or now if it is idle."""
+        self.memory.do(k.OCCUPY, self.here, asked=work_s)
+
+    def hide_queue(self) -> list[Item]:
+        """Takes all that waits out of the queue; returns it, for `show_queue`. Nothing may be on its way to it."""
+        hidden = self.queue
+        for here in chain(self.lane, k.NEXT_LANE):
+            RecordLane(here).empty()
+        self.coming = 0
+        return hidden
+
+    def show_queue(self, hidden: Sequence[Item]) -> None:
+        """Puts back what `hide_queue` has returned."""
+        for item in hidden:
+            item.at_s, item.order, item.step = self.env.now, self.memory.state.event_sequence, self.lane
+            self.memory.do(k.PUT_BACK, item.here)
+
+    def know_ports(self) -> None:
+        """Notes that its ports have changed, and tells its operators the cost of sending."""
+        self.raw_ports = len(self.ports)
+        self.port = self.memory.block(self.here, "port", [port.here for port in self.ports], np.int64)
+        self.send_s = sum([port.send_s for port in self.ports])
+        self.logic.know_send()
+
+    @property
+    def waits(self) -> bool:
+        """Whether records, but those of a broker, or other work wait here."""
+        if self.timers_count or self.polls or not self.coming:
+            return bool(self.timers_count)
+        first = self.memory.blocks[self.here, "heads"][0]
+        return bool((first["end"], first["order"]) <= (self.env.now, self.memory.state.event_sequence))
+
+    @property
+    def queue(self) -> list[Item]:
+        """Records and marks that wait, in the order in which they came; a source's are its broker's."""
+        if self.polling is not None:
+            return []
+        now = self.env.now, self.memory.state.event_sequence
+        items = [Item(here) for lane in chain(self.lane, k.NEXT_LANE) for here in chain(RecordLane(lane).head)]
+        came = [item for item in items if (item.at_s, item.order) <= now]
+        return sorted(came, key=lambda item: (item.at_s, item.order))

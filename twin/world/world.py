@@ -2,44 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from math import inf
 from time import thread_time
 from typing import Any
 
+from simpy.events import NORMAL
+
 from twin.checkpoints import Checkpoints
-from twin.engine.arrival.clock import clock as arrival_clock
-from twin.engine.calendar import Watch
-from twin.engine.host import HostMemory, pauses
-from twin.engine.keys.groups import KeyGroups, drift, skewed
-from twin.engine.measure.ledger import Ledger
-from twin.engine.measure.meters import HostMeter, LinkMeter, OperatorMeter, StreamMeter
-from twin.engine.sockets import BandwidthLimit
-from twin.engine.windows.panes import History
 from twin.job import Component, Job, Stage
-from twin.kernel import layout as k
-from twin.kernel.advance import advance, count_pooled, expire, refill, wake_up, work_on
-from twin.kernel.bridge import NONE_LEFT, held
-from twin.kernel.callbacks import IN_PYTHON, LOOK
-from twin.kernel.native import CALLBACK, PLAIN, address_of
 from twin.keys import contiguous, distinct_values
 from twin.kin import kin
 from twin.kinds import mechanism
-from twin.partitions import read_shares
+from twin.machine import layout as k
+from twin.machine.advance import advance, count_pooled, expire, refill, wake_up, work_on
+from twin.machine.checks import report
+from twin.machine.native import CALLBACK, PLAIN, address_of
+from twin.operators.key_groups import AlignedKeys, KeyGroups, drift, skewed
+from twin.operators.panes import History, WindowAudit
+from twin.operators.updates import BATCH
+from twin.operators.watermark import RELEASE
 from twin.plan import Location
 from twin.profiles import Noise
-from twin.randomness import random_stream
 from twin.scenario import RunSettings
-from twin.wiring.sockets import limit_sockets
-from twin.world.calls import Callbacks
-from twin.world.clock import Clock
-from twin.world.logics import Gate, Logics
-from twin.world.mechanisms import make_logics
+from twin.world import event_time
+from twin.world.brokers import ArrivalClock, Broker, arrival_clocks
+from twin.world.calls import LOOK, Callbacks
+from twin.world.clock import Clock, Watch, held
+from twin.world.debloating import debloating
+from twin.world.event_time import EventTimes
+from twin.world.lanes import home
+from twin.world.ledger import Ledger
+from twin.world.logics import Gate, Logics, Tail
+from twin.world.mechanisms import make_logics, service_scv, tail_of
 from twin.world.memory import Draws, RunMemory
+from twin.world.meters import HostMeter, LinkMeter, OperatorMeter, StreamMeter
 from twin.world.network import Network
-from twin.world.parts import Broker, Card, Item, Path, Pool, Port, Processor, Task
-from twin.world.streams import StreamParts, connect, number, ports_know
+from twin.world.parts import Card, Item, Pool, Processor, Task
+from twin.world.ports import Path
+from twin.world.python_logics import DatedSource, timed_logic
+from twin.world.sockets import BandwidthLimit, HostMemory, limit_sockets, pauses
+from twin.world.spent import Spent
+from twin.world.stations import mark_of
+from twin.world.streams import StreamParts, connect, number
 
+IN_PYTHON = 1000
+"""Events of compiled code that take as long as one of SimPy's, with what is read for it."""
 NEVER: tuple[float, int, int, Any] = inf, 1, 0, None
 """Stands for the next event of SimPy's calendar where there is none."""
 
@@ -47,10 +56,10 @@ NEVER: tuple[float, int, int, Any] = inf, 1, 0, None
 class World:
     """All parts of one run. Equal job and settings give an equal world.
 
-    commits: whether results count only when a checkpoint commits them. kin: operators where copies of a record meet.
-    keys: structures of key groups and of their alignments, by identity. owners, audits, undone: of operators over event
-    time, which are not built in memory. first: number of the record that was put first in a queue, counted downwards.
-    error: what a call from compiled code raised.
+    commits: whether results count only when a checkpoint commits them. goes_back: whether the job may go back to a
+    checkpoint. kin: operators where copies of a record meet. keys, aligned: what compiled code knows of key groups, and
+    of those that are aligned. owners, notes, undone: of operators over event time. first: number of the record that
+    was put first in a queue, counted downwards. error: what a call from compiled code raised.
     """
 
     def __init__(
@@ -60,36 +69,42 @@ class World:
         checkpoints: Checkpoints | None = None,
         replayable: bool = False,
         watch: Watch | None = None,
+        restarting: bool = False,
     ) -> None:
         """checkpoints: those that cost something. replayable: whether sources may have to read records again. watch:
-        looks at the run as it goes on."""
+        looks at the run as it goes on. restarting: whether changes of the plan may stop the job."""
         self.job, self.settings, self.query = job, settings, job.query
-        self.deployment, self.engine, self.world, self.checkpoints = job.deployment, job.engine, self, checkpoints
+        self.deployment, self.engine, self.checkpoints = job.deployment, job.engine, checkpoints
         self.commits: bool = checkpoints is not None and checkpoints.sinks == "exactly-once"
         self.replayable = replayable
+        self.goes_back = replayable or restarting
         self.first = 0
         self.kin = kin(job.query, job.deployment.plan)
+        self.event_times = EventTimes(job.query)
         self.noise = job.engine.noise if settings.noise else Noise()
         self.hosts = {host.name: host for host in job.deployment.cluster.hosts}
         self.memory = RunMemory(settings.seed)
-        self.env = Clock(self.memory.state)
-        self.env.watch, self.env.left = watch or Watch(), NONE_LEFT  # compiled code counts
+        self.env = Clock(self.memory.state, watch or Watch())
         self.memory.state.left = LOOK
         self.processors: dict[Location, Processor] = {}
         self.nics: dict[str, Card] = {}
         self.links: dict[str, Card] = {}
         self.tasks: dict[str, list[Task]] = {}
-        self.streams: dict[tuple[str, str], StreamParts] = {}
+        self.streams: dict[tuple[str, ...], StreamParts] = {}
         self.brokers: dict[str, list[Broker]] = {}
         self.memories: dict[str, HostMemory] = {}
         self.key_groups: dict[str, KeyGroups] = {}
-        self.keys: dict[int, Any] = {}
+        self.keys: dict[KeyGroups, Any] = {}
+        self.aligned: dict[AlignedKeys, Any] = {}
+        self.announced: Callable[[], None] = lambda: None  # called when windows change their form
         self.pools: dict[str, Pool] = {}
         self.gates: dict[str, Gate] = {}
+        self.failed = self.env.event()  # by a call that is lost; its value says how
         self.owners: dict[str, Any] = {}
-        self.audits: dict[str, Any] = {}
+        self.notes: dict[str, Any] = {}
         self.undone: list[History] = []
         self.limits: list[BandwidthLimit] = []
+        self.spent: dict[str, Spent] = {}
         self.ledger = Ledger()
         self.error: BaseException | None = None
         self.network = Network(self)
@@ -110,25 +125,34 @@ class World:
         job = self.job
         job.require_pairs()
         for place in dict.fromkeys(place for component in job.components for place in component.places):
-            self._processor(place)
+            self.processor(place)
         for component in job.components:
             self._tasks(component)
+        event_time.prepare(self)
         for edge in job.edges:
             connect(self, edge)
+        event_time.finish(self)
         number(self)
         for task in self.every_task():
-            ports_know(task)
+            task.know_ports()
         for host in self.nics:
-            self._pauses(host)
+            self.pause(host)
         for source in job.sources:
             self._brokers(source)
         limit_sockets(self)
         for host in self.nics:
-            here: Any = self.processors_of(host), [task for task in self.tasks_on(host) if not task.polls]
-            self.memories[host] = HostMemory(self.hosts[host].ram_mb, job.engine.memory, *here)
+            self.memories[host] = self.heap(host)
+        network = self.engine.network_memory
+        if network is not None and network.buffer_debloat is not None:
+            self.env.process(debloating(self, network.buffer_debloat))
 
-    def _processor(self, place: Location) -> Processor:
-        """Socket, made when it is first used, with its host's network card; see `twin.wiring`."""
+    def heap(self, host: str) -> HostMemory:
+        """Makes a host's heap, with the subtasks that sit there; a source's queue is the broker's."""
+        here: Any = self.processors_of(host), [task for task in self.tasks_on(host) if not task.polls]
+        return HostMemory(self.hosts[host].ram_mb, self.engine, *here)
+
+    def processor(self, place: Location) -> Processor:
+        """Socket, made when it is first used, with its host's network card."""
         if place not in self.processors:
             host = self.hosts[place.host]
             speed = host.core_speed(place.socket)
@@ -140,26 +164,59 @@ class World:
 
     def _tasks(self, component: Component) -> None:
         """Makes the subtasks of a component, its key groups, and its shared queue."""
-        name, polls = component.name, component.operator.is_source
+        name = component.name
         made = self.tasks[name] = []
         for replica, place in enumerate(component.places):
-            draws = self.draws_of(component.stages[0], replica)
-            processor, called = self._processor(place), f"{name}#{replica}"
-            self.env.watch.built()
-            task = Task(self.memory, self.env, called, place, processor, draws, component.service_s, polls, self.count)
-            task.logic = Logics(task)
-            if not self.kin.makers.isdisjoint(each.name for each in component.operators):
-                task.lots = self.memory.draws(f"lots:{called}").here
-            made.append(task)
+            made.append(self._task(component, replica, place))
         drifting = self._key_groups(component)
         for replica, task in enumerate(made):
-            task.logic.become(make_logics(self, component, replica, task))
+            task.logic.become(make_logics(self, component, replica, task), self.kin.makers)
+            if name in self.key_groups:
+                task.logic.know_keys(self.key_groups[name], replica)
         if drifting is not None:
             self.env.process(drifting)
         if component.replicas > 1 and self.job.one_queue(name):
             self.pools[name] = Pool(self.memory, made)
             for task in made:
                 self.network.lanes.lane(task)
+
+    def _task(self, component: Component, replica: int, place: Location) -> Task:
+        tail, polls = tail_of(self, component), component.operator.is_source
+        service_s, draws = self._service(component, replica, tail)
+        processor, called = self.processor(place), f"{component.name}#{replica}"
+        self.env.watch.built()
+        if component.name not in self.spent:
+            self.spent[component.name] = Spent(self.memory)
+        spent = self.spent[component.name]
+        task = Task(self.memory, self.env, called, place, processor, draws, service_s, polls, self.count, spent)
+        if polls:
+            task.most_pending = self.engine.max_spout_pending or 0
+        task.logic = Logics(task, component)
+        task.logic.tail = tail
+        task.own_lane = partial(self._own_lane, task)
+        if not self.kin.makers.isdisjoint(each.name for each in component.operators):
+            task.lots = self.memory.draws(f"lots:{called}").here
+        return task
+
+    def make_task(self, component: Component, replica: int, place: Location) -> Task:
+        """Makes a subtask of a component at a place. subtask: its number, which names its random numbers."""
+        task = self._task(component, replica, place)
+        task.logic.become(make_logics(self, component, replica, task), self.kin.makers)
+        return task
+
+    def _service(self, component: Component, replica: int, tail: Tail | None) -> tuple[float, Draws]:
+        """Mean CPU seconds of a record at a subtask, and its random numbers."""
+        first = component.stages[0]
+        if tail is None:
+            return component.service_s, self.draws_of(first, replica)
+        if component.operator.needs_event_time:  # the followers' work is part of sending
+            return first.service_s, self.draws_of(first, replica)
+        scv = service_scv(self, component)
+        return self.job.service_s(component), self.memory.draws(f"task:{component.name}#{replica}", scv)
+
+    def _own_lane(self, task: Task) -> int:
+        """Address of the lane of what a subtask gets without a way."""
+        return self.network.lanes.lane(task).here
 
     def draws_of(self, stage: Stage, replica: int) -> Draws:
         """Random numbers of one operator of a subtask."""
@@ -189,7 +246,8 @@ class World:
         order = skewed(groups, skew, rng)
         return None if skew.drift_every_s is None else drift(self.env, groups, order, skew, rng)
 
-    def _pauses(self, host: str) -> None:
+    def pause(self, host: str) -> None:
+        """Starts the pauses of a host, if the engine has any."""
         interval_s, pause_s = self.noise.gc_interval_s, self.noise.gc_pause_s
         if interval_s is not None:
             rng = self.memory.random(f"pauses:{host}")
@@ -198,23 +256,27 @@ class World:
 
     def _brokers(self, source: Component) -> None:
         """Makes the brokers of a source, of as many subtasks as read something, and lets these begin."""
-        law, tasks = self.job.deployment.workload.arrivals[source.name], self.tasks[source.name]
-        shares, made = read_shares(source.operator, len(tasks), law), self.brokers.setdefault(source.name, [])
-        state = self.memory.state
-        for replica, (task, share) in enumerate(zip(tasks, shares, strict=False)):
-            own, common = (
-                random_stream(self.settings.seed, each) for each in (f"broker:{task.name}", f"arrivals:{source.name}")
-            )
-            arrivals = arrival_clock(law, replica, len(shares), own, common, share)
-            broker = Broker(self.env, self.memory, task, arrivals, self.replayable)
+        tasks, made = self.tasks[source.name], self.brokers.setdefault(source.name, [])
+        for place, arrivals in arrival_clocks(self, source.operator, tasks).items():
+            broker = self.broker(tasks[place], arrivals)
+            broker.number, broker.among = place, len(tasks)
             made.append(broker)
-            assert task.polling is not None
-            task.polling.broker = broker
-            work_on(state.here, task.here)
+
+    def broker(self, task: Task, arrivals: ArrivalClock) -> Broker:
+        """Makes the broker of a source's subtask, which begins to read."""
+        made = Broker(self.env, self.memory, task, arrivals, self.replayable)
+        if self.replayable and isinstance(task.logic.steps[0], DatedSource):
+            made.take_notes()
+        task.work()
+        return made
 
     def processors_of(self, host: str) -> list[Processor]:
         """Processors of a host's sockets that were ever used."""
         return [each for place, each in self.processors.items() if place.host == host]
+
+    def tasks_of(self, operator: str) -> list[Task]:
+        """Subtasks that an operator runs in, alone or chained with others."""
+        return self.tasks[self.job.component(operator).name]
 
     def tasks_on(self, host: str) -> list[Task]:
         """Subtasks that sit on a host now."""
@@ -232,16 +294,16 @@ class World:
         """Subtasks of all operators."""
         return [task for tasks in self.tasks.values() for task in tasks]
 
-    def history(self) -> History:
-        """History of operators over event time, which the run goes on writing."""
-        return History(self.audits, {})
+    @property
+    def audits(self) -> dict[str, WindowAudit]:
+        """What is noted so far on the windows of operators over event time."""
+        return {name: notes.audit() for name, notes in self.notes.items()}
 
-    def path(self, port: Port, replica: int) -> int:
-        """Way from a port to a subtask, made when it is first used; returns its address."""
-        paths = self.memory.blocks[port.here, "paths"]
-        if not paths[replica]:
-            paths[replica] = self.network.way(port, replica)
-        return int(paths[replica])
+    def history(self) -> History:
+        """History of operators over event time so far."""
+        logics = {name: [timed_logic(task) for task in self.tasks[name]] for name in self.owners}
+        far_us = {name: [each.watermark_us for each in made if each is not None] for name, made in logics.items()}
+        return History(self.audits, far_us)
 
     def item(self) -> Item:
         """Makes an item."""
@@ -260,15 +322,37 @@ class World:
             state.until, state.until_order = at_s, order if priority else -1
 
     def meet(self, here: int, held: bool) -> None:
-        """Shows a mark, or a record while barriers are awaited (`held`), to the barriers of its subtask."""
+        """Shows a mark to its subtask, or, while barriers are awaited (`held`), a record or mark to its barriers."""
         item = Item(here)
+        if item.mark not in (0, k.BARRIER) and not held:
+            self._heed(item)
+            return
+        if not item.path:  # a mark that a subtask gave itself
+            return
         inbox = self.memory.at[Path(item.path).inbox]
-        task, way = inbox.task, (inbox.side, self.memory.at[item.sender])
+        task, way = home(inbox), (inbox.side, self.memory.at.get(item.sender))
         if held:
-            task.aside = task.barriers.put(item, inbox, way)
+            task.aside = task.barriers.meet(item, inbox, way)
         else:
             task.barriers.heed(item, way)
             self.look_ahead()
+
+    def _heed(self, item: Item) -> None:
+        """Shows a mark of event time to its subtask. One whose inputs have all made that progress announces it, too."""
+        sender: Task = self.memory.at[item.sender]
+        inbox = self.network.inboxes[item.path] if item.path else None
+        task: Any = sender if inbox is None else home(inbox)
+        mark, timed, alignment = mark_of(item, sender.name, inbox), timed_logic(task), task.alignment
+        task.listing = True
+        if timed is not None:
+            timed.heed(mark)
+        elif mark.kind in (RELEASE, BATCH):
+            task.logic.steps[0].heed(mark)
+        elif inbox is not None and alignment is not None:
+            for kind, value in alignment.take(inbox.side, mark):
+                if not task.logic.steps[0].follow(kind, value):
+                    task.mark(kind, value)
+        task.listing = False
 
     def expire(self, store: int) -> None:
         """Drops expired states of a store."""
@@ -295,24 +379,51 @@ class World:
                 while self.env.now < until_s and not signals:
                     self._to_next(until_s)
 
+    def step(self) -> None:
+        """Processes the next event, of compiled code or of SimPy."""
+        env, (at_s, order) = self.env, self.memory.slots.first()
+        if env._queue and env._queue[0][:3] < (at_s, NORMAL, order):
+            self.memory.state.event_sequence = env._queue[0][2]
+            env.step()
+            self._counted = False
+        else:
+            self._advance(at_s, order + 1)
+
+    def _advance(self, until_s: float, until_order: int) -> bool:
+        """Lets compiled code process the events before a time and a number. Returns whether it has; after a certain
+        amount of work it stops before, so that the guards can look."""
+        env, state = self.env, self.memory.state
+        state.until = until_s
+        self._counted = False
+        began_s = thread_time()
+        advance(state.here, until_order)
+        env.compiled_s += thread_time() - began_s
+        report()
+        if self.error is not None:
+            raise self.error
+        done = bool(state.left > 0)
+        if not done:
+            self._calls.look()
+        return done
+
     def _to_next(self, until_s: float) -> None:
         env, state = self.env, self.memory.state
         at_s, priority, order, _ = env._queue[0] if env._queue else NEVER
         last = at_s >= until_s
-        state.until = until_s if last else at_s
-        self._counted = False
-        began_s = thread_time()
-        advance(state.here, order if priority and not last else -1)
-        env.compiled_s += thread_time() - began_s
-        if self.error is not None:
-            raise self.error
-        if state.left <= 0:
-            self._calls.look()
+        until = (until_s if last else at_s), (order if priority and not last else -1)
+        if env.awaited and (first := self.memory.slots.first()) < until:  # a condition may hold after one event
+            self._advance(first[0], first[1] + 1)
+            env.look_at_conditions()
             return
-        at_s, _, order, _ = env._queue[0] if env._queue else NEVER  # there may be an earlier one by now
+        if not self._advance(*until):
+            return
+        at_s, priority, order, _ = env._queue[0] if env._queue else NEVER  # there may be an earlier one by now
         last = at_s >= until_s
-        env.now = until_s if last else at_s
-        state.event_sequence = -1 if last else order
+        before_s, env.now = env.now, until_s if last else at_s
+        if last or (not priority and at_s > before_s):  # before all that happens at this time
+            state.event_sequence = -1
+        elif priority:  # an urgent event comes right after the one before
+            state.event_sequence = order
         state.left -= IN_PYTHON
         if not last:
             env.step()
@@ -325,10 +436,10 @@ def meters(world: World) -> tuple[list[OperatorMeter], list[HostMeter], list[Lin
     for each in world.query.operators:
         component = world.job.component(each.name)
         tasks: Any = world.tasks[component.name]
-        brokers = world.brokers.get(each.name, [])
-        operators.append(OperatorMeter(each.name, each.kind, tasks, brokers, component.operators.index(each)))
+        results = not each.is_sink or each in world.query.result_sinks
+        operators.append(OperatorMeter(each.name, each.kind, tasks, component.operators.index(each), results))
     cards: Any = {**world.nics, **world.links}
-    counts: Any = {ends: made.counts for ends, made in world.streams.items()}
+    counts: Any = {key: made.counts for key, made in world.streams.items()}
     hosts = [HostMeter(name, memory.processors, cards[name], memory) for name, memory in world.memories.items()]
     links = [LinkMeter(name, card) for name, card in cards.items()]
-    return operators, hosts, links, [StreamMeter(ends, each) for ends, each in counts.items()]
+    return operators, hosts, links, [StreamMeter((key[0], key[1]), each) for key, each in counts.items()]

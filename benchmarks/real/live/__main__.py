@@ -22,7 +22,7 @@ from benchmarks.real.live.jobs import FIRST, SETS, Jobs, Shape
 from benchmarks.real.live.measuring import Measured, measure, measure_event, read
 from benchmarks.table import print_table
 from scenarios.calibration.calibrate import own_cores
-from scenarios.calibration.host_cpu import beside
+from scenarios.calibration.structures import beside
 from twin.errors import BadInput
 from twin.overrides import put_all
 from twin.scenario import Scenario

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from twin.atomic import new_folder
 from twin.errors import BadInput
+from twin.files import new_folder
 
 PACKAGE = "apache-flink-libraries"
 VERSION = "2.3.0"

@@ -14,7 +14,7 @@ subtasks, by a savepoint and a restart from it."""
 @dataclass(frozen=True, slots=True)
 class Shape:
     """Job of `LiveJob`. work_us: service time of its slow operator; waits: whether that sleeps instead of computing.
-    replicas: of each slow operator.
+    subtasks: of each slow operator.
 
     fitted, predicted: rates of each source [records/s] at the points that are calibrated on and at the others. shares:
     of that rate, by source. neighbours: processes that compute beside it. told: by path in the scenario, what the owner
@@ -71,7 +71,7 @@ class Jobs:
 
 
 BOTH = {"left": 1.0, "right": 1.0}
-LINE = Shape("line, two replicas", "line", 2000, True, (2,), False, (300, 1700), (700, 2300))
+LINE = Shape("line, two subtasks", "line", 2000, True, (2,), False, (300, 1700), (700, 2300))
 FIRST = Jobs(
     (
         Shape("line, a window", "line", 1000, True, (1,), False, (300, 1700), (700, 2300)),
@@ -93,7 +93,7 @@ A_CALL = {
 }
 """Calls of the job `async`: they all take 50 ms, and at most 20 are pending."""
 KEYS = {"workload.keys": {name: {"keys": 64} for name in ("first", "second")}}
-KEYED = Shape("keyed, 2 and 3 replicas", "keyed", 2000, True, (2, 3), False, (200, 350), (450, 550, 1400))
+KEYED = Shape("keyed, 2 and 3 subtasks", "keyed", 2000, True, (2, 3), False, (200, 350), (450, 550, 1400))
 OTHER = Jobs(
     (
         KEYED,

@@ -9,11 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.real.live.measuring import Measured
-from optimizers.requirements import at_rate
+from optimizers.objectives import at_rate
 from scenarios.calibration.calibrate import Calibration, calibrate
-from scenarios.calibration.host_cpu import beside
-from scenarios.calibration.point import KEEPS_UP, Point
-from scenarios.calibration.point_files import points_of
+from scenarios.calibration.points import KEEPS_UP, Point, points_of
+from scenarios.calibration.structures import beside
 from streamtwin import capacity
 from twin.scenario import Scenario
 from twin.simulation import simulate

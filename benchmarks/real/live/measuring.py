@@ -21,8 +21,8 @@ from benchmarks.real.live.jobs import EVENT_S, Shape
 from streamtwin.connect.importers.flink_answers import Answers, from_endpoint, from_folder
 from streamtwin.connect.importers.flink_job import read_job
 from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
-from twin.atomic import new_folder
 from twin.errors import BadInput
+from twin.files import new_folder
 from twin.overrides import put_all
 
 AHEAD_S = (5.0, 10.0, 20.0)

@@ -24,7 +24,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from streamtwin.connect.importers import flink_form as forms
 from twin.errors import BadInput, suggest
-from twin.nesting import parse_json
+from twin.files import parse_json
 
 ASKED_EVERY_S = 0.5
 PATIENCE_S = 10.0

@@ -26,10 +26,10 @@ SOUND = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Vertex:
-    """Vertex of a job: one or more chained operators. Rates are of all replicas together; None: not measured. steps:
+    """Vertex of a job: one or more chained operators. Rates are of all subtasks together; None: not measured. steps:
 
-    descriptions of its operators. inputs: ids of producers, and how they ship. hosts: of the replicas, or empty; dealt:
-    tuples that each has taken, or empty. busy, backpressured: shares of time; busy of calls is not known, as Flink
+    descriptions of its operators. inputs: ids of producers, and how they ship. hosts: of the subtasks, or empty; dealt:
+    records that each has taken, or empty. busy, backpressured: shares of time; busy of calls is not known, as Flink
     counts waits for a place as busy. asleep: share of the busy time without computing or waiting for a core. passed_s:
     seconds for which it was watched.
     """

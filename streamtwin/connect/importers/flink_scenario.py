@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from scenarios.calibration.structures import APART, Wanted, in_use, waited
 from scenarios.files.documents import CLOSED
-from streamtwin.connect.importers.flink_cpu import HostUse, busy_of, uses_of
 from streamtwin.connect.importers.flink_job import CALLS, FlinkJob, TaskManagers, Vertex
-from streamtwin.connect.importers.flink_windows import (
-    JOINS,
-    SECONDS,
-    calls,
-    gap_s_in,
-    keys_of,
-    matching,
-    sessions,
-    window_in,
-)
 from twin.errors import BadInput
 from twin.keys import contiguous
 from twin.kinds.registry import BY_KIND
@@ -30,10 +22,186 @@ from twin.profiles import FLINK
 from twin.scenario import Scenario
 from twin.spec import parse
 
+# CPU -----------------------------------------------------------------------------------------------------------------
+# Splits busy times into CPU and waiting for a core, by host.
+#
+# A subtask is busy while it computes, while it waits for a core, and while it sleeps or waits for an answer. Thread
+# dumps tell the last; JVMs tell the CPU that they used. One point does not tell the CPU that they use without records.
+
+
+TOLD = 0.1
+"""Share of its busy time beyond which a vertex that is asleep is named in a note."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostUse:
+    """Use of a host. share: of the time for which subtasks want a core, in which they have one. others: cores that
+    other processes use. asleep: mean number of subtasks that are busy without needing a core. cpu: share of the cores
+    left by others that was used; None if busy times cannot tell the part of it that records used."""
+
+    share: float = 1.0
+    others: float = 0.0
+    asleep: float = 0.0
+    cpu: float | None = None
+
+
+def uses_of(
+    job: FlinkJob, places: Mapping[str, Sequence[str]], names: Mapping[str, str], notes: list[str]
+) -> dict[str, HostUse]:
+    """Use of each host, by name. places: by vertex, the host of each of its subtasks. names: by vertex, its name in the
+    twin. notes: get words for people."""
+    wanted: dict[str, list[Wanted]] = defaultdict(list)
+    asleep: dict[str, float] = defaultdict(float)
+    unread = {host for vertex in job.vertices if vertex.busy is None for host in places[vertex.id]}
+    for vertex in job.vertices:
+        for host, count in Counter(places[vertex.id]).items():
+            wanted[host].append((count, min(1.0, vertex.busy or 0.0) * (1.0 - vertex.asleep)))
+            asleep[host] += count * vertex.asleep if vertex.asleep > TOLD else 0.0
+        if vertex.asleep > TOLD:
+            notes.append(
+                f"{names[vertex.id]}: it sleeps or waits for answers for {vertex.asleep:.0%} of its busy time; its "
+                "service time holds that, and as it takes no core, its hosts count as many cores more; for each "
+                "subtask that you add to it, give its host another one (cpu_percent)"
+            )
+    uses = {
+        each.name: _use(each, wanted[each.name], asleep[each.name], each.name in unread, notes) for each in job.machines
+    }
+    if any(use.cpu is not None for use in uses.values()):
+        notes.append(
+            "what task managers use without records (garbage collection, heartbeats) counts as costs, as one point "
+            "cannot tell it; a second one in --points, at half or twice the rate, tells twin calibrate"
+        )
+    return uses
+
+
+def busy_of(vertex: Vertex, places: Sequence[str], uses: Mapping[str, HostUse]) -> float | None:
+    """Sum of the subtasks' busy shares of time without waiting for a core; None if they were not measured."""
+    if vertex.busy is None:
+        return None
+    return sum(vertex.busy * (vertex.asleep + (1.0 - vertex.asleep) * uses[host].share) for host in places)
+
+
+def _use(machine: TaskManagers, wanted: Sequence[Wanted], asleep: float, unread: bool, notes: list[str]) -> HostUse:
+    demand, cores, used = sum(count * share for count, share in wanted), machine.cores, machine.cpu
+    if used is None and demand <= cores:
+        return HostUse(asleep=asleep)
+    says, left = f"{machine.name}: its subtasks are busy for {demand:.2f} cores", cores
+    if used is None:
+        notes.append(
+            f"{says} of {cores:g}, so they wait for cores: costs are CPU, {in_use(wanted, cores) / demand:.0%} of the "
+            "busy times; if they sleep or wait for answers instead, import the running job, whose threads tell"
+        )
+    elif (found := waited(wanted, cores, used)) is not None:
+        left = found
+        notes.append(
+            f"{says}, {demand / used:.1f} times the {used:.2f} that its JVMs used, so they wait for cores: costs are "
+            f"CPU, and others use {cores - left:.2f} of {cores:g} cores (others_percent)"
+        )
+    share = in_use(wanted, left) / demand if demand > 0 else 1.0
+    if used is None or asleep or (unread and used > APART * demand):  # the part that records used is unknown
+        return HostUse(share, cores - left, asleep)
+    return HostUse(share, cores - left, asleep, min(1.0, used / left))
+
+
+# windows, sessions and calls -----------------------------------------------------------------------------------------
+# Reads windows, sessions and calls of a Flink job from its plan and its readings.
+
+
+JOINS = re.compile("CoGroup|Join")
+"""Words in the descriptions of windows that join; several inputs of other windows are one stream."""
+MOST_KEYS = 10**9
+SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+
+
+def window_in(text: str) -> dict[str, Any] | None:
+    """Time window in a description; None if there is none."""
+    if found := re.search(r"Tumbling\w*TimeWindows\((\d+)", text):
+        return {"policy": "time", "size_s": int(found.group(1)) / 1000}
+    if found := re.search(r"Sliding\w*TimeWindows\((\d+),\s*(\d+)", text):
+        return {"policy": "time", "size_s": int(found.group(1)) / 1000, "slide_s": int(found.group(2)) / 1000}
+    if found := re.search(r"TUMBLE\(.*?size=\[(\d+) (\w+)\]", text):
+        return {"policy": "time", "size_s": _window_seconds(found, 1)}
+    if found := re.search(r"HOP\(.*?size=\[(\d+) (\w+)\].*?slide=\[(\d+) (\w+)\]", text):
+        return {"policy": "time", "size_s": _window_seconds(found, 1), "slide_s": _window_seconds(found, 3)}
+    return None
+
+
+def gap_s_in(text: str) -> float | None:
+    """Gap (s) of the session windows in a description; None if there is none."""
+    if found := re.search(r"TimeSessionWindows\((\d+)", text):
+        return int(found.group(1)) / 1000
+    if found := re.search(r"SESSION\(.*?gap=\[(\d+) (\w+)\]", text):
+        return _window_seconds(found, 1)
+    return None
+
+
+def keys_of(vertex: Vertex, told: int, noun: str, notes: list[str]) -> int:
+    """Number of keys: `told` by results, but at least the number of subtasks that got records. If results tell nothing
+    (0): one a key group, which allows for any shares of the subtasks. noun: for notes.
+    """
+    fed = sum(each > 0 for each in vertex.dealt)
+    if not told:
+        notes.append(
+            f"{vertex.name}: its results do not say how many {noun} it has; taken as {vertex.key_groups:,}, one a key "
+            f"group; set its {noun} if you know them"
+        )
+    elif told < fed:
+        notes.append(
+            f"{vertex.name}: its results tell of {told:,} {noun}, but {fed:,} subtasks get records; taken as {fed:,}"
+        )
+    return max(told, fed) if told else vertex.key_groups
+
+
+def sessions(vertex: Vertex, gap_s: float, notes: list[str]) -> dict[str, Any]:
+    """Session operator with its number of keys, from the share of results: if each of n keys gets in_per_s / n records
+    a second at random, a record is the last of its session with probability exp(-gap in_per_s / n).
+    """
+    ended = vertex.out_per_s / vertex.in_per_s if vertex.in_per_s else 0.0
+    keys = MOST_KEYS if ended >= 1 else 0
+    if 0 < ended < 1:
+        keys = min(MOST_KEYS, round(vertex.in_per_s * gap_s / -math.log(ended)))
+    if keys:
+        notes.append(
+            f"{vertex.name}: Flink does not tell how many keys have sessions; that one record in {1 / ended:.3g} ends "
+            f"a session says {keys:,}, if keys are alike and their records come by chance; else set its keys"
+        )
+    keys = keys_of(vertex, keys, "keys", notes)
+    groups = {"key_groups": vertex.key_groups} if keys >= vertex.key_groups else {}
+    return {"kind": "session", "gap_s": gap_s, "keys": keys, **groups}
+
+
+def calls(vertex: Vertex, notes: list[str]) -> dict[str, Any]:
+    """Asynchronous call, of which no answer of Flink's tells more."""
+    notes.append(
+        f"{vertex.name}: Flink tells neither how long a call takes nor how many may wait; taken as 0 s and its default "
+        "of 100: set its latency_s, capacity and ordered; its busy time holds waits for a place, so it says no cost"
+    )
+    return {"kind": "async", "latency_s": 0.0}
+
+
+def matching(vertex: Vertex, job: FlinkJob, window: dict[str, Any], notes: list[str]) -> dict[str, float]:
+    """Selectivity of a join of two streams: the probability that a pair matches; else its output per input."""
+    sent_per_s = [each.out_per_s for each in job.vertices if each.id in dict(vertex.inputs)]
+    size_s = window["size_s"]
+    pairs_per_s = float(np.prod([rate * size_s for rate in sent_per_s])) / window.get("slide_s", size_s)
+    if len(sent_per_s) == 2 and 0 < vertex.out_per_s <= pairs_per_s:
+        return {"selectivity": vertex.out_per_s / pairs_per_s}
+    notes.append(f"{vertex.name}: what matches cannot be read; its results by input are those at these rates")
+    return {"amplification": vertex.out_per_s / vertex.in_per_s if vertex.in_per_s else 0.0}
+
+
+def _window_seconds(found: re.Match[str], group: int) -> float:
+    return float(found.group(group)) * SECONDS.get(found.group(group + 1), 1.0)
+
+
+# the scenario --------------------------------------------------------------------------------------------------------
+
+
 SHIPPING = {
     "FORWARD": "forward",
     "HASH": "hash",
     "REBALANCE": "rebalance",
+    "RESCALE": "rescale",
     "BROADCAST": "broadcast",
     "GLOBAL": "global",
 }
@@ -42,7 +210,7 @@ BANDWIDTH_MBPS, LATENCY_MS = 10_000.0, 0.1
 SLOWED = 0.05
 """Share of its time beyond which a backpressured source delivers less than it is offered."""
 UNEVEN = 5.0
-"""Number of standard deviations beyond chance from which on inputs of replicas count as uneven."""
+"""Number of standard deviations beyond chance from which on inputs of subtasks count as uneven."""
 ONE_FOR_ONE = 0.01
 """Distance to 1 below which a ratio of output to input counts as 1: counters are read at different moments."""
 WINDOWS = re.compile("Window|Join|CoGroup")
@@ -54,8 +222,13 @@ ASSUMED = (
 )
 BUFFER = "taskmanager.memory.segment-size"
 TIMEOUT = "execution.buffer-timeout"
+BACKENDS = ("state.backend.type", "state.backend")
+KINDS_OF_BACKENDS = {"hashmap": "heap", "filesystem": "heap", "jobmanager": "heap", "rocksdb": "rocksdb"}
+"""Flink's names of state backends, those of before 1.13 too, by the kinds of the profile."""
 NETWORK_MEMORY = "taskmanager.network.memory."
 """Prefix of options of Flink's configuration whose names and defaults the profile's `network_memory` has."""
+DEBLOAT = NETWORK_MEMORY + "buffer-debloat."
+"""The same of its `buffer_debloat`."""
 
 
 @CLOSED
@@ -173,7 +346,7 @@ def _kind(vertex: Vertex, job: FlinkJob, last: bool, notes: list[str]) -> dict[s
 def _keys(
     job: FlinkJob, names: Mapping[str, str], operators: list[dict[str, Any]], notes: list[str]
 ) -> dict[str, dict[str, list[float]]]:
-    """Shares of key groups where replicas got tuples unevenly: a replica's share, divided by its groups with keys."""
+    """Shares of key groups where subtasks got records unevenly: a subtask's share, divided by its groups with keys."""
     found = {}
     for vertex, given in zip(job.vertices, (each for each in operators if each["name"] in names.values()), strict=True):
         groups, replicas = given.get("key_groups"), vertex.replicas
@@ -186,7 +359,7 @@ def _keys(
         count = np.bincount(owners, filled, minlength=replicas)
         if any(dealt and not keys for dealt, keys in zip(vertex.dealt, count.tolist(), strict=True)):
             notes.append(
-                f"{vertex.name}: its replicas share the input unevenly, in a way that its groups do not explain"
+                f"{vertex.name}: its subtasks share the input unevenly, in a way that its groups do not explain"
             )
             continue
         shares = np.where(filled, np.array(vertex.dealt)[owners] / np.maximum(count, 1.0)[owners], 0.0)
@@ -208,7 +381,7 @@ def _state(job: FlinkJob) -> dict[str, float]:
 
 
 def _cost(vertex: Vertex, busy: float | None) -> dict[str, float]:
-    """Service time and size of a tuple, where they can be read. busy: sum over subtasks, without waiting for cores."""
+    """Service time and size of a record, where they can be read. busy: sum over subtasks, without waiting for cores."""
     taken = vertex.in_per_s if vertex.inputs else vertex.out_per_s
     found = {}
     if busy is not None and taken > 0:
@@ -237,7 +410,7 @@ def _offered(name: str, vertex: Vertex, offered_per_s: Mapping[str, float], note
     if (vertex.backpressured or 0.0) > SLOWED:
         notes.append(
             f"{name}: backpressured {vertex.backpressured:.0%} of its time, so more is offered than the "
-            f"{vertex.out_per_s:,.0f} tuples/s that it delivers; say how much with --offered {name}=RATE"
+            f"{vertex.out_per_s:,.0f} records/s that it delivers; say how much with --offered {name}=RATE"
         )
     return max(vertex.out_per_s, 1e-6)
 
@@ -265,21 +438,40 @@ def _of_host(use: HostUse) -> dict[str, float]:
 def _engine(job: FlinkJob) -> dict[str, Any]:
     """Profile `flink` with the job's own settings of buffers."""
     engine = FLINK.model_dump(mode="json")
-    for name in engine["network_memory"]:
-        key = NETWORK_MEMORY + name.replace("_", "-")
-        if key in job.settings:
-            try:
-                engine["network_memory"][name] = float(job.settings[key])
-            except ValueError:
-                raise BadInput(f"{key} is {job.settings[key]!r}; a number of buffers is expected") from None
+    numbers = {name: name.replace("_", "-") for name in engine["network_memory"]}
+    engine["network_memory"] |= _numbers(job, NETWORK_MEMORY, numbers)
+    if job.settings.get(DEBLOAT + "enabled") == "true":
+        numbers = {"threshold_percentages": "threshold-percentages", "samples": "samples"}
+        times = {name: DEBLOAT + name.removesuffix("_s") for name in ("target_s", "period_s")}
+        times_s = {name: _seconds(job, key) for name, key in times.items() if key in job.settings}
+        engine["network_memory"]["buffer_debloat"] = _numbers(job, DEBLOAT, numbers) | times_s
     if BUFFER in job.settings:
         engine["buffer_bytes"] = _bytes(job.settings[BUFFER])
+    backend = next((job.settings[key] for key in BACKENDS if key in job.settings), None)
+    if backend in KINDS_OF_BACKENDS:
+        engine["state_backend"] = KINDS_OF_BACKENDS[backend]
     if TIMEOUT in job.settings:
-        found = re.fullmatch(r"(\d+) ?(ms|s|min)?", job.settings[TIMEOUT])
-        if found is None:
-            raise BadInput(f"{TIMEOUT} is {job.settings[TIMEOUT]!r}; a time such as '100 ms' is expected")
-        engine["flush_s"] = max(1e-6, int(found.group(1)) * SECONDS[found.group(2) or "ms"])
+        engine["flush_s"] = max(1e-6, _seconds(job, TIMEOUT))
     return engine
+
+
+def _numbers(job: FlinkJob, prefix: str, names: Mapping[str, str]) -> dict[str, float]:
+    """Those of some options that are set, by key of the profile. names: of options, without their prefix, by key."""
+    found = dict[str, float]()
+    for name, option in names.items():
+        given = job.settings.get(prefix + option)
+        try:
+            found |= {} if given is None else {name: float(given)}
+        except ValueError:
+            raise BadInput(f"{prefix + option} is {given!r}; a number is expected") from None
+    return found
+
+
+def _seconds(job: FlinkJob, key: str) -> float:
+    found = re.fullmatch(r"(\d+) ?(ms|s|min)?", job.settings[key])
+    if found is None:
+        raise BadInput(f"{key} is {job.settings[key]!r}; a time such as '100 ms' is expected")
+    return int(found.group(1)) * SECONDS[found.group(2) or "ms"]
 
 
 def _bytes(text: str) -> float:

@@ -1,21 +1,180 @@
-"""Reads the records of a published run graph, with checks: hosts, operators with their replicas' reports, streams.
-
-Rates were measured by ZeroTune's changed Flink (class StreamMonitor): each replica counts its tuples for 30 s,
-starting with its own first one, and reports both counts over that time. A replica that saw no tuple, or not 30 s of
-them before the run was stopped, never reports; so there can be fewer reports than replicas.
-"""
+"""Reads the records of a published run graph, with checks, and turns its operators into the twin's."""
 
 from __future__ import annotations
 
 import math
+import re
+import string
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, get_args
 
-from streamtwin.connect.importers.graph_text import Graph, GraphEdge, parse_records
 from twin.errors import BadInput, suggest
+from twin.key_skew import KeySkew
 from twin.kinds.registry import SOURCES
+from twin.query import (
+    Aggregate,
+    AggregateFunction,
+    AnyOperator,
+    Columns,
+    CountWindow,
+    DataType,
+    Filter,
+    FilterFunction,
+    Join,
+    Source,
+    TimeWindow,
+)
+
+# the text ------------------------------------------------------------------------------------------------------------
+# Reads the Graphviz dialect of published run graphs: nodes, edges, and lists of records inside attributes.
+#
+#     graph {
+#         "a" ["key"="text","count"=3,"instances"="[{host=h1, outputRate=1.5}, {host=h2, outputRate=1.4}]"];
+#         "a" -- "b" ["occurences"=2];
+#     }
+#
+# Edges have the direction in which they are written, although `--` has none in Graphviz.
+
+
+_TOKEN = re.compile(
+    r'"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<mark>--|->|[\[\]{}=,;])|(?P<word>[^\s"\[\]{}=,;]+)|(?P<end>\Z)', re.DOTALL
+)
+_SPACE = re.compile(r"\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEdge:
+    """Edge from `start` to `end`, by their names in the text."""
+
+    start: str
+    end: str
+    attributes: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Graph: attributes by node, in the order of the text, and edges."""
+
+    nodes: Mapping[str, Mapping[str, str]]
+    edges: tuple[GraphEdge, ...]
+
+
+def parse_graph(text: str, where: str) -> Graph:
+    """Graph in a text; `where` names the text in errors. Raises BadInput, with the line, if it is no graph."""
+    reader = _TokenReader(text, where)
+    if reader.text != "graph":
+        raise reader.error("a run graph begins with 'graph {'")
+    reader.step()
+    if reader.is_name:
+        reader.step()
+    reader.mark("{")
+    nodes: dict[str, Mapping[str, str]] = {}
+    edges: list[GraphEdge] = []
+    while not reader.passed("}"):
+        start = reader.name()
+        if reader.passed("--"):
+            edges.append(GraphEdge(start, reader.name(), _attributes(reader)))
+        elif start in nodes:
+            raise reader.error(f"node {start!r} is described twice")
+        else:
+            nodes[start] = _attributes(reader)
+        reader.passed(";")
+    if not reader.is_end:
+        raise reader.error("nothing may follow the closing brace")
+    return Graph(nodes, tuple(edges))
+
+
+def _attributes(reader: _TokenReader) -> dict[str, str]:
+    """Reads attributes, if there are any: ['[' (name '=' name [','])* ']']."""
+    attributes: dict[str, str] = {}
+    if reader.passed("["):
+        while not reader.passed("]"):
+            key = reader.name()
+            reader.mark("=")
+            attributes[key] = reader.name()
+            reader.passed(",")
+    return attributes
+
+
+def parse_records(text: str, where: str) -> tuple[dict[str, str], ...]:
+    """Dictionaries in `[{key=value, key=value}, {...}]`. Raises BadInput for anything else."""
+    body = text.strip()
+    if not (body.startswith("[") and body.endswith("]")):
+        raise BadInput(f"{where}: expected a list of records '[{{key=value, ...}}, ...]', got {body[:40]!r}")
+    inside = body[1:-1].strip()
+    if not inside:
+        return ()
+    if not (inside.startswith("{") and inside.endswith("}")):
+        raise BadInput(f"{where}: expected records in braces, got {inside[:40]!r}")
+    return tuple(_record(each, where) for each in re.split(r"\}\s*,\s*\{", inside[1:-1]))
+
+
+def _record(text: str, where: str) -> dict[str, str]:
+    record: dict[str, str] = {}
+    for pair in text.split(","):
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip() or "{" in pair or "}" in pair:
+            raise BadInput(f"{where}: expected 'key=value', got {pair.strip()[:40]!r}")
+        record[key.strip()] = value.strip()
+    return record
+
+
+class _TokenReader:
+    """Reads a text token by token. text: of the next token, which is a name (quoted or not), a mark, or the end."""
+
+    def __init__(self, content: str, where: str) -> None:
+        self._content, self._where, self._end = content, where, 0
+        self.step()
+
+    def step(self) -> None:
+        """Steps to the next token."""
+        self._start = _SPACE.match(self._content, self._end).end()  # type: ignore[union-attr]  # it matches anywhere
+        token = _TOKEN.match(self._content, self._start)
+        if token is None:
+            raise BadInput(f"{self._place}: a quote is opened and never closed; is the file cut off?")
+        self._end, quoted = token.end(), token["quoted"]
+        self.is_end, self.is_name = token["end"] is not None, token["word"] is not None or quoted is not None
+        plain = token.group() if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+        self.text = "the end of the file" if self.is_end else plain
+
+    def passed(self, mark: str) -> bool:
+        """Steps over a mark, and returns true, if it is the next token."""
+        found = not self.is_name and self.text == mark
+        if found:
+            self.step()
+        return found
+
+    def mark(self, mark: str) -> None:
+        """Steps over a mark. Raises BadInput if it is not the next token."""
+        if not self.passed(mark):
+            raise self.error(f"expected {mark!r}")
+
+    def name(self) -> str:
+        """Steps over a name, and returns it. Raises BadInput if the next token is none."""
+        if not self.is_name:
+            raise self.error("expected a name")
+        text = self.text
+        self.step()
+        return text
+
+    @property
+    def _place(self) -> str:
+        return f"{self._where}: line {1 + self._content.count(chr(10), 0, self._start)}"
+
+    def error(self, expected: str) -> BadInput:
+        """Error that names the expected and the next token, with the line."""
+        return BadInput(f"{self._place}: {expected}, got {self.text[:40]!r}")
+
+
+# records -------------------------------------------------------------------------------------------------------------
+# Reads the records of a published run graph, with checks: hosts, operators with their subtasks' reports, streams.
+#
+# Rates were measured by ZeroTune's changed Flink (class StreamMonitor): each subtask counts its records for 30 s,
+# starting with its own first one, and reports both counts over that time. A subtask that saw no record, or not 30 s of
+# them before the run was stopped, never reports; so there can be fewer reports than subtasks.
+
 
 KINDS = {
     "SourceOperator": "source",
@@ -72,7 +231,7 @@ class HostRecord:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Report of one replica over its 30 s; in_per_s is None for sources."""
+    """Report of one subtask over its 30 s; in_per_s is None for sources."""
 
     host: str
     in_per_s: float | None
@@ -81,7 +240,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class OperatorRecord:
-    """Operator with its reports. index: the number that ends its id. parallelism: replicas that were deployed."""
+    """Operator with its reports. index: the number that ends its id. parallelism: subtasks that were deployed."""
 
     id: str
     index: int
@@ -108,9 +267,9 @@ class OperatorRecord:
 
     @property
     def sent_per_s(self) -> float:
-        """Output rate of all replicas: a source's replicas all produce, so those without a report count as the average.
+        """Output rate of all subtasks: a source's subtasks all produce, so those without a report count as the average.
 
-        Replicas of other operators may be silent because they got no key; their rate is the sum of the reports.
+        Subtasks of other operators may be silent because they got no key; their rate is the sum of the reports.
         """
         return self.out_per_s * (self.parallelism / len(self.reports) if self.kind in SOURCES else 1.0)
 
@@ -230,5 +389,125 @@ def _disagreements(
     for operator in operators:
         reported = Counter(report.host for report in operator.reports)
         if any(counts[operator.id, host] not in (0, reported[host]) for host in hosts):
-            notes.append(f"{operator.name}: the edges to its hosts count other replicas than its reports; reports win")
+            notes.append(f"{operator.name}: the edges to its hosts count other subtasks than its reports; reports win")
     return notes
+
+
+# operators -----------------------------------------------------------------------------------------------------------
+# Turns operators of a published run graph into the twin's.
+
+
+TYPES: Mapping[str, DataType] = {"Integer": "int", "Double": "double", "String": "string", "Timestamp": "string"}
+FILTERS: Mapping[str, FilterFunction] = {
+    "lessThan": "<",
+    "lessEquals": "<=",
+    "greaterThan": ">",
+    "greaterEquals": ">=",
+    "notEquals": "!=",
+    "startsWith": "startswith",
+    "startsNotWith": "startswith",
+    "contains": "startswith",  # the strings are one character long
+    "endsWith": "endswith",
+    "endsNotWith": "endswith",
+}
+AGGREGATES: Mapping[str, AggregateFunction] = {name: name for name in get_args(AggregateFunction)}
+COUNT_POLICY: Mapping[str, bool] = {"count": True, "duration": False}
+
+DIGITS = string.digits
+CHARACTERS = string.ascii_letters + string.digits
+
+
+def _skew(made: Iterable[int | float | str]) -> KeySkew:
+    counts = Counter(made)
+    alike = len(set(counts.values())) == 1
+    return KeySkew(keys=tuple(counts), shares=() if alike else tuple(float(each) for each in counts.values()))
+
+
+KEYS: Mapping[str, KeySkew] = {
+    "String": _skew(character + digit for character in CHARACTERS for digit in DIGITS),
+    "Integer": _skew(value * ord(digit) for value in range(-10, 11) for digit in DIGITS),
+    "Double": _skew(value / 100 * ord(digit) for value in range(-5, 6) for digit in DIGITS),
+    "Timestamp": _skew(first + second for first in DIGITS for second in DIGITS),
+}
+"""Keys that the generator of the published runs makes, by class (ZeroTune: DataTuple, AbstractQueryBuilder.getKey). A
+key is the record's first value of the class combined with the last digit d of its time stamp: one of 62 characters
+followed by d; an integer in -10..10, or hundredths in -0.05..0.05, times the character code of d (48..57). Without a
+class, it is the last two digits of the time stamp. Digits and values are equally frequent; products are not."""
+KEY_FIELDS: Mapping[str, str] = {"join": "joinKeyClass", "aggregate": "keyByClass"}
+"""Field with the class of an operator's keys, by kind."""
+
+
+def twin_operator(record: OperatorRecord, given_per_s: float) -> AnyOperator:
+    """Operator of the twin; `given_per_s` is the input against which the output of a filter or join is read.
+
+    Raises BadInput if an attribute is missing or unknown, or the ratio has no denominator.
+    """
+    return BUILDERS[record.kind](record, given_per_s)
+
+
+def _source(record: OperatorRecord, _: float) -> Source:
+    if not record.out_per_s > 0:
+        raise BadInput(f"{record.fields.where}: no output was measured; a source needs a rate")
+    return Source(name=record.name, columns=_columns(record))
+
+
+def _filter(record: OperatorRecord, given_per_s: float) -> Filter:
+    return Filter(
+        name=record.name,
+        selectivity=min(1.0, _ratio(record, given_per_s)),
+        function=record.fields.choice("filterFunction", FILTERS),
+        literal_type=record.fields.choice("filterClass", TYPES),
+    )
+
+
+def _join(record: OperatorRecord, given_per_s: float) -> Join:
+    return Join(
+        name=record.name,
+        window=_window(record),
+        key_type=record.fields.choice("joinKeyClass", TYPES),
+        amplification=_ratio(record, given_per_s),
+    )
+
+
+def _aggregate(record: OperatorRecord, _: float) -> Aggregate:
+    fields, window = record.fields, _window(record)
+    # Flink's count windows hold one key each: one result a firing. Time windows of all keys fire together.
+    return Aggregate(
+        name=record.name,
+        window=window,
+        function=fields.choice("aggFunction", AGGREGATES),
+        value_type=fields.choice("aggClass", TYPES),
+        group_by=fields.choice("keyByClass", TYPES),
+        groups=1 if window.policy == "count" else fields.choice("keyByClass", KEYS).key_count,
+    )
+
+
+BUILDERS: Mapping[str, Callable[[OperatorRecord, float], AnyOperator]] = {
+    "source": _source,
+    "filter": _filter,
+    "join": _join,
+    "aggregate": _aggregate,
+}
+
+
+def _ratio(record: OperatorRecord, given_per_s: float) -> float:
+    if not given_per_s > 0:
+        raise BadInput(f"{record.fields.where}: no input was measured, so its output per input is unknown")
+    return record.out_per_s / given_per_s
+
+
+def _columns(record: OperatorRecord) -> Columns:
+    ints, doubles, strings = (
+        int(record.fields.number(key, positive=False)) for key in ("numInteger", "numDouble", "numString")
+    )
+    return Columns(ints=ints, doubles=doubles, strings=strings + 1)  # each record also carries its time stamp, as text
+
+
+def _window(record: OperatorRecord) -> CountWindow | TimeWindow:
+    size, slide = (record.fields.number(key) for key in ("windowLength", "slidingLength"))
+    if slide > size:
+        raise BadInput(f"{record.fields.where}: slidingLength {slide:g} is longer than windowLength {size:g}")
+    hops = None if slide == size else slide
+    if record.fields.choice("windowPolicy", COUNT_POLICY):
+        return CountWindow(size_tuples=int(size), slide_tuples=None if hops is None else int(hops))
+    return TimeWindow(size_s=size / 1000, slide_s=None if hops is None else hops / 1000)

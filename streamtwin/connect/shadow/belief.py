@@ -1,26 +1,166 @@
-"""Estimates a job from the last windows of its metrics: rates with their trends, and costs of operators.
-
-The measured use of a core for a tuple, less the rate model's at the same rates, corrects an operator's service time;
-all else about the job is as in the scenario.
-"""
+"""Estimates a job from the last windows of its metrics: rates with their trends, and what it can take."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from statistics import median
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any, TypeVar
 
 import numpy as np
 
-from streamtwin.connect.shadow.window import Window
-from twin.arrivals.law import MIN_RATE_PER_S
+from scenarios.files import documents
+from scenarios.files.run_folder import writing
+from spark.metric_windows import Series, WindowSample
+from streamtwin.connect.importers.prometheus import MEANINGS, labels, meaning_of, named, samples_of, together
+from twin.arrivals.laws import MIN_RATE_PER_S
 from twin.chaining import fused, one_a_task
+from twin.errors import BadInput
+from twin.files import stamped, unstamped, write_text
 from twin.kinds.async_io import Calling
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.spec import parse
+
+# windows of metrics --------------------------------------------------------------------------------------------------
+# Windows of a job's metrics, and the files that a shadow writes for each of them: one in each of three folders.
+#
+# A file is whole or not there, with a JSON object a line, and a repeated window gets the same file again: so nothing
+# is lost or doubled however the shadow ends.
+
+
+TIMES = ("start_s", "end_s", "at_s")
+Readings = Mapping[str, float]
+"""Readings by column of `twin calibrate`'s tables: in_per_s, out_per_s, offered_per_s, busy, backpressured, cpu, ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Readings of one window [start_s, end_s) in the samples' own time. at_s: mean time of its samples."""
+
+    start_s: float
+    end_s: float
+    at_s: float
+    operators: Mapping[str, Readings] = field(default_factory=dict)
+    hosts: Mapping[str, Readings] = field(default_factory=dict)
+    job: Readings = field(default_factory=dict)
+
+
+def parsed(file: str, content: bytes) -> list[WindowSample]:
+    """Samples of known metrics in a file as `twin import metrics` takes it.
+
+    Raises BadInput, naming file and line, for what is no table of samples.
+    """
+    samples = []
+    for each in samples_of(file, content):
+        metric = meaning_of(each)
+        if metric is not None:
+            of = named(each, MEANINGS[metric], file)
+            samples.append(WindowSample(each["time"], metric, of, labels(each), each["value"]))
+    return samples
+
+
+def windows_of(series: Sequence[Series], window_s: float) -> Iterator[Window]:
+    """Yields the windows of series, in order."""
+    for start_s, group in groupby(series, key=lambda each: each.start_s):
+        yield _window(start_s, window_s, group)
+
+
+def _window(start_s: float, window_s: float, series: Iterable[Series]) -> Window:
+    values: dict[str, dict[str, dict[str, list[float]]]] = {"operator": {}, "host": {}, "": {}}
+    times_s = []
+    for each in series:
+        times_s.append((each.first_s + each.last_s) / 2)
+        value = _value(each)
+        if value is not None:
+            of = values[MEANINGS[each.metric].of].setdefault(each.of, {})
+            of.setdefault(each.metric, []).append(value * MEANINGS[each.metric].scale)
+    operators, hosts, job = ({of: together(found) for of, found in part.items()} for part in values.values())
+    return Window(start_s, start_s + window_s, fmean(times_s), operators, hosts, job.get("", {}))
+
+
+def _value(series: Series) -> float | None:
+    """Mean of a gauge, or growth a second of a counter; None if a counter has fallen (a restart) or was seen once."""
+    if not MEANINGS[series.metric].counter:
+        return series.mean
+    passed_s = series.last_s - series.first_s
+    if passed_s <= 0 or (series.least, series.most) != (series.first, series.last):
+        return None
+    return (series.last - series.first) / passed_s
+
+
+def rows_of(window: Window) -> list[dict[str, Any]]:
+    """Rows of a window: one an operator, one a host, and one of the job if it has readings of its own."""
+    span = {name: getattr(window, name) for name in TIMES}
+    found = [{**span, "operator": name, **window.operators[name]} for name in sorted(window.operators)]
+    found += [{**span, "host": name, **window.hosts[name]} for name in sorted(window.hosts)]
+    return found + ([{**span, **window.job}] if window.job else [])
+
+
+def of_rows(rows: Sequence[Mapping[str, Any]]) -> Window:
+    """Window from the rows that `rows_of` made of it."""
+    parts: dict[str, dict[str, Readings]] = {"operator": {}, "host": {}, "": {}}
+    for row in rows:
+        kind = next((name for name in ("operator", "host") if name in row), "")
+        readings = {key: value for key, value in row.items() if key not in (*TIMES, kind)}
+        parts[kind][row.get(kind, "")] = readings
+    times_s = {name: rows[0][name] for name in TIMES}
+    return Window(**times_s, operators=parts["operator"], hosts=parts["host"], job=parts[""].get("", {}))
+
+
+Row = TypeVar("Row")
+STATISTICS, FORECASTS, ALERTS = "statistics", "forecasts", "alerts"
+SUFFIX = ".jsonl"
+
+
+def write(out: Path, table: str, start_s: float, rows: Sequence[Any]) -> None:
+    """Writes the rows of a window, result types or mappings. Raises BadInput if they cannot be written."""
+    path = out / table / _name(start_s)
+    with writing(path, "free space, then give the same command"):
+        write_text(path, "".join(stamped(documents.document(row)) + "\n" for row in rows))
+
+
+def read(out: Path, table: str, kind: type[Row]) -> list[Row]:
+    """Reads all rows of a table, in the order of the windows. Raises BadInput if a file is damaged."""
+    paths = sorted((out / table).glob(f"*{SUFFIX}"))
+    return [row for path in paths for row in _read(path, lambda body: documents.read(kind, json.dumps(body)))]
+
+
+def before(out: Path, start_s: float, count: int) -> list[Window]:
+    """Reads the last `count` windows that began before `start_s`, oldest first."""
+    names = sorted(path for path in (out / STATISTICS).glob(f"*{SUFFIX}") if path.name < _name(start_s))
+    return [of_rows(_read(path, _readings)) for path in names[-count:]] if count else []
+
+
+def _read(path: Path, row: Callable[[dict[str, Any]], Row]) -> list[Row]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return [row(unstamped(line)) for line in lines or ("",)]
+    except (OSError, ValueError, TypeError) as error:
+        raise BadInput(f"{path} is damaged ({error}); remove it") from None
+
+
+def _readings(body: dict[str, Any]) -> dict[str, Any]:
+    if not set(TIMES) <= body.keys():
+        raise ValueError("it is no window")
+    return body
+
+
+def _name(start_s: float) -> str:
+    """Name of a window's file, in the order of time, to the millisecond."""
+    return f"{round(start_s * 1000):016d}{SUFFIX}"
+
+
+# estimates -----------------------------------------------------------------------------------------------------------
+# Estimates a job from the last windows of its metrics: rates with their trends, and costs of operators.
+#
+# The measured use of a core for a record, less the rate model's at the same rates, corrects an operator's service time;
+# all else about the job is as in the scenario.
+
 
 FEWEST = 4
 """Number of windows from which on a trend can be told from chance."""
@@ -31,14 +171,14 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """Trend of a rate: tuples/s now, their growth a second, and half the growth's 95 % interval (None: not known)."""
+    """Trend of a rate: records/s now, their growth a second, and half the growth's 95 % interval (None: not known)."""
 
     now_per_s: float
     slope_per_s2: float = 0.0
     half_width95: float | None = None
 
     def ahead(self, seconds: float) -> float:
-        """Rate (tuples/s) after some seconds, if the trend holds; never below 0."""
+        """Rate (records/s) after some seconds, if the trend holds; never below 0."""
         return max(0.0, self.now_per_s + self.slope_per_s2 * seconds)
 
 
@@ -69,11 +209,11 @@ LEAST_BUSY = 0.01
 
 
 def speeds_of(scenario: Scenario, window: Window, least: Mapping[str, float]) -> dict[str, float]:
-    """Speed of a busy replica (reference cores), by operator whose busy time is known. It is busy, too, while it waits
+    """Speed of a busy subtask (reference cores), by operator whose busy time is known. It is busy, too, while it waits
     for a core.
 
-    least: speeds by the rate model: a replica is never slower, and never faster than a core of its own. Between the
-    two, the speeds are those at which the replicas on a host use the CPU that was measured.
+    least: speeds by the rate model: a subtask is never slower, and never faster than a core of its own. Between the
+    two, the speeds are those at which the subtasks on a host use the CPU that was measured.
     """
     busy = {name: each["busy"] for name, each in window.operators.items() if each.get("busy", 0.0) >= LEAST_BUSY}
     chains = fused(scenario.query, scenario.plan, scenario.engine)
@@ -89,7 +229,7 @@ def speeds_of(scenario: Scenario, window: Window, least: Mapping[str, float]) ->
 def _factor(
     scenario: Scenario, window: Window, host: str, busy: Mapping[str, float], least: Mapping[str, float]
 ) -> float:
-    """Factor on the speeds in `least` with which all replicas on a host use the CPU that was measured."""
+    """Factor on the speeds in `least` with which all subtasks on a host use the CPU that was measured."""
     there = [(name, place.socket) for name in busy for place in scenario.plan.locations(name) if place.host == host]
     slowest = sum(busy[name] * least[name] for name, _ in there)
     core = scenario.cluster.host(host).core_speed
@@ -108,7 +248,7 @@ COSTS = 5
 @dataclass(frozen=True, slots=True)
 class Belief:
     """Estimate of a job. scenario: with the estimated costs, at the rates now. trends: of the rates, by source.
-    costs_s: by operator, service time of a tuple (s)."""
+    costs_s: by operator, service time of a record (s)."""
 
     scenario: Scenario
     trends: Mapping[str, Trend]
@@ -158,7 +298,7 @@ def _offered(window: Window, source: str) -> float | None:
 
 
 def _costs_s(given: Scenario, windows: Sequence[Window]) -> dict[str, float]:
-    """CPU seconds of a tuple, by measured operator: medians over the windows."""
+    """CPU seconds of a record, by measured operator: medians over the windows."""
     known = given.engine, given.query
     base_s = {each.name: known[0].service_s(known[1], each) for each in given.query.operators}
     explicit = with_costs(given, base_s)
@@ -170,7 +310,7 @@ def _costs_s(given: Scenario, windows: Sequence[Window]) -> dict[str, float]:
 
 
 def _more_s(scenario: Scenario, window: Window) -> dict[str, float]:
-    """CPU seconds of a tuple as measured, less those predicted at the rates of the window, by operator; of chained
+    """CPU seconds of a record as measured, less those predicted at the rates of the window, by operator; of chained
     operators, those of all of them at the first."""
     rates = {each.name: _offered(window, each.name) for each in scenario.query.sources}
     taken = {name: rate for name, rate in rates.items() if rate is not None}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from hypothesis import strategies as st
 
-from optimizers.balancing.balance import Balance
+from optimizers.balancing.problem import Balance
 
 
 def balance(loads=((20, 20, 20, 0),), homes=(0, 0, 0, 1), nodes=2, budget=1.0, **more) -> Balance:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optimizers.balancing.balance import filled
-from optimizers.balancing.traffic import KeyGroupTraffic
+from optimizers.balancing.problem import KeyGroupTraffic, filled
 from tests.optimizers.balancing.small import balance
 from twin.errors import BadInput
 

@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 
 from optimizers.balancing.albic import Albic, units
 from optimizers.balancing.cola import Cola
-from optimizers.balancing.interface import assignment
 from optimizers.balancing.joint import Joint
 from optimizers.balancing.milp import BalanceMilp
+from optimizers.balancing.problem import KeyGroupTraffic, assignment, contracted, partitioned
 from optimizers.balancing.search import Search
-from optimizers.balancing.traffic import KeyGroupTraffic
-from optimizers.balancing.units import contracted, partitioned
-from papers.albic.jobs import job, moved
+from papers.albic.clusters import job, moved
 from tests.optimizers.balancing.small import assignments, balance, balances
 from twin.errors import BadInput
 

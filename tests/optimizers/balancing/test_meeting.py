@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.balancing.collocation_search import Migrations, Movable, collocated_by_search
+from optimizers.balancing.collocation import Migrations, Movable, collocated_by_search
 from optimizers.balancing.joint import Joint
 from optimizers.balancing.objective import CollocationObjective, relieved
+from optimizers.balancing.problem import KeyGroupTraffic
 from optimizers.balancing.search import Search
-from optimizers.balancing.traffic import KeyGroupTraffic
-from papers.albic.jobs import job
+from papers.albic.clusters import job
 from tests.optimizers.balancing.small import assignments, balance, balances
 
 

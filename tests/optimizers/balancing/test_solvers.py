@@ -7,16 +7,15 @@ import pytest
 from hypothesis import given, settings
 
 from optimizers.balancing.adaptation import Decision, Utilisation, planned
-from optimizers.balancing.bounds import counting_bound
 from optimizers.balancing.flux import flux
 from optimizers.balancing.milp import BalanceMilp
+from optimizers.balancing.problem import counting_bound
 from optimizers.balancing.registry import SOLVERS
 from optimizers.balancing.search import Search
 from optimizers.interface import Status
-from papers.albic.clusters import cluster
+from papers.albic.clusters import cluster, moved
 from papers.albic.fig5 import separately
 from papers.albic.grid import class_bound
-from papers.albic.jobs import moved
 from tests.optimizers.balancing.small import assignments, balance, balances, best
 from twin.errors import BadInput
 

@@ -107,7 +107,7 @@ def groups(fusion: Fusion) -> set[frozenset[str]]:
 
 
 def wanting(given: FusionJob, **replicas: int) -> FusionJob:
-    """Job with more replicas of some operators."""
+    """Job with more subtasks of some operators."""
     document = given.model_dump(mode="json")
     for operator in document["operators"]:
         operator["replicas"] = replicas.get(operator["name"], 1)

@@ -11,11 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.fusion.algorithms import baseline, by_attributes, by_communication
-from optimizers.fusion.components import Splits, fused
-from optimizers.fusion.exact import least_communication
-from papers.enorm.fusing import by_rate_between
-from papers.enorm.random_jobs import ATTRIBUTES, random_job
+from optimizers.fusion.components import Splits, baseline, by_attributes, by_communication, fused, least_communication
+from papers.enorm.fusing import ATTRIBUTES, by_rate_between, random_job
 from tests.optimizers.fusion.jobs import algorithm_1, by_rate_between_literally, groups, motivating, plain, wanting
 from twin.errors import BadInput
 
@@ -147,12 +144,12 @@ def test_components_leave_room_for_the_replicas_that_are_wanted():
     for name, algorithm in ALGORITHMS.items():
         assert groups(algorithm(wide)) == {frozenset("a"), frozenset("bc")}, name
     with pytest.raises(
-        BadInput, match="does not limit components by replicas: map 'b' wants 8, and attribute 'x' has 4"
+        BadInput, match="does not limit components by subtasks: map 'b' wants 8, and attribute 'x' has 4"
     ):
         least_communication(wide)
     asked = wanting(plain({"a": "", "b": "x"}, {"a>b": 1}), a=2)
     for algorithm in (*ALGORITHMS.values(), lambda job: least_communication(job).fusion):
-        with pytest.raises(BadInput, match="map 'a' wants 2 replicas, but it can be split into 1 at most"):
+        with pytest.raises(BadInput, match="map 'a' wants 2 subtasks, but it can be split into 1 at most"):
             algorithm(asked)
 
 

@@ -101,11 +101,11 @@ def test_replicas_beyond_what_attributes_allow_are_refused():
     assert Splits(few).cardinality(["b"]) == 40 and Splits(few).cardinality(["a", "b"]) == 4
     wanted = wanting(few, b=8)
     assert len(fused(wanted, []).components) == 2
-    with pytest.raises(BadInput, match="map 'b' wants 8 replicas, but with a it can be split into 4 at most"):
+    with pytest.raises(BadInput, match="map 'b' wants 8 subtasks, but with a it can be split into 4 at most"):
         fused(wanted, [("a", "b")])
     with pytest.raises(
         BadInput,
-        match=r"compute 'op4' wants 2 replicas, but it can be split into 1 at most \('op4', split by nothing\)",
+        match=r"compute 'op4' wants 2 subtasks, but it can be split into 1 at most \('op4', split by nothing\)",
     ):
         fused(wanting(motivating(), op4=2), [])
 

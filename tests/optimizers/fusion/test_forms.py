@@ -7,11 +7,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from twin.errors import BadInput
-from twin.formations import formations
 from twin.forms import Period, UnitCosts, WindowForm, cost
-from twin.panes import ending, panes_of
 from twin.spec import parse
-from twin.windows import EventWindow
+from twin.windows import EventWindow, ending, formations, panes_of
 
 RECEIVE_S, CORES = 135e-6, 6
 SIMPLE = UnitCosts(execute_s=15e-6, ship_s=20e-6, merge_s=2e-6, pause_s=2.0)
@@ -20,7 +18,7 @@ TUPLES, MINUTES = 18e6, 7.6
 
 
 def simple(keys, overlap=2, **changes):
-    """Period of Section 7.1: 18 million tuples in 7.6 minutes, panes of one, one complete window of five."""
+    """Period of Section 7.1: 18 million records in 7.6 minutes, panes of one, one complete window of five."""
     given = {
         "tuples": TUPLES,
         "overlap": overlap,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.fusion.arrangement import links_of, possible, with_links
+from optimizers.fusion.optimizer import possible, with_links
 from optimizers.interface import Problem, Solution, Status
 from optimizers.planner import Planner
 from optimizers.planner.judging import EXCHANGED
@@ -18,9 +18,10 @@ from optimizers.registry import optimizer_by_name
 from optimizers.selection import PREMIUM
 from optimizers.space import ALL_PLANS, Space
 from scenarios.files import scenario_file
-from scenarios.planning.simulated_cost import SimulatedCostModel
+from scenarios.planning.bench import SimulatedCostModel
 from tests.twin.fused_jobs import COUNT, counting, filter_, map_
 from tests.twin.worlds import HOST, chain, deployment, sink, source
+from twin.chaining import links_of
 from twin.errors import BadInput
 from twin.metrics import Estimates
 from twin.plan import ExecutionPlan
@@ -46,10 +47,11 @@ def all_plans(scenario: Scenario) -> list[ExecutionPlan]:
     """Every placement, with every allowed set of fused streams."""
     names, links = list(scenario.plan.placement), possible(scenario)
     subsets = [set(each) for size in range(len(links) + 1) for each in itertools.combinations(links, size)]
-    found = []
+    found, query = [], scenario.query
     for hosts in itertools.product("hk", repeat=len(names)):
         plan = ExecutionPlan(placement={name: (host,) for name, host in zip(names, hosts, strict=True)})
-        found += [fused for each in subsets if links_of(fused := with_links(scenario.query, plan, each)) == each]
+        fused = [with_links(query, plan, each) for each in subsets]
+        found += [plan for plan, each in zip(fused, subsets, strict=True) if links_of(query, plan.fused) == each]
     return found
 
 
@@ -61,19 +63,19 @@ def test_the_best_of_all_arrangements_is_found_and_called_so(work_ms: list[float
     plans = all_plans(scenario)
     found = solve("fusion+local-search", scenario, budget=2000)
     estimates = RateModel().planning().predict(scenario, plans)
-    sane = (estimates["backpressured"] < 0.5) & (estimates["success"] >= 0.5)
-    if sane.any() and found.message.startswith(EXCHANGED):
-        best = estimates["processing_latency_s"][sane].min()
+    feasible = (estimates["backpressured"] < 0.5) & (estimates["success"] >= 0.5)
+    if feasible.any() and found.message.startswith(EXCHANGED):
+        best = estimates["processing_latency_s"][feasible].min()
         assert found.status is Status.FEASIBLE and best < found.objective <= best * (1 + PREMIUM)
-    elif sane.any():
+    elif feasible.any():
         assert found.status is Status.OPTIMAL
-        assert found.objective == pytest.approx(estimates["processing_latency_s"][sane].min(), rel=1e-9)
+        assert found.objective == pytest.approx(estimates["processing_latency_s"][feasible].min(), rel=1e-9)
         assert found.bound == found.objective and "fused or apart" in found.among
     else:
-        assert found.status is Status.INFEASIBLE and not found.sane
+        assert found.status is Status.INFEASIBLE and not found.feasible
     climbed = solve("fusion+local-search", scenario, budget=120)
-    assert climbed.status is Status.FEASIBLE and climbed.bound is None and climbed.sane == found.sane
-    assert climbed.objective <= found.given.objective * (1 + 1e-9) or not found.given.sane
+    assert climbed.status is Status.FEASIBLE and climbed.bound is None and climbed.feasible == found.feasible
+    assert climbed.objective <= found.given.objective * (1 + 1e-9) or not found.given.feasible
 
 
 def test_what_an_algorithm_fuses_is_in_the_plan_unless_the_given_one_is_better() -> None:
@@ -91,7 +93,7 @@ def test_what_an_algorithm_fuses_is_in_the_plan_unless_the_given_one_is_better()
 
 
 def test_keys_with_one_name_are_fused_over_several_replicas() -> None:
-    """Counts by one named key are fused over several replicas, and count the same apart or fused."""
+    """Counts by one named key are fused over several subtasks, and count the same apart or fused."""
     keys = {"partition_by": ["user"]}
     middle = [counting("v", 1e-4, COUNT, 40, **keys), map_("m", 1e-4), counting("w", 1e-4, COUNT, 40, **keys)]
     places = {name: ["k", "k"] for name in ("v", "m", "w")}
@@ -111,7 +113,7 @@ def test_the_climb_parts_what_was_fused_and_fuses_what_was_not() -> None:
     heavy = job([map_("a", 6e-3), map_("b", 6e-3)], 120)
     together = heavy.with_plan(heavy.plan.model_copy(update={"fused": (("a", "b"),)}))
     found = solve("fusion+local-search", together, budget=60)
-    assert not any({"a", "b"} <= set(group) for group in found.plan.fused) and found.sane
+    assert not any({"a", "b"} <= set(group) for group in found.plan.fused) and found.feasible
     assert found.objective < found.given.objective / 10 and "a, b run apart" in found.message
     small = solve("fusion+local-search", job([map_("a", 1e-5), map_("b", 1e-5)], 100), budget=60)
     assert small.plan.fused[0][:3] == ("source", "a", "b")
@@ -124,7 +126,7 @@ def test_replicas_are_scaled_together_with_what_runs_as_one() -> None:
         deployment(operators, streams, {"source": 400}, hosts=[{**HOST, "cpu_percent": 1000}]), SETTINGS
     )
     found = solve("fusion+rlas", scenario, objective="throughput_per_s", budget=500)
-    assert found.sane and sum(found.plan.replicas(name) for name in "ab") >= 4
+    assert found.feasible and sum(found.plan.replicas(name) for name in "ab") >= 4
     scenario.with_plan(found.plan)
     fixed = solve("fusion+rlas", scenario, space=Space(free_replicas=False), objective="throughput_per_s")
     assert {fixed.plan.replicas(name) for name in fixed.plan.placement} == {1}
@@ -188,7 +190,7 @@ def test_where_nothing_may_be_fused_it_says_so() -> None:
 
 
 def test_arrangements_of_a_plan_in_another_order_keep_its_replicas() -> None:
-    """Plans keep the given plan's numbering of replicas and its key groups."""
+    """Plans keep the given plan's numbering of subtasks and its key groups."""
     middle = [counting("w", 1e-4, COUNT, 20, key_groups=4)]
     scenario = job(middle, 100, placement={"w": ["k", "h"]})
     owned = scenario.plan.model_copy(update={"key_groups": {"w": (1, 1, 1, 0)}})

@@ -7,9 +7,8 @@ import math
 
 import pytest
 
-from optimizers.fusion.algorithms import by_communication
-from optimizers.fusion.components import Splits, fused
-from optimizers.fusion.query_job import fusion_job
+from optimizers.fusion.components import Splits, by_communication, fused
+from optimizers.fusion.optimizer import fusion_job
 from scenarios.files import registry, scenario_file
 from tests.optimizers.fusion.jobs import groups
 from twin.deployment import Deployment
@@ -87,7 +86,7 @@ def test_a_total_of_all_tuples_is_not_split():
     job = fusion_job(scenario_file.load("smart-grid-global").deployment)
     assert Splits(job).cardinality(("grid-load",)) == 1
     assert frozenset({"grid-load"}) in groups(by_communication(job))
-    with pytest.raises(BadInput, match="compute 'a' wants 4 replicas, but it can be split into 1 at most"):
+    with pytest.raises(BadInput, match="compute 'a' wants 4 subtasks, but it can be split into 1 at most"):
         fusion_job(chain({"kind": "aggregate", "window": {"policy": "time", "size_s": 1}}, replicas={"a": 4}))
 
 
@@ -155,7 +154,7 @@ def test_key_groups_limit_a_component():
     job = fusion_job(chain(PASS, {"kind": "map", "key_groups": 32}, replicas={"a": 40}))
     assert Splits(job).cardinality(("b",)) == 32 and Splits(job).cardinality(("a",)) == math.inf
     assert {frozenset("a"), frozenset("bz")} <= groups(by_communication(job))
-    with pytest.raises(BadInput, match="map 'a' wants 40 replicas, but with b it can be split into 32 at most"):
+    with pytest.raises(BadInput, match="map 'a' wants 40 subtasks, but with b it can be split into 32 at most"):
         fused(job, ["ab"])
 
 

@@ -1,7 +1,7 @@
-"""Purpose of fusion: tuples that enter a component where its attributes say, and stay there, meet by key.
+"""Purpose of fusion: records that enter a component where its attributes say, and stay there, meet by key.
 
-Random jobs in which operators pass some attributes on and compute others anew are run tuple by tuple; every operator
-that is split by key must find all tuples of a key in one instance of its component.
+Random jobs in which operators pass some attributes on and compute others anew are run record by record; every operator
+that is split by key must find all records of a key in one instance of its component.
 """
 
 from __future__ import annotations

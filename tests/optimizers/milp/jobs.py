@@ -8,15 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.milp.highest_rate import highest_rate
+from optimizers.milp.optimizer import highest_rate
+from optimizers.objectives import at_rate
 from optimizers.program import ProgramLimits
-from optimizers.requirements import at_rate
 from optimizers.space import Space
-from scenarios.spaces.generator import random_scenario
-from scenarios.spaces.parameter_space import COSTREAM
+from scenarios.spaces.generator import COSTREAM, random_scenario
 from twin.metrics import Estimates
 from twin.rates.model import RateModel
-from twin.rates.placements import Placements
+from twin.rates.seats import Placements
 from twin.scenario import RunSettings, Scenario
 
 MOST = 5000
@@ -37,7 +36,7 @@ class Job:
         job = at_rate(self.deployment, factor)
         return RateModel().predict(job, Placements(job, self.hosts_po))
 
-    def sane(self, factor: float = 1.0) -> np.ndarray:
+    def feasible(self, factor: float = 1.0) -> np.ndarray:
         """Whether each plan runs without backpressure or failure."""
         costs = self.costs(factor)
         return (costs["backpressured"] < 0.5) & (costs["success"] >= 0.5)

@@ -8,23 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimizers.enumeration import PlacementSpace
 from optimizers.interface import Problem, Solution, Status
-from optimizers.milp.highest_rate import highest_rate
-from optimizers.milp.optimizer import Milp
+from optimizers.milp.optimizer import Milp, highest_rate
 from optimizers.milp.placing import Placing
+from optimizers.objectives import Requirements, at_rate
 from optimizers.program import ProgramLimits, ProgramOutcome
-from optimizers.requirements import Requirements, at_rate
+from optimizers.rules import PlacementSpace
 from optimizers.space import Space
-from scenarios.spaces.generator import random_scenario
-from scenarios.spaces.parameter_space import COSTREAM
+from scenarios.spaces.generator import COSTREAM, random_scenario
 from tests.optimizers.judged_jobs import hosts_of
 from tests.optimizers.milp.jobs import jobs
 from tests.twin.worlds import deployment, sink, source
 from twin.cluster import Link
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
-from twin.rates.placements import CountedPlans, Placements
+from twin.rates.seats import CountedPlans, Placements
 from twin.scenario import RunSettings, Scenario
 
 HOSTS = [
@@ -75,10 +73,10 @@ def require_best(problem: Problem) -> Solution:
     costs = problem.cost_model.predict(
         problem.deployment, CountedPlans(problem.deployment, np.eye(sockets, dtype=int)[plans])
     )
-    sane = (costs["backpressured"] < 0.5) & (costs["success"] >= 0.5)
-    best = float(costs["processing_latency_s"][sane].min())
+    feasible = (costs["backpressured"] < 0.5) & (costs["success"] >= 0.5)
+    best = float(costs["processing_latency_s"][feasible].min())
     found = Milp().solve(problem)
-    assert found.sane
+    assert found.feasible
     assert found.objective <= best * 1.01
     assert found.bound is None or found.bound <= best * (1.0 + 1e-9)
     assert found.status is not Status.OPTIMAL or found.objective <= best * (1.0 + 1e-5)
@@ -118,7 +116,7 @@ def test_the_fewest_hosts_of_all_plans():
     compared = 0
     for job in jobs(SEEDS):
         problem = Problem(scenario=job.deployment, cost_model=RateModel(), space=job.space, requirements=ROOM)
-        found, bears = Milp(goal="hosts").solve(problem), job.sane(1.05)
+        found, bears = Milp(goal="hosts").solve(problem), job.feasible(1.05)
         if not bears.any():
             assert "no plan was found" in found.message
             continue
@@ -131,7 +129,8 @@ def test_the_fewest_hosts_of_all_plans():
 
 
 def test_the_highest_rate_of_all_plans():
-    """Some plan is sane at the highest rate, and none 3 % above (up to a utilisation of 1.01 a plan counts as sane)."""
+    """Some plan is feasible at the highest rate, and none 3 % above (up to a utilisation of 1.01 a plan counts as
+    feasible)."""
     compared = 0
     for job in jobs(SEEDS):
         factor = highest_rate(job.deployment, job.space, ProgramLimits()).factor

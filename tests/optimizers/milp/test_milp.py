@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.counted import as_plans
 from optimizers.interface import Problem, Solution, Status
 from optimizers.milp.optimizer import Milp
+from optimizers.objectives import Requirements, at_rate, price_of, prices_h
 from optimizers.planner import Planner
 from optimizers.registry import OPTIMIZERS
-from optimizers.requirements import Requirements, at_rate, price_of, prices_h
-from optimizers.space import Space
+from optimizers.space import Space, as_plans
 from scenarios.files import scenario_file
 from scenarios.files.scenario_file import load
 from tests.commands import answer, done, refused
@@ -45,7 +44,7 @@ def deployment(*parts):
 
 
 def three(rate_per_s=3000.0, work=None, hosts=None, **more):
-    """Job source -> work (a millisecond a tuple) -> sink, on two hosts of two cores."""
+    """Job source -> work (a millisecond a record) -> sink, on two hosts of two cores."""
     return deployment(
         [source("src", **more), {"kind": "map", "name": "work", "service_time_s": 1e-3}, sink("out")],
         [("src", "work"), ("work", "out")],
@@ -87,7 +86,8 @@ def test_of_overloaded_plans_the_one_that_lets_the_most_through():
 
 @pytest.mark.parametrize(("rate_per_s", "fewest"), [(1000.0, 1), (1500.0, 1), (1750.0, 2), (3000.0, 2), (3500.0, 3)])
 def test_the_fewest_hosts_with_head_room(rate_per_s, fewest):
-    """The fewest hosts with head room are found: one of two cores bears 1,666 tuples a second with a fifth to spare."""
+    """The fewest hosts with head room are found: one of two cores bears 1,666 records a second with a fifth to
+    spare."""
     job = three(rate_per_s, work={"a": 1})
     found = Milp(goal="hosts").solve(asked(job))
     if fewest > len(TWO):
@@ -110,7 +110,7 @@ def test_cheap_hosts_are_taken_before_few():
 
 
 def test_the_highest_rate_is_confirmed():
-    """The plan bears 4/3 of the offered rates (four replicas of a millisecond on four cores), less what sending between
+    """The plan bears 4/3 of the offered rates (four subtasks of a millisecond on four cores), less what sending between
     hosts takes."""
     found = Milp(goal="rate").solve(asked(three()))
     factor = float(re.fullmatch("the plan bears (.*) times the offered rates", found.message)[1])
@@ -152,7 +152,7 @@ def test_forward_streams_and_aggregates_without_keys_keep_their_numbers():
         dict.fromkeys(("s", "m", "all", "k"), "h"),
     )
     found = Milp(goal="hosts").solve(asked(dealt(job, m="forward")))
-    assert found.sane
+    assert found.feasible
     assert replicas(found)["s"] == replicas(found)["m"] >= 4
     assert replicas(found)["all"] == 1
     assert simulate(job.with_plan(found.plan)).metrics.success
@@ -176,7 +176,7 @@ def test_slow_cores_take_more_subtasks() -> None:
     """Work of one core gets three subtasks on hosts of half a core each."""
     small = [TWO[0] | {"name": name, "cpu_percent": 50} for name in "abcdef"]
     found = Milp(goal="hosts").solve(asked(three(1000.0, hosts=small, work="b")))
-    assert found.sane and replicas(found)["work"] == 3
+    assert found.feasible and replicas(found)["work"] == 3
 
 
 def with_prices(job: Scenario, prices: Sequence[float]) -> Scenario:
@@ -264,11 +264,11 @@ def test_what_is_simulated_keeps_the_order_of_prices_and_not_of_latencies() -> N
     for hosts, says in ((("b",), "bears 1.2 times"), (("a", "b"), "did not hold in simulation")):
         found = Planner(OPTIMIZERS["milp-hosts"], truth=OnlyOn(*hosts), count=40).solve(asked)
         assert hosts_of(found.plan) == set(hosts)
-        assert says in found.message and found.sane
+        assert says in found.message and found.feasible
     for hosts in (("b",), ("a", "b")):  # the job keeps up nowhere, and most nearly on these hosts
         truth = OnlyOn(*hosts, backpressured=(0.6, 0.9))
         nearest = Planner(OPTIMIZERS["milp-hosts"], truth=truth, count=40).solve(asked)
-        assert not nearest.sane and "none of" in nearest.message and hosts_of(nearest.plan) == set(hosts)
+        assert not nearest.feasible and "none of" in nearest.message and hosts_of(nearest.plan) == set(hosts)
 
 
 def test_the_command_buys_the_cheapest_and_tells_both_prices(tmp_path: Path) -> None:
@@ -339,11 +339,11 @@ def test_hosts_within_a_limit_are_the_cheapest_of_all_plans_that_keep_it(free: b
         found = bought(job, space=Space(free_replicas=free), requirements=required)
         reached_s = RateModel().predict(job, [found.plan])["e2e_latency_s"][0]
         if kept.any():
-            assert found.sane and reached_s <= limit_s
+            assert found.feasible and reached_s <= limit_s
             assert price_of(job, found.plan, {}) <= prices[kept].min() * (1 + 1e-6)
         else:
-            assert free or not found.sane
-            assert found.sane or ("no plan was found" in found.message and reached_s <= given_s)
+            assert free or not found.feasible
+            assert found.feasible or ("no plan was found" in found.message and reached_s <= given_s)
 
 
 def test_a_program_for_any_objective_finds_the_price_of_the_one_for_hosts() -> None:
@@ -358,7 +358,7 @@ def test_a_program_for_any_objective_finds_the_price_of_the_one_for_hosts() -> N
 @pytest.mark.parametrize("name", ["milp", "milp-rate", "milp-costream"])
 def test_programs_that_keep_numbers_of_replicas_say_so_where_they_are_free(name: str) -> None:
     problem = Problem(scenario=of_two_maps(), cost_model=RateModel(), space=Space(free_replicas=True))
-    with pytest.raises(BadInput, match=f"{name} keeps numbers of replicas; use rlas or milp-hosts"):
+    with pytest.raises(BadInput, match=f"{name} keeps numbers of subtasks; use rlas or milp-hosts"):
         Planner(OPTIMIZERS[name]).solve(problem)
 
 
@@ -370,4 +370,4 @@ def test_calls_to_outside_are_counted_among_what_needs_subtasks() -> None:
     job = worlds.deployment(operators, [("s", "m"), ("m", "k")], {"s": 1900.0}, [host], dict.fromkeys("smk", "h"))
     scenario = Scenario.of(job, RunSettings(horizon_s=60, warmup_s=10, period_s=10, seed=3))
     found = bought(scenario, space=Space())
-    assert found.sane and "1 host (h) bears" in found.message and found.plan.replicas("m") >= 5
+    assert found.feasible and "1 host (h) bears" in found.message and found.plan.replicas("m") >= 5

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.calibration.point import Point
+from scenarios.calibration.points import Point
 from scenarios.calibration.unit_costs import charged
 from twin.rates.model import RateModel
 from twin.scenario import Scenario

@@ -13,14 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenarios.calibration.calibrate import calibrate
-from scenarios.calibration.design import Rows
-from scenarios.calibration.host_cpu import bases, without
-from scenarios.calibration.judging import ALWAYS, CALIBRATED, CAP, held_out
-from scenarios.calibration.least_squares import fit
-from scenarios.calibration.point import Point
-from scenarios.calibration.predicting import predict
-from scenarios.calibration.structures import with_power
-from scenarios.calibration.unit_costs import UnitCost, of_functions, of_kinds
+from scenarios.calibration.newton import predict
+from scenarios.calibration.points import Point
+from scenarios.calibration.profile_file import ALWAYS, CALIBRATED, CAP, held_out
+from scenarios.calibration.structures import bases, with_power, without
+from scenarios.calibration.unit_costs import Rows, UnitCost, fit, of_functions, of_kinds
 from scenarios.spaces.families import RandomScenarios
 from tests.scenarios.calibration.engines import (
     MEASURED_S,
@@ -128,7 +125,7 @@ JOIN = {
 }
 
 JOBS = {
-    "four replicas": job(
+    "four subtasks": job(
         [SOURCE, MAP, SINK],
         [("source", "map"), ("map", "sink")],
         {"source": 400},
@@ -300,7 +297,7 @@ def test_a_busy_time_of_fused_operators_is_the_sum_of_their_costs() -> None:
 @pytest.mark.slow
 def test_sources_that_fall_behind_bound_the_costs_and_those_that_keep_up_only_from_above() -> None:
     """Without CPU times, sources that fall behind bound the costs of an engine twenty times dearer than its profile."""
-    known = [each for name, each in JOBS.items() if name in ("four replicas", "two inputs")]
+    known = [each for name, each in JOBS.items() if name in ("four subtasks", "two inputs")]
     plain = [
         each.model_copy(
             update={

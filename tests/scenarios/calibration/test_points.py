@@ -14,12 +14,11 @@ import yaml
 
 from scenarios.calibration import profile_file
 from scenarios.calibration.calibrate import calibrate
-from scenarios.calibration.judging import HeldOut
-from scenarios.calibration.point import KEEPS_UP, Point
-from scenarios.calibration.point_files import read_points
-from scenarios.calibration.predicting import predict
+from scenarios.calibration.newton import predict
+from scenarios.calibration.points import KEEPS_UP, Point, read_points
+from scenarios.calibration.profile_file import HeldOut
 from scenarios.files import scenario_file
-from scenarios.files.overrides import set_value
+from scenarios.files.scenario_file import set_value
 from tests.commands import refused, twin
 from tests.scenarios.calibration.engines import at_rates, job, simulated
 from twin.errors import BadInput

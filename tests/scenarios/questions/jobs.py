@@ -19,7 +19,7 @@ def host(name: str, cores: int = 2, **more: Any) -> dict[str, Any]:
 
 
 def shop(**run: Any) -> Scenario:
-    """Job of orders and clicks; clicks are filtered, counted per page in windows by four replicas, and joined."""
+    """Job of orders and clicks; clicks are filtered, counted per page in windows by four subtasks, and joined."""
     data = {
         "name": "shop",
         "query": {

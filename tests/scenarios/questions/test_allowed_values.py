@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenarios.executing.processes import Processes
+from scenarios.executing import Processes
 from scenarios.questions.bench import Bench
 from scenarios.questions.bisection import LOOKED, Range, search
 from scenarios.questions.capacity import CapacityQuestion, capacity
-from scenarios.questions.condition import condition
 from scenarios.questions.knobs import knob
+from scenarios.questions.measures import condition
 from streamtwin.answers.capacity import told
 from tests.scenarios.questions.jobs import queue
 from tests.scenarios.questions.test_capacity import SILENT, asked
@@ -93,7 +93,7 @@ def job(number):
 def test_the_limit_of_replicas_is_what_runs_of_all_numbers_of_them_give(number):
     """Every number of subtasks that is allowed, each on the same random numbers as the search."""
     scenario, find, text = job(number)
-    turn, holds, repetitions = knob("replicas of work", "--find-min"), condition(text, scenario), 2
+    turn, holds, repetitions = knob("subtasks of work", "--find-min"), condition(text, scenario), 2
     with Bench(Processes(1)) as bench:
         limits = []
         for index in range(repetitions):
@@ -122,7 +122,7 @@ def test_between_is_where_is_looked_and_nowhere_else():
     data["run"] |= {"warmup_s": 1}
     scenario = parse(Scenario, data)
     answers = {
-        between: asked(scenario, "min", "replicas of work", "not backpressured", between=between, replications=2)
+        between: asked(scenario, "min", "subtasks of work", "not backpressured", between=between, replications=2)
         for between in (None, (1, 12), (14, 40))
     }
     assert [each.value for each in answers.values()] == [16, None, 16]
@@ -131,9 +131,9 @@ def test_between_is_where_is_looked_and_nowhere_else():
         assert all(low <= value <= min(high, 16) for value in (*each.values, *each.predicted.tried))
     assert answers[1, 12].status == "never" and answers[1, 12].not_valid is None
     with pytest.raises(BadInput, match="no whole number"):
-        asked(scenario, "min", "replicas of work", "not backpressured", between=(2.2, 2.8))
+        asked(scenario, "min", "subtasks of work", "not backpressured", between=(2.2, 2.8))
     with pytest.raises(BadInput, match="16 key groups for 2"):
-        asked(scenario, "min", "replicas of work", "not backpressured", between=(20, 30))
+        asked(scenario, "min", "subtasks of work", "not backpressured", between=(20, 30))
 
 
 def test_hosts_that_there_are_not_are_not_tried_and_what_binds_is_said():

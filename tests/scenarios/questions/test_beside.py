@@ -12,19 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimizers.interface import Solution, Status
-from optimizers.loads import TWICE, rates_at
+from optimizers.planner.proving import TWICE, rates_at
 from scenarios.beside import APART, PredictionBesideRuns
 from scenarios.files.documents import document, read
 from scenarios.planning import planner
-from scenarios.planning.simulated_cost import SimulatedCostModel
+from scenarios.planning.bench import SimulatedCostModel
 from scenarios.planning.validation import validate
 from scenarios.questions import prediction
 from scenarios.questions.capacity import CapacityAnswer
 from streamtwin.answers import plans
 from streamtwin.answers.capacity import told
 from streamtwin.connect.shadow.shadow import _careful as careful_of_a_forecast
-from streamtwin.serve.desk import Asked
 from streamtwin.serve.inquiry import Inquiry
+from streamtwin.serve.session import Asked
 from tests.commands import twin
 from tests.scenarios.questions.jobs import queue, shop
 from tests.scenarios.questions.test_capacity import MU, RATE, asked
@@ -119,7 +119,7 @@ def test_the_runs_decide_on_a_limit_that_is_predicted_otherwise(monkeypatch, see
 
 
 def test_a_prediction_that_runs_confirm_stands_beside_them_with_its_error():
-    answer = asked(queue(horizon_s=20), "min", "replicas of work", "not backpressured", replications=2)
+    answer = asked(queue(horizon_s=20), "min", "subtasks of work", "not backpressured", replications=2)
     assert answer.beside.agrees and not any(line.startswith("careful: the pred") for line in told(answer).sentences)
     assert asked(shop(horizon_s=4), "max", "load", "throughput_per_s > 1e9", replications=2).beside.agrees
 
@@ -201,8 +201,7 @@ def test_a_forecast_that_a_run_contradicts_says_so():
 @pytest.mark.parametrize(("load", "right"), [(0.8, True), (1.4, False)])
 def test_keeps_up_is_one_judgement_in_conditions_as_in_runs(load, right):
     """Of 700 or 1,400 records a second a queue that bears 1,000 keeps up with the former, however deep its channels."""
-    from scenarios.questions.condition import condition
-    from scenarios.questions.measures import measures
+    from scenarios.questions.measures import condition, measures
 
     scenario = queue(rate_per_s=1000 * load, horizon_s=60)
     scenario = scenario.with_set("engine", {**scenario.engine.model_dump(mode="json"), "channel_tuples": 100_000})

@@ -9,19 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figures.border import border as figure_of
-from scenarios.executing.processes import Processes
-from scenarios.executing.progress import Lines
+from figures.answers import border as figure_of
+from scenarios.executing import Lines, Processes
 from scenarios.files import scenario_file
 from scenarios.questions.bench import Bench
 from scenarios.questions.bisection import FAR, Range, broken, search, spot_checks
 from scenarios.questions.capacity import CapacityQuestion, capacity
-from scenarios.questions.condition import condition
 from scenarios.questions.knobs import HostsKnob, knob, strongest
+from scenarios.questions.measures import condition
 from scenarios.questions.prediction import FEW
 from scenarios.questions.proof import FIRST, MOST
 from streamtwin.answers.capacity import told
-from streamtwin.notebook.questions import capacity as in_python
+from streamtwin.notebook import capacity as in_python
 from tests.commands import refused, twin
 from tests.scenarios.questions.jobs import queue, shop
 from tests.test_docs import COMMAND
@@ -119,8 +118,8 @@ def test_a_queue_keeps_its_latency_up_to_the_rate_of_theory():
 
 
 def test_replicas_are_as_many_as_the_load_is():
-    """2,500 a second at 1 ms need three replicas, which are 83 % busy; two are too few."""
-    answer = asked(queue(rate_per_s=2500, horizon_s=40), "min", "replicas of work", "not backpressured")
+    """2,500 a second at 1 ms need three subtasks, which are 83 % busy; two are too few."""
+    answer = asked(queue(rate_per_s=2500, horizon_s=40), "min", "subtasks of work", "not backpressured")
     assert answer.value == 3 and answer.borders == (3,) * 4
     assert answer.share_that_holds95 == pytest.approx(0.05**0.25)
     assert answer.resources[0].used == pytest.approx(2.5 / 3, abs=0.02)
@@ -149,9 +148,9 @@ def test_conditions_that_always_or_never_hold_are_said_to():
 
 def test_the_end_of_what_is_valid_is_a_border_with_a_reason():
     scenario = shop(horizon_s=4)
-    answer = asked(scenario, "max", "replicas of per-page", "not crashed", replications=2)
+    answer = asked(scenario, "max", "subtasks of per-page", "not crashed", replications=2)
     assert answer.value == 16
-    assert "16 key groups for 17 replicas" in answer.not_valid.replace("'", "")
+    assert "16 key groups for 17 subtasks" in answer.not_valid.replace("'", "")
 
 
 def test_hosts_are_the_strongest_and_planned_anew():
@@ -195,17 +194,17 @@ def test_what_is_no_question_is_refused(tmp_path):
     assert "unknown metric 'fast'" in refused("capacity", file, *rate, "--while", "fast")
     for name, meant in (("e2e_latency_s.p999", "did you mean 'e2e_latency_s.p99'"), ("p99", "or e2e_latency_s.p99")):
         assert meant in refused("capacity", file, *rate, "--while", f"{name} < 1s")
-    assert "write 'subtasks of OPERATOR'" in refused("capacity", file, "--find-min", "replica of human")
+    assert "write 'subtasks of OPERATOR'" in refused("capacity", file, "--find-min", "subtask of human")
     assert "is no condition" in refused("capacity", file, *rate, "--while", "fast enough")
     for slip in ("e2e_latency_s.p99<500", "not backpressured and not e2e_latency_s >= 500"):
         refusal = refused("capacity", file, *rate, "--while", slip)
         assert "exceeds the horizon of" in refusal and "500ms" in refusal
     unpaired = ("--set", "query.streams.clicks->human.partitioning=forward", "--set", "plan.placement.human=[w-1,w-1]")
-    assert "needs equal replicas" in refused("capacity", file, *rate, *unpaired, "--predict-only")
+    assert "needs equal subtasks" in refused("capacity", file, *rate, *unpaired, "--predict-only")
     assert "did you mean 'load'" in refused("capacity", file, "--find-max", "loads")
     assert "is a single value" in refused("capacity", file, *rate, "--between", "5..5")
     assert "goes with" in refused("capacity", file, *rate, "--on", "w-1")
-    assert "unknown host 'w-9'" in refused("capacity", file, "--find-min", "replicas of human", "--on", "w-9")
+    assert "unknown host 'w-9'" in refused("capacity", file, "--find-min", "subtasks of human", "--on", "w-9")
     assert "unknown policy" in refused("capacity", file, *rate, "--policy", "ds3")
 
 
@@ -230,4 +229,4 @@ def test_help_says_how_many_runs_there_are():
     parameters = COMMAND.commands["capacity"].params
     (said,) = (each.help for each in parameters if each.name == "replications")
     assert f"Default: {FIRST} to {MOST}" in said
-    assert f"None: {FIRST}, or up to {MOST}" in " ".join(in_python.__doc__.split())
+    assert f"Default: {FIRST} to {MOST}" in in_python.__doc__

@@ -12,12 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from scenarios.executing.processes import Processes
-from scenarios.executing.progress import Lines
-from scenarios.questions.bench import Bench
-from scenarios.questions.intervals import QUANTILE_GRAIN, of_difference, of_mean, p_value
+from scenarios.executing import Lines, Processes
+from scenarios.questions.bench import MOST, QUANTILE_GRAIN, Bench, Wanted, of_difference, of_mean, p_value, replicate
 from scenarios.questions.policies_compared import PoliciesCompared
-from scenarios.questions.replications import MOST, Wanted, replicate
 from scenarios.questions.resources import without_spare
 from scenarios.questions.variants import Variant
 from scenarios.questions.whatif import LEVEL, ComparedMetric, adjusted, changed, compared, holm
@@ -171,9 +168,9 @@ def test_runs_go_on_until_every_interval_is_narrow_enough():
 
 
 def test_processes_and_memory_make_no_difference(monkeypatch):
-    from scenarios.executing import processes
+    from scenarios import executing
 
-    monkeypatch.setattr(processes, "STARTED_S", 0.0)
+    monkeypatch.setattr(executing, "STARTED_S", 0.0)
     cases = [shop(), shop().with_policy("ds2")]
     found = []
     for workers in (1, 2):

@@ -8,18 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optimizers.requirements import at_rate
-from scenarios.executing.processes import Processes
+from optimizers.objectives import at_rate
+from scenarios.executing import Processes
 from scenarios.files import scenario_file
-from scenarios.files.overrides import set_value
-from scenarios.questions.bench import Bench, outcome_of
-from scenarios.questions.bisection import Range
+from scenarios.files.scenario_file import set_value
+from scenarios.questions.bench import Bench, Wanted, outcome_of
+from scenarios.questions.bisection import Prober, Range
 from scenarios.questions.capacity import CapacityQuestion, capacity, load_predicted
-from scenarios.questions.condition import condition
 from scenarios.questions.knobs import HostsKnob, knob
-from scenarios.questions.prober import Prober
+from scenarios.questions.measures import condition
 from scenarios.questions.proof import lasting
-from scenarios.questions.replications import Wanted
 from scenarios.questions.resources import binding, resources
 from scenarios.questions.variants import Variant
 from scenarios.questions.whatif import compared

@@ -7,20 +7,18 @@ import itertools
 
 import pytest
 
-from optimizers.requirements import at_rate
-from scenarios.executing.processes import Processes
-from scenarios.executing.progress import Lines
+from optimizers.objectives import at_rate
+from scenarios.executing import Lines, Processes
 from scenarios.files import scenario_file
 from scenarios.questions.bench import Bench, outcome
 from scenarios.questions.capacity import CapacityQuestion, capacity
-from scenarios.questions.condition import condition
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import knob
-from scenarios.questions.measures import measures
+from scenarios.questions.measures import condition, measures
 from scenarios.questions.prediction import measures_predicted
 from scenarios.questions.resources import binding, limits, resources
 from streamtwin.answers.capacity import predicted, told
-from streamtwin.report.verdict import verdict
+from streamtwin.report.pages import verdict
 from tests.scenarios.questions.jobs import host
 from tests.scenarios.questions.test_capacity import SILENT, close
 from twin.profiles import BRISK
@@ -110,7 +108,7 @@ def test_load_is_the_rate_of_all_sources_by_one_factor(name):
 )
 def test_no_number_of_replicas_is_enough_where_something_else_binds(name, operator, source, rate_per_s, as_many, binds):
     scenario = scenario_file.load(name).with_set(f"workload.arrivals.{source}.rate_per_s", rate_per_s)
-    turn = knob(f"replicas of {operator}", "--find-min")
+    turn = knob(f"subtasks of {operator}", "--find-min")
     question = CapacityQuestion("min", turn, condition("not backpressured", scenario))
     with Bench(Processes(1)) as bench:
         answer = capacity(scenario, question, bench, 1, SILENT, prove=False)
@@ -132,7 +130,7 @@ def test_the_cost_of_a_proof_is_what_was_said_before():
 
 @pytest.mark.parametrize("name", ["one subtask", "four subtasks"])
 def test_one_is_enough_where_it_is(name):
-    answer, _ = limit_of(name, "min", "replicas of work", replications=2)
+    answer, _ = limit_of(name, "min", "subtasks of work", replications=2)
     assert (answer.status, answer.value) == ("always", 1)
     said = told(answer).sentences
     assert "1 is enough in all 2 runs of 90 s, and" in said[0] and not any("careful" in line for line in said)
@@ -162,7 +160,7 @@ def test_a_job_that_runs_out_of_memory_is_predicted_not_to_keep_up(ttl_s, day, t
 
 @pytest.mark.parametrize("channel_tuples", [10_000, 500_000])
 @pytest.mark.parametrize(
-    ("find", "of", "between", "day"), [("min", "replicas of work", None, 2), ("max", "load", (0.3, 1.0), 0.631)]
+    ("find", "of", "between", "day"), [("min", "subtasks of work", None, 2), ("max", "load", (0.3, 1.0), 0.631)]
 )
 def test_what_holds_only_until_channels_are_full_is_no_end_of_the_search(channel_tuples, find, of, between, day):
     """A search goes on past one core, which is enough only for the 15 s in which 600 too many a second find room; in

@@ -9,18 +9,25 @@ from pathlib import Path
 import pytest
 
 from scenarios.files import scenario_file
-from scenarios.files.overrides import set_value
-from scenarios.questions.control_measures import MEANINGS, control_measures, course, judged, late, oscillations
+from scenarios.files.scenario_file import set_value
+from scenarios.questions.bench import Samples, Wanted
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.measures import measures
-from scenarios.questions.policies_compared import variants
-from scenarios.questions.replications import Samples, Wanted
+from scenarios.questions.policies_compared import (
+    MEANINGS,
+    control_measures,
+    course,
+    judged,
+    late,
+    oscillations,
+    variants,
+)
 from scenarios.questions.whatif import answer
 from streamtwin.answers.comparison import changes
 from tests.commands import refused, twin
 from tests.scenarios.questions.jobs import shop
-from twin.engine.sketch import bucket
 from twin.events import Migration, Scale
+from twin.histograms import bucket
 from twin.simulation import simulate
 
 JOB = shop()
@@ -28,7 +35,7 @@ MAIN = "workload.arrivals.clicks.rate_per_s"
 
 
 def test_what_waits_and_what_is_paid_for_are_sums_over_the_periods():
-    """Backlogs and replica-seconds are sums over periods: nine replicas, which bear 2,000 of 3,000, then ten."""
+    """Backlogs and subtask-seconds are sums over periods: nine subtasks, which bear 2,000 of 3,000, then ten."""
     scale = Scale(at_s=6.0, operator="human", placement=("w-1", "w-3"))
     made = simulate(scenario_with_rate(3000).with_events(scale))
     found = control_measures(made, JOB, slo_s=1.0)
@@ -122,7 +129,7 @@ def moves(group: int, **to: object) -> dict:
     ],
 )
 def test_oscillations_take_back_the_change_before(events, expected):
-    """Oscillations are changes that take back the one before. Key group 0 is on replica 0, on w-1, at first."""
+    """Oscillations are changes that take back the one before. Key group 0 is on subtask 0, on w-1, at first."""
     assert oscillations(events, JOB) == expected
 
 

@@ -12,17 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scenarios.executing.processes import Processes
+from scenarios.executing import Processes
 from scenarios.planning.planner import optimize
 from scenarios.questions.bench import Bench
 from scenarios.questions.capacity import CapacityQuestion, capacity
-from scenarios.questions.condition import condition
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import knob
-from scenarios.questions.measures import measures
+from scenarios.questions.measures import condition, measures
 from scenarios.questions.prediction import PredictedLimit, measures_predicted
 from scenarios.questions.resources import binding, limits, resources
-from streamtwin.report.verdict import verdict
+from streamtwin.report.pages import verdict
 from tests.scenarios.questions.jobs import host
 from tests.scenarios.questions.test_capacity import SILENT
 from tests.twin import worlds
@@ -235,10 +234,10 @@ def test_a_chained_source_bears_what_the_operators_behind_it_do(chain: bool) -> 
     assert found.in_long_runs == pytest.approx(2 / work_s / 0.99 / 1000, rel=PRECISION / 4)
     assert found.value is not None and found.value < 1.05 * 2 / work_s / 0.99 / 1000
     assert found.binds.startswith("operator work on a, b")
-    fewest = limit(readers(5500.0, chain=chain), "min", "replicas of work")
+    fewest = limit(readers(5500.0, chain=chain), "min", "subtasks of work")
     assert (fewest.status, fewest.value) == ("found", 6)
     if chain:
-        none = limit(readers(16_000.0, work=20), "min", "replicas of work")
+        none = limit(readers(16_000.0, work=20), "min", "subtasks of work")
         assert none.status == "never" and "operator src + parse on a, b (100% busy)" in none.binds
 
 

@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from figures.tornado import tornado
-from scenarios.executing.processes import Processes
-from scenarios.executing.progress import Lines
+from figures.answers import tornado
+from scenarios.executing import Lines, Processes
 from scenarios.files import scenario_file
 from scenarios.questions.bench import Bench
 from scenarios.questions.sensitivity import ENOUGH, Model, SampleBudget, _sobol, inputs, sensitivity
@@ -144,7 +143,7 @@ def test_what_is_no_input_is_refused(words):
 def test_the_command_goes_on_and_refuses(tmp_path):
     file = tmp_path / "queue.yaml"
     file.write_text(scenario_file.dump(queue(horizon_s=4)))
-    rate, cores = "workload.arrivals.in.rate_per_s=100..800", "replicas of work=1..3"
+    rate, cores = "workload.arrivals.in.rate_per_s=100..800", "subtasks of work=1..3"
     words = ["sensitivity", file, "--input", rate, "--input", cores, "--trajectories", 3, "--samples", 8]
     done = twin(*words, "--out", tmp_path / "a", "--json", "--replications", 1)
     assert done.returncode == 0, done.stderr

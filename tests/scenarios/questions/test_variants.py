@@ -7,11 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenarios.files import scenario_file
-from scenarios.questions.change_options import ChangeOptions, planned
-from scenarios.questions.kept import said_once
-from scenarios.questions.knobs import knob
-from scenarios.questions.ranges import bounds, values
-from scenarios.questions.single_run import key
+from scenarios.questions.dry_run import ChangeOptions, planned
+from scenarios.questions.kept import key, said_once
+from scenarios.questions.knobs import bounds, knob, values
 from scenarios.questions.variants import GIVEN, VariantsQuestion, short, variants
 from tests.scenarios.questions.jobs import shop
 from twin.errors import BadInput
@@ -76,14 +74,14 @@ def test_values_may_fall_and_the_ends_of_a_search_may_not(one, other):
 
 
 def test_a_warning_is_said_once_with_where_it_comes_from():
-    said = said_once([("a", "1,200 tuples wait"), ("b", "3.5 tuples wait"), ("b", "other"), ("c", "7 tuples wait")])
-    assert said == ["1,200 tuples wait (a, b and c)", "other (b)"]
+    said = said_once([("a", "1,200 records wait"), ("b", "3.5 records wait"), ("b", "other"), ("c", "7 records wait")])
+    assert said == ["1,200 records wait (a, b and c)", "other (b)"]
     assert said_once([(name, "x") for name in "abcdefg"]) == ["x (a, b, c, d and 3 others)"]
 
 
 @pytest.mark.parametrize("count", [MOST_REPLICAS + 1, 10**12])
 def test_no_list_is_made_of_more_replicas_than_a_plan_may_have(count):
-    """Too many replicas are refused before a list of them is made, which might not fit into memory."""
+    """Too many subtasks are refused before a list of them is made, which might not fit into memory."""
     with pytest.raises(BadInput, match=f"--vary subtasks of human: {count:,} subtasks, of {MOST_REPLICAS:,} at most"):
         knob("subtasks of human", "--vary").turned(shop(), count)
     with pytest.raises(BadInput, match=f"--rescale human={count}: {count:,} subtasks, of {MOST_REPLICAS:,} at most"):
@@ -120,7 +118,7 @@ def test_subtasks_stay_and_others_go_where_the_engine_puts_them_or_all_go_to_pla
 def test_replicas_is_understood_and_subtasks_is_said():
     said, meant = (variants(shop(), VariantsQuestion(vary=[f"{word} of human=2"])) for word in ("replicas", "subtasks"))
     assert said == meant and said[1].label == "subtasks of human 2" and said[1].settings == {"subtasks of human": 2}
-    for typo in ("replica of human", "subtask human", "parallelism of human"):
+    for typo in ("subtask of human", "subtask human", "parallelism of human"):
         with pytest.raises(BadInput, match="write 'subtasks of OPERATOR'"):
             knob(typo, "--vary")
 

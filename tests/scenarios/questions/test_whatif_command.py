@@ -58,7 +58,7 @@ def two_managers(path: Path, **more: object) -> Path:
 def test_each_variant_says_where_it_runs_and_what_binds(tmp_path):
     """Work needs 2.4 cores: two subtasks are too few, three are 80 % busy. On tm-1 alone, two cores are too few."""
     file = two_managers(tmp_path / "two.yaml")
-    asked = ("whatif", file, "--vary", "replicas of work=1..3", "--replications", 2, "--workers", 1)
+    asked = ("whatif", file, "--vary", "subtasks of work=1..3", "--replications", 2, "--workers", 1)
     first, two, three = (each for each in json.loads(twin(*asked, "--json").stdout)["variants"])
     assert [each["placement"]["work"] for each in (first, two, three)] == [
         {"tm-1": 1},

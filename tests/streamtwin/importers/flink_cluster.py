@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 VERTICES = (
-    # name, description, parallelism, tuples/s in and out, share of time busy and backpressured, inputs
+    # name, description, parallelism, records/s in and out, share of time busy and backpressured, inputs
     ("Source: gen", "Source: gen<br/>", 1, 0.0, 1000.0, 0.01, 0.0, ()),
     ("parse -> clean", "parse<br/>+- clean<br/>", 2, 1000.0, 900.0, 0.3, 0.0, ((0, "REBALANCE"),)),
     ("window", "Window(TumblingProcessingTimeWindows(2000), Sum)<br/>", 2, 900.0, 25.0, 0.05, 0.0, ((1, "HASH"),)),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scenarios.calibration.point_files import read_points
+from scenarios.calibration.points import read_points
 from scenarios.files import scenario_file
 from streamtwin.connect.importers.flink_answers import Answers, from_endpoint, from_folder
 from streamtwin.connect.importers.flink_job import read_job
@@ -21,7 +21,7 @@ from tests.streamtwin.importers.flink_cluster import CONFIG, Cluster, detail, jo
 from twin.errors import BadInput
 from twin.flow import nominal_rates
 from twin.keys import contiguous
-from twin.profiles import NetworkMemory
+from twin.profiles import BufferDebloat, NetworkMemory
 
 
 def live(gathered_s: float = 0.0) -> Answers:
@@ -82,6 +82,24 @@ def test_a_window_shorter_than_metrics_take_is_extended() -> None:
     assert gen.out_per_s == pytest.approx(1000, rel=1e-3)
     with pytest.raises(BadInput, match=r"not refreshed in 33 s; lower the cluster's metrics.fetcher"):
         live(gathered_s=10_000.0)
+
+
+@pytest.mark.parametrize(("named", "kind"), [("rocksdb", "rocksdb"), ("hashmap", "heap"), ("com.example.Own", None)])
+def test_the_state_backend_is_that_of_the_configuration(tmp_path: Path, named: str, kind: str | None) -> None:
+    config = [*CONFIG, {"key": "state.backend.type", "value": named}]
+    folder = save(tmp_path / "job", **{"jobmanager_config.json": config})
+    backend = scenario_of(read_job(from_folder(folder)), {}).scenario.engine.state_backend
+    assert (backend and backend.kind) == kind
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_buffers_are_debloated_as_the_configuration_says(tmp_path: Path, enabled: bool) -> None:
+    said = {"enabled": str(enabled).lower(), "target": "500 ms", "samples": "10"}
+    debloat = [{"key": f"taskmanager.network.memory.buffer-debloat.{key}", "value": said[key]} for key in said]
+    folder = save(tmp_path / "job", **{"jobmanager_config.json": [*CONFIG, *debloat]})
+    memory = scenario_of(read_job(from_folder(folder)), {}).scenario.engine.network_memory
+    assert memory is not None
+    assert memory.buffer_debloat == (BufferDebloat(target_s=0.5, samples=10) if enabled else None)
 
 
 def test_the_scenario_does_what_the_job_did() -> None:

@@ -12,10 +12,9 @@ import pytest
 
 from scenarios.calibration import profile_file
 from scenarios.calibration.calibrate import calibrate
-from scenarios.calibration.host_cpu import cores_left, in_use, untold, without
-from scenarios.calibration.judging import held_out
-from scenarios.calibration.point import Point
-from scenarios.calibration.point_files import points_of
+from scenarios.calibration.points import Point, points_of
+from scenarios.calibration.profile_file import held_out
+from scenarios.calibration.structures import cores_left, in_use, untold, without
 from streamtwin import capacity
 from streamtwin.connect.importers.flink_answers import Answers, from_endpoint, from_folder
 from streamtwin.connect.importers.flink_job import read_job

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
-from streamtwin.connect.importers.hardware import LOCAL_NS, cluster_of
-from streamtwin.connect.importers.hardware_text import read_lstopo, read_mlc, read_numactl
+from streamtwin.connect.importers.hardware import LOCAL_NS, cluster_of, read_lstopo, read_mlc, read_numactl
 from tests.commands import refused, twin
 from twin.cluster import Cluster
 from twin.errors import BadInput

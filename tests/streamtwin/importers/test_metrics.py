@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from models import dataset
-from scenarios.calibration.point_files import read_points
+from scenarios.calibration.points import read_points
 from scenarios.files import scenario_file
 from streamtwin.connect.importers.prometheus import read_metrics
 from tests.commands import refused, twin
@@ -23,7 +23,8 @@ SCOPE = "flink_taskmanager_job_task_"
 
 
 def samples() -> list[tuple[object, ...]]:
-    """Samples of two runs of a minute, every 10 s: 100 tuples/s, and 500 of 1,000 offered. The map has two subtasks."""
+    """Samples of two runs of a minute, every 10 s: 100 records/s, and 500 of 1,000 offered. The map has two
+    subtasks."""
     lines: list[tuple[object, ...]] = []
     for run, rate, busy, offered in (("slow", 100, 200.0, 100), ("over", 500, 1000.0, 1000)):
         for second in range(0, 61, 10):

@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twin.errors import BadInput
-from twin.formations import expected_keys, form, formations, naive, one_each
-from twin.panes import Span, covering, ending, panes_of
-from twin.windows import EventWindow
+from twin.windows import EventWindow, Span, covering, ending, expected_keys, form, formations, naive, one_each, panes_of
 
 
 def over(windows, panes, keys=one_each):

@@ -1,4 +1,4 @@
-"""Runs of windows over event time: each once and whole, by brute force over all tuples that came; and warnings."""
+"""Runs of windows over event time: each once and whole, by brute force over all records that came; and warnings."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
-from twin.engine.windows.consolidate import ConsolidateLogic
-from twin.engine.windows.shipping import Shipping
+from tests.twin.event_jobs import compute, consolidate, ended, job, logic_of, sink, source
 from twin.guards.conservation import ConservationError
+from twin.operators.consolidate import ConsolidateLogic
+from twin.operators.ownership import Shipping
 from twin.scenario import Scenario
 from twin.simulation import simulate
 from twin.windows import EventWindow
-from twin.wiring.world import World
+from twin.world.world import World
 
 SHORT = [{"length_s": 1}, {"length_s": 2, "every_s": 1}]
 LONG = [{"length_s": 4, "every_s": 2}, {"length_s": 3}]
@@ -58,7 +58,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]] | None, list[
         None,
         [("merge", ["compute"])],
     ),
-    "one replica of each, and thinned before": (
+    "one subtask of each, and thinned before": (
         [
             source(),
             {"kind": "filter", "name": "filter", "selectivity": 0.5, "service_time_s": 1e-5},
@@ -73,7 +73,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]] | None, list[
 
 
 def by_force(world: World, computes: list[str], windows: tuple[EventWindow, ...], far_us: float) -> Counter[Any]:
-    """Every instance that is over, with every key in it: tuples, counted one by one."""
+    """Every instance that is over, with every key in it: records, counted one by one."""
     found: Counter[Any] = Counter()
     for name in computes:
         for at_us, key, _ in world.audits[name].came:
@@ -93,11 +93,11 @@ def by_force(world: World, computes: list[str], windows: tuple[EventWindow, ...]
 @pytest.mark.parametrize("name", CASES)
 def test_windows_are_those_of_brute_force(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     operators, streams, checked = CASES[name]
-    placement = {"compute": "h1", "merge": "h2"} if name.startswith("one replica") else {}
+    placement = {"compute": "h1", "merge": "h2"} if name.startswith("one subtask") else {}
     scenario = job(operators, streams, placement=placement, rate_per_s=30.0)
     _, world = ended(scenario, monkeypatch)
     for operator, computes in checked:
-        far = [task.logic.watermark_us for task in world.tasks[operator]]  # type: ignore[attr-defined]
+        far = [logic_of(task).watermark_us for task in world.tasks[operator]]
         windows = scenario.query.operator(operator).windows  # type: ignore[union-attr]
         expected = by_force(world, computes, windows, min(far))
         emitted = {each[:3]: each[3] for each in world.audits[operator].emitted}
@@ -107,12 +107,12 @@ def test_windows_are_those_of_brute_force(name: str, monkeypatch: pytest.MonkeyP
 
 
 def test_tuples_that_come_too_late_are_dropped_and_counted_in_no_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tuples that are late, within 1 s of disorder and no slack, are dropped; the others are in their windows."""
+    """Records that are late, within 1 s of disorder and no slack, are dropped; the others are in their windows."""
     scenario = job([source(disorder_s=1.0), compute(), consolidate(), sink()], rate_per_s=200.0)
     _, world = ended(scenario, monkeypatch)
     audit = world.audits["compute"]
     assert 0 < len(audit.late) < len(audit.came)
-    assert sum(task.logic.dropped for task in world.tasks["compute"]) == len(audit.late)
+    assert sum(logic_of(task).dropped for task in world.tasks["compute"]) == len(audit.late)
 
 
 @pytest.mark.parametrize(("sharing", "disorder_s"), [("panes", 0.8), ("windows", 0.0)])
@@ -131,14 +131,14 @@ def test_keys_in_windows_are_as_many_as_chance_has(sharing: str, disorder_s: flo
 
 
 def test_the_form_that_costs_less_is_chosen_and_changes_with_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cheaper form is chosen: merging panes if tuples are many, else logic for each window. The cut is the same for
-    all replicas, and windows on both sides of it are whole."""
+    """The cheaper form is chosen: merging panes if records are many, else logic for each window. The cut is the same
+    for all subtasks, and windows on both sides of it are whole."""
     windows = [{"length_s": 2, "every_s": 0.5}]
     chain = [source(), compute(execute_time_s=2e-4, keys=40), consolidate(keys=40, merge_time_s=3e-4, windows=windows)]
     rising = [{"kind": "rate-change", "source": "source", "at_s": 2.0, "factor": 50.0}]
     scenario = job([*chain, sink()], rate_per_s=10.0, events=rising, horizon_s=7.0)
     _, world = ended(scenario, monkeypatch)
-    forms = {tuple(task.logic.forms.since) for task in world.tasks["compute"]}  # type: ignore[attr-defined]
+    forms = {tuple(logic_of(task).forms.since) for task in world.tasks["compute"]}
     assert len(forms) == 1
     assert [form for _, form in forms.pop()] == ["windows", "panes"]
 
@@ -178,7 +178,7 @@ BOTH = [("source", "compute"), ("other", "compute"), ("compute", "merge"), ("mer
 
 
 def test_late_tuples_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run warns of as many late tuples as computes left out; of none where the slack covers the disorder."""
+    """The run warns of as many late records as computes left out; of none where the slack covers the disorder."""
     operators = [source(disorder_s=0.8, slack_s=0.1), compute(), consolidate(), sink()]
     run, world = ended(job(operators), monkeypatch)
     late = len(world.audits["compute"].late)
@@ -205,7 +205,7 @@ def test_a_source_that_falls_silent_holds_all_windows() -> None:
     run = simulate(two_sources(silent))
     results = [row["latencyCount"] for row in run.operator_rows if row["operator"] == "sink"]
     assert sum(results[:5]) > 0 and not sum(results[5:])
-    assert any("no tuple came from 'other' since 8 s" in each for each in run.warnings)
+    assert any("no record came from 'other' since 8 s" in each for each in run.warnings)
     going_on = simulate(two_sources({"law": "poisson", "rate_per_s": 20}))
     assert not any("event time stops" in each for each in going_on.warnings)
 

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twin.engine.windows.forms import PANES, WINDOWS, Forms
 from twin.errors import BadInput
-from twin.panes import (
+from twin.operators.panes import PANES, WINDOWS, Forms
+from twin.spec import parse
+from twin.windows import (
+    EventWindow,
     Panes,
     Span,
     completed,
@@ -17,8 +19,6 @@ from twin.panes import (
     panes_of,
     watermark_us,
 )
-from twin.spec import parse
-from twin.windows import EventWindow
 
 US = 1e-6
 
@@ -53,6 +53,10 @@ def test_instances_are_completed_once_in_order(window, before, step):
     assert found == [each for each in nearby(window) if before < each.end <= before + step]
     middle = before + step // 2
     assert completed(window, before, middle) + completed(window, middle, before + step) == found
+    for held in ([], [before], [before - 7, middle], list(range(before, before + 3 * step, 3))):
+        with_some = [span for span in found if any(span.start <= us < span.end for us in held)]
+        listed = completed(window, before, before + step, held)
+        assert listed == (with_some if len(held) < len(found) else found)
 
 
 @given(windows(), st.lists(TIMES, min_size=1, max_size=30), st.integers(0, 10))

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.twin.event_jobs import WINDOWS, compute, ended, job, sink, source
+from tests.twin.event_jobs import WINDOWS, compute, ended, job, logic_of, sink, source
 from twin.errors import BadInput
+from twin.profiles.flink import FLINK
 from twin.profiles.storm import STORM
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
@@ -17,6 +18,8 @@ from twin.spec import parse
 from twin.unsupported import unsupported_features
 
 SECOND_US = 1_000_000
+AT_ENDS = FLINK.model_dump(mode="json") | {"watermark_interval_s": None}
+"""Flink with watermarks at the ends of panes, so that the order of the records alone says where they are."""
 
 
 def late_job(replicas: int = 1, late: str | None = "late", windows: Any = ({"length_s": 2},), **more: Any) -> Scenario:
@@ -65,7 +68,7 @@ def test_late_are_those_behind_the_watermark(
     assert len(audit.late) - by_name["late"].tuples_in in (0, 1)
     assert not any("'late'" in each or "slack_s" in each for each in run.warnings)  # many or none: as asked
     assert by_name["sink"].tuples_in + by_name["late"].tuples_in <= by_name["counts"].tuples_out
-    assert task.logic.dropped == 0
+    assert logic_of(task).dropped == 0
 
 
 OVERLAPPING = [
@@ -82,7 +85,7 @@ def test_in_flink_a_record_counts_in_every_window_that_is_open(
     disorder_s: float, slack_s: float, windows: Any, pane_s: float, late: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each window has the records that came before it ended, and late are those whose windows all had."""
-    given = {"disorder_s": disorder_s, "slack_s": slack_s, "rate_per_s": 100.0, "engine": "flink"}
+    given = {"disorder_s": disorder_s, "slack_s": slack_s, "rate_per_s": 100.0, "engine": AT_ENDS}
     scenario = late_job(windows=windows, late=late, **given)
     run, world = ended(scenario, monkeypatch)
     audit, (task,) = world.audits["counts"], world.tasks["counts"]
@@ -103,8 +106,8 @@ def test_in_flink_a_record_counts_in_every_window_that_is_open(
     assert len(lost) - len(audit.late) <= len(audit.came) - len(audit.kept) - len(audit.late)
     found = {(start, end, key): tuples for start, end, key, tuples, _ in audit.emitted}
     assert found and found == {window: held[window] for window in found}
-    assert {end for _, end, _ in held if end <= task.logic.watermark_us} == {end for _, end, _ in found}
-    assert len(found) == sum(end <= task.logic.watermark_us for _, end, _ in held)
+    assert {end for _, end, _ in held if end <= logic_of(task).watermark_us} == {end for _, end, _ in found}
+    assert len(found) == sum(end <= logic_of(task).watermark_us for _, end, _ in held)
     assert any("came late" in line for line in run.warnings) == (late is None and len(audit.late) > 0)
     behind = late_by_force(audit.came, round(pane_s * SECOND_US), round(slack_s * SECOND_US))
     assert len(lost) < len(behind) or not any("every_s" in each for each in windows)
@@ -138,7 +141,7 @@ def test_results_are_the_same_with_and_without_an_output_for_late_records(monkey
     _, dropping = ended(parse(Scenario, data), monkeypatch)
     assert world.audits["counts"].emitted == dropping.audits["counts"].emitted
     assert world.audits["counts"].late == dropping.audits["counts"].late
-    assert sum(task.logic.dropped for task in dropping.tasks["counts"]) == len(dropping.audits["counts"].late) > 0
+    assert sum(logic_of(task).dropped for task in dropping.tasks["counts"]) == len(dropping.audits["counts"].late) > 0
     assert aside.duplicates == 0
 
 
@@ -202,3 +205,27 @@ def test_more_refusals() -> None:
     }
     with pytest.raises(BadInput, match="disruptive"):
         late_job(3, events=[move])
+
+
+@pytest.mark.parametrize("buffers", [False, True])
+@pytest.mark.parametrize("more", [{}, {"disorder_s": 1.0, "slack_s": 0.4}])
+@pytest.mark.parametrize("moving", [False, True])
+def test_records_without_room_are_in_no_window(
+    buffers: bool, more: dict[str, float], moving: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compute that takes half of what comes gets the rest through no channel that drops; its windows are right."""
+    tight = {"channel_tuples": 3}
+    if buffers:
+        few = {"buffers_per_channel": 0, "floating_buffers_per_gate": 1, "max_buffers_per_channel": 2}
+        tight = {"channel_tuples": None, "network_memory": few, "buffer_bytes": 100, "flush_s": 0.1}
+    engine = STORM.model_dump(mode="json") | {"name": "tight"} | tight
+    slow = compute("counts", windows=[{"length_s": 2, "every_s": 1}], service_time_s=0.03)
+    what = job([source(**more), slow, sink()], rate_per_s=60.0, placement={"counts": ["h0", "h1"]}, engine=engine)
+    move = {"kind": "migration", "operator": "counts", "key_groups": [0], "to_replica": 1, "at_s": 3.3}
+    data = what.model_dump(mode="json") | {"events": [move | {"strategy": "smooth"}] if moving else []}
+    data["query"]["streams"][0]["overflow"] = "drop"
+    run, world = ended(parse(Scenario, data), monkeypatch)
+    dropped = sum(row["numRecordsDropped"] for row in run.operator_rows if row["operator"] == "source")
+    audit = world.audits["counts"]
+    assert 40 < len(audit.lost) <= dropped
+    assert moving or (dropped == len(audit.lost) and not audit.lost & audit.kept)

@@ -5,12 +5,20 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.twin.event_jobs import HOST, compute, consolidate, job, sink, source
 from tests.twin.worlds import deployment
+from twin.errors import BadInput
+from twin.job import compile
+from twin.key_skew import zipf_shares
+from twin.rates.arrays import JobArrays
+from twin.rates.load import offered_flow
 from twin.rates.model import RateModel
+from twin.scenario import Scenario
 from twin.simulation import simulate
+from twin.spec import parse
 
 WINDOWS = [{"length_s": 2}, {"length_s": 4, "every_s": 2}]
 FORMS: dict[str, list[dict[str, Any]]] = {
@@ -22,7 +30,7 @@ FORMS: dict[str, list[dict[str, Any]]] = {
         consolidate(windows=WINDOWS, keys=24),
         sink(),
     ],
-    "few tuples a key": [
+    "few records a key": [
         source(),
         compute(partial_s=2, keys=400),
         consolidate(windows=WINDOWS, keys=400),
@@ -41,7 +49,7 @@ def test_a_window_makes_its_results_as_old_as_its_oldest_tuple(operators: list[d
 
 @pytest.mark.parametrize(("disorder_s", "slack_s"), [(0.0, 1.5), (3.0, 4.0)])
 def test_sources_wait_for_what_is_late(disorder_s: float, slack_s: float) -> None:
-    """Results wait for the slack, less the lateness of the first tuple to come."""
+    """Results wait for the slack, less the lateness of the first record to come."""
     operators = [source(disorder_s=disorder_s, slack_s=slack_s), compute(windows=[{"length_s": 2}]), sink()]
     scenario = job(operators, rate_per_s=60, horizon_s=40, warmup_s=10)
     predicted = RateModel().predict(scenario, [scenario.plan])
@@ -109,3 +117,25 @@ def test_logic_is_executed_once_a_state_of_a_record(form: dict[str, Any], states
     assert found.busy == pytest.approx(busy, rel=0.06)
     predicted = RateModel().answer(scenario, [scenario.plan])
     assert predicted.busy_cores[0, predicted.operators.index("compute")] == pytest.approx(busy, rel=0.02)
+
+
+@pytest.mark.parametrize("zipf", [0.5, 1.5])
+def test_both_phases_send_as_many_results_as_keys_are_frequent_enough(zipf: float) -> None:
+    """Of n records, a key of probability p is in a pane, or in a window, with the probability 1 - exp(-n p). All panes
+    but the last are sent, and all windows of four panes. How frequent keys are is said where they are drawn."""
+    keyed = {"keys": 300, "key_groups": 30}
+    both = compute(sharing="panes", **keyed), consolidate(windows=WINDOWS[:1], **keyed)
+    made = job([source(), *both, sink()], rate_per_s=200.0, horizon_s=60.0)
+    keys, workload = {"compute": {"keys": 300, "zipf": zipf}}, made.workload.model_dump(mode="json")
+    with pytest.raises(BadInput, match=r"give workload\.keys\.merge these keys, too"):
+        parse(Scenario, {**dict(made), "workload": workload | {"keys": keys}})
+    given = parse(Scenario, {**dict(made), "workload": workload | {"keys": keys | {"merge": {"keys": 300}}}})
+    run, rates = simulate(given), offered_flow(JobArrays(compile(given)))
+    for name, length_s, count in (("compute", 0.5, 119), ("merge", 2.0, 29)):
+        seen = -np.expm1(-200.0 * length_s * zipf_shares(300, zipf))
+        found = sum(row["numRecordsOut"] for row in run.operator_rows if row["operator"] == name)
+        assert found == pytest.approx(count * seen.sum(), abs=4.0 * np.sqrt(count * np.sum(seen * (1.0 - seen))))
+        assert rates[name].out_per_s[0] == pytest.approx(seen.sum() / length_s, rel=5e-3)
+    assert RateModel().blind_to(given) == (
+        "that results of frequent keys of compute are older, and those of rare keys younger",
+    )

@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from twin.arrivals.law import Phase, Rate, Varying
+from twin.arrivals.laws import Phase, Rate, Varying
 
 
 class Sawtooth(Varying):

@@ -10,15 +10,15 @@ from models.graph import joint_graph
 from models.job_columns import job_columns
 from twin.deployment import Deployment
 from twin.errors import BadInput
+from twin.job import compile
 from twin.profiles import EngineProfile
 from twin.query import Query
 from twin.rates.model import RateModel
-from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import NumaJob
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
-from twin.wiring.build import build
-from twin.wiring.wiring import Wiring
+from twin.world.world import World
 
 job = parse(Deployment, json.loads(sys.argv[1]))
 saved = parse(EngineProfile, json.loads(sys.argv[2]))
@@ -26,8 +26,8 @@ spec = job.query.operator("distinct")
 settings = RunSettings(horizon_s=60.0, warmup_s=12.0)
 streams = tuple(each.model_copy(update={"partitioning": None}) for each in job.query.streams)
 evenly = Deployment(**{**dict(job), "query": Query(operators=job.query.operators, streams=streams)})
-world = build(Wiring(job, settings))
-world.env.run(until=5.0)
+world = World(compile(job), settings)
+world.advance(5.0)
 found = {
     "at_sinks": [task.tuples_in for task in world.tasks["sink"]],
     "simulated_per_s": simulate(Scenario.of(job, settings)).metrics.throughput_per_s,

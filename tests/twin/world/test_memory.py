@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from tests.twin.worlds import chain
 from twin.checkpoints import Checkpoints
-from twin.job import compile
-from twin.kernel import layout as k
+from twin.machine import layout as k
 from twin.scenario import RunSettings, Scenario
-from twin.simulation import in_memory, simulate
+from twin.simulation import simulate
 from twin.world.memory import Draws, RunMemory, StructView
 
 TIMES = st.one_of(st.just(math.inf), st.floats(0.0, 10.0))
@@ -53,15 +52,15 @@ def test_a_field_is_an_attribute_unless_the_class_has_one_of_that_name() -> None
 @given(st.integers(0, 7), st.integers(0, 8))
 def test_arrays_that_grow_keep_their_content_in_order(first: int, count: int) -> None:
     memory = RunMemory(0)
-    view = Named(memory.add(k.TASK, errands_room=8, errands_first=first, errands_count=count))
-    view.errands = memory.array(k.ERRAND, view.here, "errands", 8)
-    rows = memory.blocks[view.here, "errands"]
+    view = Named(memory.add(k.TASK, timers_room=8, timers_first=first, timers_count=count))
+    view.timers = memory.array(k.TIMER, view.here, "timers", 8)
+    rows = memory.blocks[view.here, "timers"]
     for number in range(count):
         rows[(first + number) % 8] = number, number
-    memory.grow(view, "errands", "errands_room", "errands_count", "errands_first")
-    assert (view.errands_room, view.errands_first, view.errands_count) == (16, 0, count)
-    assert memory.blocks[view.here, "errands"]["window"][:count].tolist() == list(range(count))
-    assert view.errands == memory.blocks[view.here, "errands"].ctypes.data
+    memory.grow(view, "timers", "timers_room", "timers_count", "timers_first")
+    assert (view.timers_room, view.timers_first, view.timers_count) == (16, 0, count)
+    assert memory.blocks[view.here, "timers"]["window"][:count].tolist() == list(range(count))
+    assert view.timers == memory.blocks[view.here, "timers"].ctypes.data
 
 
 def test_random_numbers_are_those_of_the_generator() -> None:
@@ -88,7 +87,6 @@ def test_barriers_that_cost_nothing_change_nothing() -> None:
     ]
     plain = Scenario(**dict(chain(middle, 500.0)), run=RunSettings(horizon_s=5.0, period_s=1.0))
     kept = plain.model_copy(update={"checkpoints": Checkpoints(interval_s=0.3, sync_ms=0.0)})
-    assert in_memory(compile(kept), kept, deciding=False)
     with_them, without = simulate(kept), simulate(plain)
     assert len(with_them.event_rows) > 10
     assert with_them.operator_rows == without.operator_rows and with_them.host_rows == without.host_rows

@@ -1,1 +1,0 @@
-"""Executors that make runs: processes of this machine, or a Spark cluster."""

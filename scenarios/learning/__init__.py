@@ -1,1 +1,0 @@
-"""Learning of cost models: corpora, training, fine-tuning."""

@@ -1,1 +1,0 @@
-"""Export of runs to other programs: trace viewers, spreadsheets, data frames."""

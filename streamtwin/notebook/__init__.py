@@ -1,1 +1,0 @@
-"""Runs and answers for `import streamtwin`, as data frames, which notebooks show."""

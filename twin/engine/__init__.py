@@ -1,1 +1,0 @@
-"""Mechanisms of the simulator, one a file. `twin.simulation` wires them together."""

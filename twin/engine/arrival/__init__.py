@@ -1,1 +1,0 @@
-"""Arrivals of records at a job: clocks, brokers and recordings."""

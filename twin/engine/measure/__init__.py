@@ -1,1 +1,0 @@
-"""Measurements: what is counted while a job runs."""

@@ -1,1 +1,0 @@
-"""Stations: they queue records, have credits, take CPU and align control items. Their logic makes results."""

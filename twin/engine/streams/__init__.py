@@ -1,1 +1,0 @@
-"""Streams: ways of records from one task to the next. Channels, credits, buffers, and the network."""

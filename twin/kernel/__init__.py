@@ -1,1 +1,0 @@
-"""Kernel: the engine's common kinds at native speed, with results that are equal to the last bit."""

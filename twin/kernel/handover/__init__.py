@@ -1,1 +1,0 @@
-"""Handover between the engine's objects and the kernel's structures, subject by subject: to the last bit."""

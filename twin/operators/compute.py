@@ -1,0 +1,288 @@
+"""Computes: operators that keep state by key and pane of event time, and hand it over in one of two forms (Enorm, Fig.
+5).
+
+In either form, the simulation adds a record once, to its pane; the form decides on costs and on what is sent. With one
+state for each pane, the user's logic is executed once for each record, and panes are sent. With one state for each
+window, it is executed for each window that the record is in, and windows are sent when they are complete.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from twin.operators.key_groups import KeyGroups
+from twin.operators.logic import SinkLogic
+from twin.operators.panes import WINDOWS, Dated, Forms, SpanContent, SpanStore
+from twin.operators.records import Record
+from twin.operators.state import Leaves
+from twin.operators.watermark import MODIFICATION, TimedLogic
+from twin.windows import US_PER_S, EventWindow, Holds, Panes, Span, completed, covering, instances_with, last_end
+
+
+class ComputeLogic(TimedLogic):
+    """Logic of a compute. panes: the panes that it keeps; None: it is eager, keeps no state and sends records on.
+    windows: the windows that are made of the panes. results: whether it emits these windows itself. by_window: whether
+    a record is late when its last window has ended, not its pane. lateness_us: for how long it counts after that; each
+    window that has been emitted is then emitted again for its key. holds: what its state is as large as, though panes
+    are what it keeps here. scan_s, result_s: CPU seconds of a record that an evaluation looks at, and of a result."""
+
+    def __init__(
+        self,
+        *,
+        panes: Panes | None,
+        windows: tuple[EventWindow, ...],
+        results: bool,
+        sharing: str,
+        execute_s: float,
+        result_s: float,
+        key_bytes: float,
+        late: int | None = None,
+        by_window: bool = False,
+        lateness_us: int = 0,
+        holds: Holds = "slices",
+        scan_s: float = 0.0,
+    ) -> None:
+        super().__init__(key_bytes, late)
+        self.holds = holds
+        self.panes = panes
+        self.eager = panes is None
+        self.windows = windows
+        self.results = results
+        self.by_window = by_window
+        self.lateness_us = lateness_us
+        self.execute_s = execute_s
+        self.result_s = result_s
+        self.scan_s = scan_s
+        self.forms = Forms(panes, windows, sharing)
+
+    def sink(self) -> SinkLogic | None:
+        """Sink that measures the age of records when they reach its state; None if it is eager."""
+        return None if self.eager else self.taken_in
+
+    def stores_of(self, groups: KeyGroups) -> list[SpanStore[int]]:
+        """One store of contents by pane; none if it is eager."""
+        return [] if self.panes is None else [SpanStore(groups)]
+
+    # records
+    # -----------------------------------------------------------------------------------------------------------
+
+    def plan(self, record: Record) -> float:
+        """Returns the CPU seconds of the user's logic for each state, and of the sending thread's work meanwhile."""
+        assert isinstance(record, Dated)
+        work_s = self.out.send_s if self.eager else 0.0
+        if self.is_late(record):
+            work_s += self.aside_s
+        elif self.execute_s > 0.0:
+            work_s += self.execute_s * self.forms.executions(record.at_us)
+        return self.paid_s(work_s)
+
+    def is_late(self, record: Dated) -> bool:
+        """Whether a record counts in no window any more that is to come. Of a record behind the watermark, this is so
+        where its pane, or all of its windows, are over."""
+        if record.at_us >= self.watermark_us:
+            return False
+        return not self.by_window or last_end(self.windows, record.at_us) + self.lateness_us <= self.watermark_us
+
+    def emit(self, record: Record, at_s: float) -> None:
+        """Adds the record to the state; an eager subtask, which keeps none, sends the record on."""
+        assert isinstance(record, Dated)
+        if self.panes is None:
+            self.notes.keep(record, self.watermark_us)
+            super().emit(record, at_s)
+        elif self.is_late(record):
+            self.put_aside(record, at_s)
+        else:
+            self.notes.keep(record, self.watermark_us)
+            self.taken_in.emit(record, at_s)
+            content = self.spans[0].at(self.panes.pane(record.at_us))
+            content.add(record.key, (1, record.digest, record.born_s, record.taken_s))
+            if self.lateness_us and record.at_us < self.watermark_us:
+                self._emit_again(record)
+
+    def _emit_again(self, late: Dated) -> None:
+        """Emits the windows that a late record changes once more, for its key."""
+        spans = (span for window in self.windows for span in covering(window, late.at_us))
+        for span in spans:
+            if self.watermark_us - self.lateness_us < span.end <= self.watermark_us:
+                content = self.over(span).of_keys(lambda key: key == late.key)
+                self.owed.work_s += self.result_s + self.out.send_s - self.aside_s
+                for result in results_of(span, content, content.keys, self.now_s):
+                    self.send_ended(result, self.now_s)
+
+    def modify(self, cut_us: int) -> None:
+        """Changes the form for windows that begin at `cut_us` or later."""
+        self.forms.modify(cut_us)
+
+    # punctuations -----------------------------------------------------------------------------------------------------
+
+    def reach(self, before_us: float, now_us: int) -> None:
+        """Sends all panes and windows that have become complete."""
+        if self.panes is None:
+            return
+        since_us = now_us if before_us == -math.inf else int(before_us)
+        first = min(self.spans[0].held, default=None)
+        if before_us == -math.inf and first is not None:
+            since_us = min(now_us, self.panes.bounds(first).start)
+        work_s = 0.0
+        for span in self._due(since_us, now_us):
+            content = self.allowed(span, self.over(span), own=self.results)
+            if content.keys:
+                work_s += self._hand_over(span, content)
+        self._forget(now_us)
+        if not self.results:
+            self.owed.work_s += work_s
+
+    def _due(self, since_us: int, now_us: int) -> list[Span]:
+        """Spans to hand over, in the order of their ends."""
+        assert self.panes is not None
+        spans = set[Span]()
+        if not self.results:
+            held = [self.panes.bounds(pane) for pane in self.spans[0].held]
+            spans.update(span for span in held if since_us < span.end <= now_us and self.forms.by_panes(span))
+        if self.results or self.forms.any_windows():
+            held_us = [self.panes.bounds(pane).start for pane in self.spans[0].held]
+            for window in self.windows:
+                due = completed(window, since_us, now_us, held_us)
+                spans.update(span for span in due if self.results or self.forms.at(span.start) == WINDOWS)
+        return sorted(spans, key=lambda span: (span.end, -span.start))
+
+    def over(self, span: Span) -> SpanContent:
+        """Content of all panes in a span, merged."""
+        assert self.panes is not None
+        first, end = self.panes.of(span)
+        merged, held = self.nothing(), self.spans[0].held
+        panes = range(first, end)
+        for pane in panes if len(panes) <= len(held) else sorted(pane for pane in held if pane in panes):
+            content = held.get(pane)
+            if content is not None:
+                merged.merge(content)
+        return merged
+
+    def _hand_over(self, span: Span, content: SpanContent) -> float:
+        if self.results:
+            self._emit_results(span, content)
+            return 0.0
+        self.station.output.tuples_out += content.keys
+        for _, _, _, taken_s in content.held.values():
+            self.note_result(span.end / US_PER_S, taken_s, self.now_s)
+        return sum([shipping.ship(span, content, self.now_s, self.index) for shipping in self.shippings])
+
+    def _emit_results(self, span: Span, content: SpanContent) -> None:
+        """Sends complete windows as records; as for partial results, the sending thread does the work."""
+        self.owed.work_s += content.keys * (self.result_s + self.out.send_s - self.aside_s)
+        if self.scan_s:
+            self.owed.work_s += content.tuples * self.scan_s
+        for result in results_of(span, content, content.keys, self.now_s):
+            self.send_ended(result, self.now_s)
+        self.notes.emit(span, content)
+
+    def _forget(self, now_us: int) -> None:
+        """Drops panes that are in no window any more; until then consolidates may ask for them again."""
+        assert self.panes is not None
+        held = self.spans[0].held
+        for pane in [pane for pane in held if self._over_us(pane) <= now_us]:
+            del held[pane]
+        self.forms.forget(now_us)
+
+    # state ------------------------------------------------------------------------------------------------------------
+
+    def _over_us(self, pane: int) -> int:
+        """Event time from which on a pane is in no window any more."""
+        assert self.panes is not None
+        return last_end(self.windows, self.panes.bounds(pane).start) + self.lateness_us
+
+    def open(self, store: SpanStore[Any]) -> Mapping[Any, SpanContent]:
+        assert self.panes is not None
+        by_window, bounds = self.results or self.forms.any_windows(), self.panes.bounds
+        return {
+            pane: content
+            for pane, content in store.held.items()
+            if (self._over_us(pane) if by_window else bounds(pane).end) > self.watermark_us
+        }
+
+    def bytes_in(self, contents: Mapping[Any, SpanContent]) -> float:
+        """Size in bytes of contents by pane: of records, or of accumulators by key, in each pane or open window."""
+        if self.holds == "slices":
+            return super().bytes_in(contents)
+        if self.holds == "accumulators":
+            return self.key_bytes * sum([self._accumulators(contents, window) for window in self.windows])
+        counts = [content.tuples * self._copies(pane) for pane, content in contents.items()]
+        return self.tuple_bytes() * sum(counts)
+
+    def _open_with(self, window: EventWindow, pane: int) -> range:
+        """Numbers of the instances of a window that a pane is in, and for which a record still counts."""
+        assert self.panes is not None
+        return instances_with(window, self.panes.bounds(pane).start, self.watermark_us - self.lateness_us)
+
+    def _copies(self, pane: int) -> int:
+        """How often each record of a pane is held."""
+        return 1 if self.holds == "records" else sum([len(self._open_with(window, pane)) for window in self.windows])
+
+    def _accumulators(self, contents: Mapping[Any, SpanContent], window: EventWindow) -> int:
+        """Number of pairs of a key and an open instance of a window that has a record of it."""
+        count, counted = 0, dict[int, int]()
+        for pane in sorted(contents):
+            instances = self._open_with(window, pane)
+            for key in contents[pane].held:
+                count += instances.stop - max(instances.start, counted.get(key, instances.start))
+                counted[key] = instances.stop
+        return count
+
+    def changed_bytes(self, came: int) -> float:
+        """Size of what the last records changed: what is in the newest panes, as records come nearly in the order of
+        their times. Of a pane that has more of them, keys that so many of its records find if all are alike."""
+        contents = {pane: each for store in self.spans for pane, each in self.open(store).items()}
+        changed, copies = dict[int, SpanContent](), 0
+        for pane in sorted(contents, reverse=True):
+            tuples, keys = contents[pane].tuples, contents[pane].keys
+            now = min(came, tuples)
+            copies += now * self._copies(pane)
+            changed[pane] = contents[pane].part(round(keys * (1.0 - (1.0 - now / tuples) ** (tuples / keys))))
+            came -= now
+            if not came:
+                break
+        return copies * self.tuple_bytes() if self.holds in ("records", "copies") else self.bytes_in(changed)
+
+    def drop(self, gone: Leaves, since_us: int) -> None:
+        """Drops the content of these keys in panes that begin at `since_us` or later."""
+        for store in self.spans:
+            for pane, content in store.held.items():
+                if self.panes is not None and self.panes.bounds(pane).start >= since_us:
+                    content.drop(gone)
+
+    def snapshot(self, again: bool) -> object:
+        """State of a logic over event time, and the forms."""
+        return super().snapshot(again), self.forms.since.copy()
+
+    def restore(self, kept: object, at_s: float) -> int:
+        assert isinstance(kept, tuple)
+        self.forms.become(kept[1])
+        return super().restore(kept[0], at_s)
+
+    def past(self) -> bool:
+        """Whether it still has content of panes, which stays until these are in no window any more."""
+        return any(content.keys for store in self.spans for content in store.held.values())
+
+    def come(self, sibling: TimedLogic, values: dict[str, float]) -> None:
+        """Starts work beside a sibling, with the sibling's forms."""
+        super().come(sibling, values)
+        assert isinstance(sibling, ComputeLogic)
+        self.forms.come(sibling.forms, values.get(MODIFICATION, -math.inf))
+
+    def sent_spans(self, groups: list[int], since_us: int) -> dict[Span, SpanContent]:
+        """Contents of some key groups that it handed over and still has, for spans that end after `since_us`."""
+        if self.panes is None or self.watermark_us == -math.inf:
+            return {}
+        before_us = int(self.watermark_us)
+        return {span: self.over(span).only(groups) for span in self._due(min(since_us, before_us), before_us)}
+
+
+def results_of(span: Span, content: SpanContent, n: int, at_s: float) -> list[Dated]:
+    """Makes n results of a window, at its last event time: one a key, or n that are as old as the keys' average."""
+    if n == content.keys:
+        stamps = [content.held[key][2:] for key in sorted(content.held)]
+    else:
+        stamps = [content.stamps()] * n
+    return [Dated(born_s, taken_s, at_s, span.end - 1) for born_s, taken_s in stamps]

@@ -1,1 +1,0 @@
-"""Wiring: builds the mechanisms that run a deployment."""
