@@ -30,7 +30,7 @@ from benchmarks.table import print_table
 from models.evaluation import row
 from twin.deployment import Deployment
 from twin.files import write_text
-from twin.kinds.ages import IN_ORDER, HeldTuples
+from twin.kinds.ages import IN_ORDER, HeldRecords
 from twin.metrics import METRICS, REGRESSION_METRICS
 from twin.rates.channels import MeasuredSpan, fair_rates
 from twin.rates.filling import Shown
@@ -88,7 +88,7 @@ LAWS: Mapping[str, Mapping[str, Any]] = {
     "one queue of several": {"waiting._of_common_queues": lambda *given: given[-1]},
     "evaluations take time": {"latency._evaluated_s": lambda *_: 0.0},
     "event time waits for watermarks": {"latency.watermarks": lambda *_: IN_ORDER},
-    "the oldest of inputs of several ages": {"latency.HeldTuples": lambda *given: HeldTuples(*given[:-1])},
+    "the oldest of inputs of several ages": {"latency.HeldRecords": lambda *given: HeldRecords(*given[:-1])},
     "pressure that a run shows": {"model._seen": lambda share, *_: np.full(share.shape[1], np.inf)},
     "chances of few evaluations": {"model._chances": lambda _fires, per_s, run_s: np.minimum(per_s * run_s, 1000.0)},
     "results wait for commits": {"model._exactly_once": lambda *_: None},

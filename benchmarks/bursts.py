@@ -38,7 +38,7 @@ def problems(first: int) -> Iterator[Scenario]:
     """Jobs of the family from a seed on, without end."""
     for seed in count(first):
         job = FAMILY.make(seed).model_copy(update={"name": f"{FAMILY.name}-seed-{seed}"})
-        if SpacePlans(job, FAMILY.space.settled(free_replicas=False)).count >= PLANS and _overloaded_in_bursts(job):
+        if SpacePlans(job, FAMILY.space.settled(free_subtasks=False)).count >= PLANS and _overloaded_in_bursts(job):
             yield job
 
 

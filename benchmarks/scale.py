@@ -1,7 +1,7 @@
 """CPU seconds and memory of a large cluster: 1,000 hosts, 20,000 key groups, a minute of simulated time.
 
 Each host carries a subtask of every operator, so that streams join 1,000 producers to 1,000 consumers. Run: python -m
-benchmarks.scale [--hosts N] [--groups N] [--rate TUPLES_PER_S]. The limits are 60 CPU s, building included, and 2 GB.
+benchmarks.scale [--hosts N] [--groups N] [--rate RECORDS_PER_S]. The limits are 60 CPU s, building included, and 2 GB.
 """
 
 from __future__ import annotations

@@ -80,10 +80,10 @@ def line_of_maps(maps: int, cores: float = 64.0, load: float = 0.3, rate: float 
     return Scenario.of(job).with_run(**{"horizon_s": 60.0, **run})
 
 
-def line_of_replicas(replicas: int, rate: float = 3200.0) -> Scenario:
+def line_of_subtasks(parallelism: int, rate: float = 3200.0) -> Scenario:
     """Job source -> map -> map -> sink; each subtask of the maps is on a host of its own, at a load of 0.3."""
-    hosts = [{**HOST, "name": f"h{number}"} for number in range(replicas)]
-    middle = [{"kind": "map", "name": name, "service_time_s": 0.3 * replicas / rate} for name in ("m0", "m1")]
+    hosts = [{**HOST, "name": f"h{number}"} for number in range(parallelism)]
+    middle = [{"kind": "map", "name": name, "service_time_s": 0.3 * parallelism / rate} for name in ("m0", "m1")]
     spread = [host["name"] for host in hosts]
     job = chain(middle, rate, hosts=[HOST, *hosts], placement={"m0": spread, "m1": spread})
     return Scenario.of(job, RunSettings(horizon_s=60.0))
@@ -105,7 +105,7 @@ def main() -> None:
     grown = growth("maps that ask for 22 of a host's 16 cores", crowded)
     limit("a service among 200 tasks over one among 24", grown[-1][2] / grown[0][2], CROWDED)
     limit("CPU s of 98 maps", grown[2][1], CROWD_S)
-    growth("replicas", {n: line_of_replicas(n) for n in (1, 8, 64)})
+    growth("parallelism", {n: line_of_subtasks(n) for n in (1, 8, 64)})
     growth("horizon", {horizon_s: line_of_maps(3, horizon_s=horizon_s) for horizon_s in (30.0, 120.0, 480.0)})
     growth("rate", {rate: line_of_maps(3, rate=rate, horizon_s=20.0) for rate in (1e3, 1e4, 1e5)})
 

@@ -22,23 +22,24 @@ from twin.metrics import METRICS, REGRESSION_METRICS
 from twin.randomness import random_stream
 from twin.rates.channels import MeasuredSpan
 from twin.rates.model import RateModel
+from twin.retired import meant
 from twin.trace import TRAINING_ROWS
 
 REMEDY = "make the dataset again with 'twin dataset CORPUS OUT'"
 MEASURED = "measured"
 """Column that is true for rows of real runs, of which some metrics may be unknown. Absent: simulated."""
-NEEDED = ("run", "config_hash", "horizon_s", "warmup_s", "deployment", *METRICS, "tuples_out")
+NEEDED = ("run", "config_hash", "horizon_s", "warmup_s", "deployment", *METRICS, "records_out")
 
 
 @dataclass(frozen=True)
 class Dataset:
     """Rows of simulated runs. labels_GxA: columns METRICS, NaN where a regression has no label (no success).
-    config_hash: [G] equal for runs that differ in seed only. tuples_out, horizon_s: [G] results and length of each."""
+    config_hash: [G] equal for runs that differ in seed only. records_out, horizon_s: [G] results and length of each."""
 
     encoded: Encoded
     labels_GxA: np.ndarray
     config_hash: np.ndarray
-    tuples_out: np.ndarray
+    records_out: np.ndarray
     horizon_s: np.ndarray
 
     def __len__(self) -> int:
@@ -50,7 +51,7 @@ class Dataset:
             self.encoded.take(rows),
             self.labels_GxA[rows],
             self.config_hash[rows],
-            self.tuples_out[rows],
+            self.records_out[rows],
             self.horizon_s[rows],
         )
 
@@ -84,8 +85,8 @@ class Dataset:
 
     @property
     def about(self) -> Mapping[str, np.ndarray]:
-        """[G] each: models.encoding.ABOUT of each row, and `tuples_out`."""
-        return {**self.encoded.about, "tuples_out": self.tuples_out}
+        """[G] each: models.encoding.ABOUT of each row, and `records_out`."""
+        return {**self.encoded.about, "records_out": self.records_out}
 
 
 class RowSplit(NamedTuple):
@@ -117,7 +118,7 @@ def read(
         ]
         encoded = encode_texts(texts, progress, workers, reprofiled)
     horizons_s = np.array([span.end_s for span in measured])
-    return Dataset(encoded, labels_GxA, hashes, np.array(columns["tuples_out"], dtype=float), horizons_s)
+    return Dataset(encoded, labels_GxA, hashes, np.array(columns["records_out"], dtype=float), horizons_s)
 
 
 def of_deployments(
@@ -130,13 +131,13 @@ def of_deployments(
     hashes = [str(index) for index in range(len(deployments))] if config_hash is None else config_hash
     measured = [RateModel().measured(each) for each in deployments]
     lengths_s, horizons_s = (np.array([getattr(span, name) for span in measured]) for name in ("length_s", "end_s"))
-    tuples_out = np.nan_to_num(labels_GxA[:, METRICS.index("throughput_per_s")]) * lengths_s
-    return Dataset(encode(deployments, measured), labels_GxA, np.array(hashes), tuples_out, horizons_s)
+    records_out = np.nan_to_num(labels_GxA[:, METRICS.index("throughput_per_s")]) * lengths_s
+    return Dataset(encode(deployments, measured), labels_GxA, np.array(hashes), records_out, horizons_s)
 
 
 def join(first: Dataset, second: Dataset) -> Dataset:
     """Dataset of the rows of both, in order."""
-    columns = ("labels_GxA", "config_hash", "tuples_out", "horizon_s")
+    columns = ("labels_GxA", "config_hash", "records_out", "horizon_s")
     return Dataset(
         encoding.join([first.encoded, second.encoded]),
         *(np.concatenate([getattr(first, name), getattr(second, name)]) for name in columns),
@@ -155,6 +156,7 @@ def _columns(path: Path) -> dict[str, list[Any]]:
             table = pq.ParquetFile(file).read()
         except (pa.ArrowException, OSError) as error:
             raise BadInput(f"{file} is not a readable Parquet file ({error}); {REMEDY}") from None
+        table = table.rename_columns([meant(name, NEEDED) for name in table.column_names])
         missing = [name for name in NEEDED if name not in table.column_names]
         if missing:
             raise BadInput(f"{file} lacks the column {missing[0]!r} of training rows; {REMEDY}")

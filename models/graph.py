@@ -103,7 +103,7 @@ def joint_graph(
         operators=tuple(raw_rows(FEATURES[kind], operators, [o])[0].tolist() for o, kind in enumerate(job.kinds)),
         hosts=tuple(raw_rows(FEATURES["host"], hosts, range(len(job.used))).tolist()),
         streams=job.streams,
-        placements=tuple((int(o), node_of[int(h)]) for o, h in zip(*np.nonzero(job.replicas_OxH), strict=True)),
+        placements=tuple((int(o), node_of[int(h)]) for o, h in zip(*np.nonzero(job.subtasks_OxH), strict=True)),
         context=raw_rows(CONTEXT, plan_physics(answer, job, horizon_s), [0])[0].tolist(),
         rates=base_costs(answer)[0].tolist(),
     )

@@ -66,8 +66,8 @@ def peaks_of(law: ArrivalLaw) -> Peaks:
     high = [phase for phase, is_above in zip(phases, above, strict=True) if is_above]
     high_s = sum(length_s for length_s, _ in high)
     peaks = sum(now and not before for before, now in zip([False, *above], above, strict=False))
-    tuples = sum(length_s * rate_per_s for length_s, rate_per_s in high)
-    return Peaks(tuples / high_s / mean_per_s, high_s / time_s, high_s / peaks)
+    records = sum(length_s * rate_per_s for length_s, rate_per_s in high)
+    return Peaks(records / high_s / mean_per_s, high_s / time_s, high_s / peaks)
 
 
 def _phases(law: ArrivalLaw) -> list[Phase]:
@@ -177,14 +177,14 @@ OPERATOR_PHYSICS = (
     *("channel_s", "queue_s", "window_s", "age_s"),
 )
 """Columns of an operator that the rate model predicts."""
-HOST_PHYSICS = {"cpu_used": "cpu", "nic_used": "nic", "memory_used": "memory"}
+HOST_PHYSICS = {"cpu_used": "cpu", "nic_used": "card", "memory_used": "memory"}
 """Columns of a host that the rate model predicts, and the fields of its answer."""
 
 
 @dataclass(frozen=True)
 class JobColumns:
     """Columns of a job under its own plan. names, kinds: of the operators. operators: columns [O]. streams: (producer,
-    consumer), as the query lists them. levels_O: longest path from a source. replicas_OxH: on each host."""
+    consumer), as the query lists them. levels_O: longest path from a source. subtasks_OxH: on each host."""
 
     deployment: Deployment
     names: tuple[str, ...]
@@ -192,14 +192,14 @@ class JobColumns:
     operators: Columns
     streams: tuple[tuple[int, int], ...]
     levels_O: np.ndarray
-    replicas_OxH: np.ndarray
+    subtasks_OxH: np.ndarray
 
     @property
     def used(self) -> np.ndarray:
         """Indices of the hosts that carry a subtask."""
-        return np.flatnonzero(self.replicas_OxH.any(axis=0))
+        return np.flatnonzero(self.subtasks_OxH.any(axis=0))
 
-    def hosts(self, host_N: np.ndarray | None = None, replicas_NxO: np.ndarray | None = None) -> Columns:
+    def hosts(self, host_N: np.ndarray | None = None, subtasks_NxO: np.ndarray | None = None) -> Columns:
         """Columns of hosts, by number, that carry these subtasks of each operator.
 
         Absent: of the hosts in use under the job's own plan. Work, state and traffic of an operator count as spread
@@ -207,9 +207,9 @@ class JobColumns:
         host is one minus the consumer's share on it.
         """
         host_N = self.used if host_N is None else host_N
-        replicas_NxO = self.replicas_OxH[:, host_N].T if replicas_NxO is None else replicas_NxO
+        subtasks_NxO = self.subtasks_OxH[:, host_N].T if subtasks_NxO is None else subtasks_NxO
         hosts, memory = self.deployment.cluster.hosts, self.deployment.engine.memory
-        share_NxO = replicas_NxO / self.operators["replicas"]
+        share_NxO = subtasks_NxO / self.operators["replicas"]
         bytes_N = np.zeros(len(host_N))
         for u, v in self.streams:
             bytes_N += self.operators["bytes_out"][u] * share_NxO[:, u] * (1 - share_NxO[:, v])
@@ -220,7 +220,7 @@ class JobColumns:
             share_NxO @ self.operators["cpu_demand"] / cores_N,
             bytes_N / bandwidth_N,
             (memory.base_mb + share_NxO @ self.operators["state"]) / ram_N,
-            replicas_NxO.sum(axis=1),
+            subtasks_NxO.sum(axis=1),
         )
         hardware = {name: of_H[host_N] for name, of_H in self.hardware.items()}
         return {**hardware, **dict(zip(LOADS, loads, strict=True))}
@@ -251,7 +251,7 @@ def job_columns(deployment: Deployment) -> JobColumns:
         operators={name: np.array([row[name] for row in rows]) for name in rows[0]},
         streams=streams,
         levels_O=_levels(len(names), streams),
-        replicas_OxH=replica_counts(deployment, [deployment.plan])[0],
+        subtasks_OxH=subtask_counts(deployment, [deployment.plan])[0],
     )
 
 
@@ -260,7 +260,7 @@ def _operator(job: Job, component: Component, sent_per_s: Mapping[str, float], v
     query, engine, spec, rates = job.query, job.engine, component.operator, job.rates[component.operator.name]
     inputs, outputs = [query.columns_out[name] for name in query.feeds(spec.name)], query.columns_out[spec.name]
     service_s, bytes_in = engine.service_s(query, spec, sent_per_s), engine.input_bytes(query, spec.name, sent_per_s)
-    scans_per_s, results_s = rates.fires_per_s * rates.window_tuples, rates.out_per_s * component.result_s
+    scans_per_s, results_s = rates.fires_per_s * rates.window_records, rates.out_per_s * component.result_s
     return {
         "tuple_width_in": sum(columns.width for columns in inputs) / len(inputs),
         "tuple_width_out": outputs.width,
@@ -268,7 +268,7 @@ def _operator(job: Job, component: Component, sent_per_s: Mapping[str, float], v
         "strings": outputs.strings,
         "doubles": outputs.doubles,
         "tuple_bytes": component.bytes_out,
-        "replicas": component.replicas,
+        "replicas": component.parallelism,
         "event_rate": rates.in_per_s,
         "rate_in": rates.in_per_s,
         "rate_out": rates.out_per_s,
@@ -276,17 +276,17 @@ def _operator(job: Job, component: Component, sent_per_s: Mapping[str, float], v
         "service": service_s,
         "cpu_demand": rates.in_per_s * service_s + scans_per_s * component.scan_s + results_s,
         "service_scv": engine.service_scv_of(spec),
-        "credits": engine.channel_tuples or job.least_room,
+        "credits": engine.channel_records or job.least_room,
         "batch": engine.batch_of(component.bytes_out),
         "flush": engine.flush_s or 0.0,
         "context_switch": engine.context_switch,
-        "window_tuples": rates.window_tuples,
+        "window_tuples": rates.window_records,
         "fires": rates.fires_per_s,
         "results_per_fire": rates.out_per_s / rates.fires_per_s if rates.fires_per_s else 0.0,
         "groups": rates.groups_per_fire,
-        "state": rates.state_tuples * bytes_in * engine.memory.object_overhead / 1e6,
+        "state": rates.state_records * bytes_in * engine.memory.object_overhead / 1e6,
         **asdict(varying),
-        **_of_calls(spec, rates.in_per_s / component.replicas),
+        **_of_calls(spec, rates.in_per_s / component.parallelism),
         **_of_spec(spec, rates),
     }
 
@@ -333,12 +333,12 @@ def _levels(operators: int, streams: Sequence[tuple[int, int]]) -> np.ndarray:
     return level_O
 
 
-def replica_counts(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> np.ndarray:
+def subtask_counts(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> np.ndarray:
     """Subtasks [P, O, H] by operator and host. Raises KeyError for an unplaced operator or an unknown host."""
     host_of = {host.name: index for index, host in enumerate(deployment.cluster.hosts)}
     names = [operator.name for operator in deployment.query.topological]
     if isinstance(plans, Placements):
-        return plans.replica_counts(names)
+        return plans.subtask_counts(names)
     counts_PxOxH = np.zeros((len(plans), len(names), len(host_of)), np.float32)
     for p, plan in enumerate(plans):
         for o, name in enumerate(names):

@@ -46,7 +46,7 @@ class PerturbedCosts:
         rng = random_stream(self.seed, "misjudged" if self.fixed else f"misjudged/{run}")
         engine = deployment.engine
         constants: dict[str, object] = {name: getattr(engine, name) * self._factor(rng) for name in _SINGLE}
-        for name, kind in (("tuple_us", PerKind), ("value_us", PerType)):
+        for name, kind in (("record_us", PerKind), ("value_us", PerType)):
             values = getattr(engine, name).model_dump()
             constants[name] = kind(**{each: value * self._factor(rng) for each, value in values.items()})
         believed: EngineProfile = engine.model_copy(update=constants)

@@ -18,7 +18,7 @@ import numpy as np
 from models.checkpoint import Ensemble, found_in, kinds_of, outside, read_all, refuse_unseen, unseen
 from models.gnn import Batch, Capacity, CostNetwork, Parameters, batch_of, capacity_for, cut, needs
 from models.graph import HORIZON_S, GraphTable, graph_table
-from models.job_columns import base_costs, job_columns, plan_physics, replica_counts
+from models.job_columns import base_costs, job_columns, plan_physics, subtask_counts
 from models.labels import KINDS, LABEL_FLOOR, RELATIVE, Scaling, in_units, kinds_of_plans
 from models.scoring import PlanSide, groups, score, scoring_job
 from models.settings import NetworkConfig
@@ -326,7 +326,7 @@ class LearnedCostModel:
         job = job_columns(deployment.model_copy(update={"plan": plans[0]}))
         with ThreadPoolExecutor((os.cpu_count() or 1) + AHEAD) as pool:
             answer = pool.submit(self._rates(deployment).answer, deployment, plans) if self._sees_rates else None
-            side = PlanSide(job, replica_counts(deployment, plans), _result(answer), length_s)
+            side = PlanSide(job, subtask_counts(deployment, plans), _result(answer), length_s)
             jobs = {config: scoring_job(config, side) for config in {ensemble.config for ensemble in self.ensembles}}
             outputs = [
                 [pool.submit(score, ensemble.config, weights, jobs[ensemble.config]) for weights in ensemble.weights]

@@ -208,13 +208,13 @@ def groups(
     deployment: Deployment, plans: Sequence[ExecutionPlan]
 ) -> Iterator[tuple[np.ndarray, Sequence[ExecutionPlan]]]:
     """Yields rows and plans with the same subtasks, `CHUNK` at most. Raises BadInput for a plan that does not fit."""
-    for rows in [np.arange(len(plans))] if isinstance(plans, Placements) else _same_replicas(deployment, plans):
+    for rows in [np.arange(len(plans))] if isinstance(plans, Placements) else _same_subtasks(deployment, plans):
         for part in np.split(rows, range(CHUNK, len(rows), CHUNK)):
             if len(part):
                 yield part, plans.take(part) if isinstance(plans, Placements) else [plans[row] for row in part]
 
 
-def _same_replicas(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> list[np.ndarray]:
+def _same_subtasks(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> list[np.ndarray]:
     names = [operator.name for operator in deployment.query.operators]
     hosts = {host.name for host in deployment.cluster.hosts}
     groups: dict[tuple[int, ...], list[int]] = {}
@@ -248,7 +248,7 @@ class PlanSide:
     run."""
 
     job: JobColumns
-    replicas_PxOxH: np.ndarray
+    subtasks_PxOxH: np.ndarray
     answer: Callable[[], RateAnswer]
     horizon_s: float
 
@@ -269,12 +269,12 @@ class ScoringJob:
 
 def scoring_job(config: NetworkConfig, side: PlanSide) -> ScoringJob:
     """Inputs that a network sees. With the rate model's answers at every node no two plans look the same."""
-    job, replicas_PxOxH = side.job, side.replicas_PxOxH
-    plans, answer = len(replicas_PxOxH), side.answer() if config.features == "physics" else None
+    job, subtasks_PxOxH = side.job, side.subtasks_PxOxH
+    plans, answer = len(subtasks_PxOxH), side.answer() if config.features == "physics" else None
     if not config.hosts:  # then all plans look the same
-        replicas_PxOxH = replicas_PxOxH.sum(axis=2, keepdims=True)
+        subtasks_PxOxH = subtasks_PxOxH.sum(axis=2, keepdims=True)
     inputs_P = np.zeros(plans, np.int64) if answer is None else np.arange(plans)
-    sharing = share(replicas_PxOxH, job.streams, inputs_P)
+    sharing = share(subtasks_PxOxH, job.streams, inputs_P)
     hosts = dict(job.hosts(sharing.host_U, sharing.counts_UxO))
     if answer is not None:
         hosts |= {name: of_PxH[sharing.plan_U, sharing.host_U] for name, of_PxH in host_physics(answer).items()}
@@ -305,7 +305,7 @@ def _inputs(config: NetworkConfig, kind: int, columns: Columns, rows: Sequence[i
 
 
 def _context(config: NetworkConfig, side: PlanSide) -> np.ndarray:
-    columns, plans = plan_physics(side.answer(), side.job, side.horizon_s), range(len(side.replicas_PxOxH))
+    columns, plans = plan_physics(side.answer(), side.job, side.horizon_s), range(len(side.subtasks_PxOxH))
     return np.asarray(encode(CONTEXT, raw_rows(CONTEXT, columns, plans))[:, config.context])
 
 

@@ -57,7 +57,7 @@ class View:
         self.operators = {**job.operators, **{name: of_PxO[0] for name, of_PxO in operator_physics(answer).items()}}
         self.plan = plan_physics(answer, job, horizon_s)
         self.hosts = job.hosts()
-        share_OxH = job.replicas_OxH / job.replicas_OxH.sum(axis=1, keepdims=True)
+        share_OxH = job.subtasks_OxH / job.subtasks_OxH.sum(axis=1, keepdims=True)
         self.leaving = np.array([1.0 - float(share_OxH[u] @ share_OxH[v]) for u, v in job.streams])
         self.sent = self.operators["bytes_out"][[producer for producer, _ in job.streams]]
         self.pressure, self.reached_per_s = self.operators["offered_pressure"], self.operators["in_per_s"]
@@ -322,7 +322,7 @@ def flat_vector(job: JobColumns) -> list[float]:
         values = job.operators[column][kinds == kind].tolist()
         return sum(values) / len(values) if values else float("nan")
 
-    on_OxH = job.replicas_OxH > 0
+    on_OxH = job.subtasks_OxH > 0
     operators_H = on_OxH.sum(axis=0)
     away = [not np.array_equal(on_OxH[u], on_OxH[v]) for u, v in job.streams]
     hardware = [np.repeat(values, operators_H).tolist() for values in job.hardware.values()]

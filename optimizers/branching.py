@@ -59,7 +59,7 @@ class Relaxation:
         way_slm, receive_slm = np.zeros((2, len(job.producer_s), len(host_l), len(host_l)))
         for s, (start, end) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):
             own_l = job.streams.bytes_per_s[s] / job.places.bandwidth_h[host_l]
-            card_l = job.streams.tuple_bytes[s] / job.places.bandwidth_h[host_l] * card_factor(own_l)
+            card_l = job.streams.record_bytes[s] / job.places.bandwidth_h[host_l] * card_factor(own_l)
             send_l = _longer(job, alone_ol, start, float(job.streams.send[s]), end_to_end)
             way_slm[s] = latency_lm + far_lm * (send_l + card_l)[:, None]
             receive_slm[s] = far_lm * _longer(job, alone_ol, end, float(job.streams.receive[s]), end_to_end)
@@ -150,7 +150,7 @@ class BranchAndBound:
     def solve(self, problem: Problem) -> Solution:
         """Best plan found. Raises BadInput if the space, or the pinned plan, parts the subtasks of an operator."""
         started_s = time.perf_counter()
-        problem = problem.settled(free_replicas=False)
+        problem = problem.settled(free_subtasks=False)
         if problem.space.spread is None:
             problem = replace(problem, space=replace(problem.space, spread=False))
         job = problem.deployment
@@ -233,7 +233,7 @@ class _Tree:
 
     def _counts(self, place_o: np.ndarray) -> np.ndarray:
         counts_ol = np.zeros((len(place_o), len(self.job.places.host_l)), np.int64)
-        counts_ol[np.arange(len(place_o)), place_o] = self.job.operators.replicas
+        counts_ol[np.arange(len(place_o)), place_o] = self.job.operators.parallelism
         return counts_ol
 
     def _look_at(self, counts: list[np.ndarray]) -> None:

@@ -122,10 +122,10 @@ def weigh(problem: Problem, propose: Propose, traits: Traits) -> Weighed:
     """Plans with the rate model's estimates: the whole space if it is small; else what `propose` finds, and all plans
     one change away from its best. Raises BadInput as `propose` does."""
     asked = replace(problem, cost_model=RateModel(), budget=max(problem.budget, ASKED), alternatives=ASKED)
-    settled = asked.settled(free_replicas=False, costream_rules=traits.costream_rules)
+    settled = asked.settled(free_subtasks=False, costream_rules=traits.costream_rules)
     latency = problem.objective in LATENCIES
     unchanged_s = fixed_s(PlacementCoefficients.of(problem.deployment)) if latency else 0.0
-    if not settled.space.free_replicas:
+    if not settled.space.free_subtasks:
         plans = SpacePlans(settled.deployment, settled.space)
         if plans.exact and plans.count <= LISTED:
             return _weighed(settled, plans.all(), unchanged_s)

@@ -156,11 +156,11 @@ class Problem:
         """Deployment that is planned: the scenario, for callers that need not know how it is run."""
         return self.scenario
 
-    def settled(self, *, free_replicas: bool, costream_rules: bool = False) -> Problem:
-        """Problem for an optimizer that may change numbers of subtasks or not (free_replicas), where the space leaves
+    def settled(self, *, free_subtasks: bool, costream_rules: bool = False) -> Problem:
+        """Problem for an optimizer that may change numbers of subtasks or not (free_subtasks), where the space leaves
         that open; with Costream's rules if the optimizer brings them. Raises BadInput if the rules do not go with the
         space."""
-        space = self.space.settled(free_replicas=free_replicas)
+        space = self.space.settled(free_subtasks=free_subtasks)
         return replace(self, space=replace(space, costream_rules=True) if costream_rules else space)
 
 
@@ -298,4 +298,4 @@ def traits_of(optimizer: Optimizer) -> Traits:
 def plan_on(deployment: Deployment, hosts: Mapping[str, str]) -> ExecutionPlan:
     """Plan of a placement: as many subtasks as in the deployment's plan, all of an operator on one host, socket 0."""
     plan = deployment.plan
-    return plan.with_placement({name: (host,) * plan.replicas(name) for name, host in hosts.items()})
+    return plan.with_placement({name: (host,) * plan.parallelism(name) for name, host in hosts.items()})

@@ -102,7 +102,7 @@ def resized_of(problem: Problem) -> Callable[[np.ndarray], list[np.ndarray]]:
     """Function that returns all plans with one subtask more or less of an operator, or of all that must have equally
     many, where numbers are free. Some may not be in the space."""
     job, space = problem.deployment, problem.space
-    groups = [group for group in space.tied(job) if space.free_replicas and space.free_o(job)[group].all()]
+    groups = [group for group in space.tied(job) if space.free_subtasks and space.free_o(job)[group].all()]
 
     def changes(counts_ol: np.ndarray) -> list[np.ndarray]:
         found = []
@@ -158,7 +158,7 @@ class LocalSearch:
     def solve(self, problem: Problem) -> Solution:
         """Best plan found. Raises BadInput if no plan of the space is found, or its numbers of subtasks are free."""
         started_s = time.perf_counter()
-        problem = problem.settled(free_replicas=False)
+        problem = problem.settled(free_subtasks=False)
         job = problem.deployment
         space, rng = SpacePlans(job, problem.space), random_stream(problem.seed, "local-search")
         known = Candidates(problem, by_risk, total=space.count if space.exact else None)

@@ -156,11 +156,11 @@ def traffic(deployment: Deployment, plans: Sequence[ExecutionPlan], required: Re
     job, query = PlacementCoefficients.of(deployment), deployment.query
     number = {host.name: h for h, host in enumerate(deployment.cluster.hosts)}
     crossed_hh = links_crossed(deployment.cluster)
-    bytes_s = job.streams.rate_per_s * job.streams.tuple_bytes
+    bytes_s = job.streams.rate_per_s * job.streams.record_bytes
     row = {stream: s for s, stream in enumerate(query.streams_by_name)}
     found, alike = np.zeros(len(plans)), defaultdict[tuple[int, ...], list[tuple[int, ExecutionPlan]]](list)
     for n, plan in enumerate(plans):
-        alike[tuple(plan.replicas(operator.name) for operator in query.operators)].append((n, plan))
+        alike[tuple(plan.parallelism(operator.name) for operator in query.operators)].append((n, plan))
     for some in alike.values():
         rows, sent = [n for n, _ in some], _sent_between(job, some[0][1])
         hosts = {
@@ -181,12 +181,12 @@ def _sent_between(job: PlacementCoefficients, plan: ExecutionPlan) -> list[np.nd
     row = {stream: s for s, stream in enumerate(query.streams_by_name)}
     sent = [np.zeros(0)] * len(row)
     for operator in query.topological:
-        replicas = plan.replicas(operator.name)
-        taken_r = read_shares(operator, replicas) * operator.is_source
+        parallelism = plan.parallelism(operator.name)
+        taken_r = read_shares(operator, parallelism) * operator.is_source
         for stream in query.inputs(operator.name):
-            shares, values = query.partitioning(stream).shares, operator.values(replicas)
+            shares, values = query.partitioning(stream).shares, operator.values(parallelism)
             start_r = parts[stream.producer]
-            share_rr = np.array([shares(Ends(k, replicas, values, (), len(start_r))) for k in range(len(start_r))])
+            share_rr = np.array([shares(Ends(k, parallelism, values, (), len(start_r))) for k in range(len(start_r))])
             sent[row[stream]] = start_r[:, None] * share_rr
             taken_r += job.streams.rate_per_s[row[stream]] * sent[row[stream]].sum(axis=0)
         parts[operator.name] = taken_r / max(taken_r.sum(), 1e-300)

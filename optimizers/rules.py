@@ -363,8 +363,8 @@ def distinct(scenario: Scenario, plans: Sequence[ExecutionPlan]) -> list[int]:
     for row, plan in enumerate(plans):
         tasks = defaultdict[str, list[tuple[str, int, int]]](list)
         for name in plan.placement:
-            for replica, place in enumerate(plan.locations(name)):
-                tasks[place.host].append((name, replica, place.socket))
+            for subtask, place in enumerate(plan.locations(name)):
+                tasks[place.host].append((name, subtask, place.socket))
         used = frozenset((kind[host], frozenset(each)) for host, each in tasks.items())
         firsts.setdefault((used, tuple(sorted(plan.key_groups.items())), plan.fused), row)
     return list(firsts.values())

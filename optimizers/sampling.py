@@ -32,7 +32,7 @@ class Costream:
 
     def solve(self, problem: Problem) -> Solution:
         """Best candidate. Raises BadInput if the space has no plan that obeys the rules, or says that subtasks part."""
-        problem = problem.settled(free_replicas=False, costream_rules=True)
+        problem = problem.settled(free_subtasks=False, costream_rules=True)
         plans = SpacePlans(problem.deployment, problem.space)
         return _best(problem, plans, plans.sample(random_stream(problem.seed, "candidates"), problem.budget))
 
@@ -46,7 +46,7 @@ class RandomPlan:
 
     def solve(self, problem: Problem) -> Solution:
         """One random plan. Raises BadInput if no plan of the space is found, or its numbers of subtasks are free."""
-        problem = problem.settled(free_replicas=False)
+        problem = problem.settled(free_subtasks=False)
         plans = SpacePlans(problem.deployment, problem.space)
         return _best(problem, plans, plans.sample(random_stream(problem.seed, "random-plan"), 1))
 
@@ -62,7 +62,7 @@ class Exhaustive:
 
     def solve(self, problem: Problem) -> Solution:
         """Best plan of the space. Raises BadInput above `max_plans` plans, for no plan, or for free subtask counts."""
-        problem = problem.settled(free_replicas=False)
+        problem = problem.settled(free_subtasks=False)
         plans = SpacePlans(problem.deployment, problem.space)
         if plans.count > self.max_plans or not plans.exact:
             raise BadInput(

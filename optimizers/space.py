@@ -66,8 +66,8 @@ class Space:
     pinned. allowed: the hosts that an operator may be on, where not all are. spread: whether subtasks of an operator
     may be on several sockets; None: if it has several. costream_rules: data never flow to a weaker bin of hosts and
     never return to one (`optimizers.rules`); operators are then on one socket each. most_moves: operators that may be
-    elsewhere than in the deployment's plan; None: all. free_replicas: whether their numbers may change; None: if the
-    optimizer changes them. most_replicas: of an operator, then. part_chains: whether chained operators may have other
+    elsewhere than in the deployment's plan; None: all. free_subtasks: whether their numbers may change; None: if the
+    optimizer changes them. most_subtasks: of an operator, then. part_chains: whether chained operators may have other
     numbers than each other, and then run apart. slots: whether only plans that an engine of task slots can
     deploy may be chosen (`optimizers.slots`); None: where numbers are free, any host is allowed, and the engine has
     slots.
@@ -80,32 +80,32 @@ class Space:
     spread: bool | None = None
     costream_rules: bool = False
     most_moves: int | None = None
-    free_replicas: bool | None = None
-    most_replicas: int = 1000
+    free_subtasks: bool | None = None
+    most_subtasks: int = 1000
     part_chains: bool = False
     slots: bool | None = None
 
     def __post_init__(self) -> None:
         if self.most_moves is not None and self.most_moves < 0:
             raise BadInput(f"number of operators that may move must be >= 0, got {self.most_moves}")
-        if self.most_replicas < 1:
-            raise BadInput(f"number of subtasks of an operator must be >= 1, got {self.most_replicas}")
+        if self.most_subtasks < 1:
+            raise BadInput(f"number of subtasks of an operator must be >= 1, got {self.most_subtasks}")
         if self.spread and self.costream_rules:
             raise BadInput("Costream's rules are for operators on one host each; give spread or costream_rules")
         for name, hosts in self.allowed.items():
             if not hosts:
                 raise BadInput(f"operator {name!r} is allowed on no host; name at least one")
 
-    def settled(self, *, free_replicas: bool) -> Space:
+    def settled(self, *, free_subtasks: bool) -> Space:
         """Space for an optimizer that changes numbers of subtasks, or not, unless the space says which."""
-        return self if self.free_replicas is not None else replace(self, free_replicas=free_replicas)
+        return self if self.free_subtasks is not None else replace(self, free_subtasks=free_subtasks)
 
     def spreads(self, deployment: Deployment) -> bool:
         """Whether an operator that is not pinned may be on several sockets."""
         if self.spread is not None:
             return self.spread
-        several = self.free_replicas or any(
-            deployment.plan.replicas(each.name) > 1 for each in deployment.query.operators
+        several = self.free_subtasks or any(
+            deployment.plan.parallelism(each.name) > 1 for each in deployment.query.operators
         )
         return several and not self.costream_rules
 
@@ -114,7 +114,7 @@ class Space:
         if self.slots is not None:
             return self.slots
         narrowed = self.allowed or self.most_moves is not None or self.spread is False or self.costream_rules
-        return bool(self.free_replicas) and not narrowed and by_slots(deployment)
+        return bool(self.free_subtasks) and not narrowed and by_slots(deployment)
 
     def deployable(self, deployment: Deployment, counts_ol: np.ndarray) -> np.ndarray:
         """[O, L] the plan as it is deployed in slots, if the space has slots; else unchanged."""
@@ -176,8 +176,8 @@ class Space:
 
         Numbers of subtasks may be any unless the space fixes them.
         """
-        if self.free_replicas is None:
-            return replace(self, free_replicas=True, slots=bool(self.slots)).holds(deployment, counts_nol)
+        if self.free_subtasks is None:
+            return replace(self, free_subtasks=True, slots=bool(self.slots)).holds(deployment, counts_nol)
         used_nol = counts_nol > 0
         fits_n = ~(used_nol & ~self.allows_ol(deployment)).any(axis=(1, 2))
         host_l = host_of_sockets(deployment)
@@ -207,9 +207,9 @@ class Space:
             for each, stays in zip(deployment.query.topological, self.pinned_o(deployment), strict=True)
             if stays
         ]
-        named = sorted(_named(deployment) - {*pinned}) if self.free_replicas else []
+        named = sorted(_named(deployment) - {*pinned}) if self.free_subtasks else []
         said = [
-            "any number of subtasks" if self.free_replicas else "these numbers of subtasks",
+            "any number of subtasks" if self.free_subtasks else "these numbers of subtasks",
             f"those of {', '.join(named)} as given, since events name them" if named else "",
             "" if self.spreads(deployment) else "an operator on one socket",
             f"{', '.join(pinned)} pinned" if pinned else "",
@@ -223,14 +223,14 @@ class Space:
         ]
         return ", ".join(filter(None, said))
 
-    def _numbers_fit(self, deployment: Deployment, replicas_no: np.ndarray) -> np.ndarray:
+    def _numbers_fit(self, deployment: Deployment, subtasks_no: np.ndarray) -> np.ndarray:
         """[N] whether operators have numbers of subtasks that they may have."""
-        kept_o = np.ones(replicas_no.shape[1], bool)
-        if self.free_replicas:
+        kept_o = np.ones(subtasks_no.shape[1], bool)
+        if self.free_subtasks:
             kept_o = ~self.free_o(deployment)
-        fits_n = (replicas_no == replicas_of(deployment))[:, kept_o].all(axis=1) & (replicas_no > 0).all(axis=1)
+        fits_n = (subtasks_no == subtasks_of(deployment))[:, kept_o].all(axis=1) & (subtasks_no > 0).all(axis=1)
         for group in self.tied(deployment):
-            fits_n &= (replicas_no[:, group] == replicas_no[:, group[:1]]).all(axis=1)
+            fits_n &= (subtasks_no[:, group] == subtasks_no[:, group[:1]]).all(axis=1)
         return np.asarray(fits_n)
 
 
@@ -249,9 +249,9 @@ def host_of_sockets(deployment: Deployment) -> np.ndarray:
     return np.repeat(np.arange(len(sockets)), sockets)
 
 
-def replicas_of(deployment: Deployment) -> np.ndarray:
+def subtasks_of(deployment: Deployment) -> np.ndarray:
     """[O] numbers of subtasks in the deployment's plan, in data-flow order."""
-    return np.array([deployment.plan.replicas(operator.name) for operator in deployment.query.topological])
+    return np.array([deployment.plan.parallelism(operator.name) for operator in deployment.query.topological])
 
 
 def listed(job: Deployment) -> list[int]:
@@ -322,7 +322,7 @@ def as_plans(job: Deployment, counts_nol: np.ndarray) -> Sequence[ExecutionPlan]
     if any(host.socket_count > 1 for host in job.cluster.hosts) or ((counts_nol > 0).sum(axis=2) != 1).any():
         return plans
     placements = Placements(job, counts_nol.argmax(axis=2)[:, listed(job)])
-    same = counts_nol.sum(axis=2)[:, listed(job)] == np.array(placements.replicas)
+    same = counts_nol.sum(axis=2)[:, listed(job)] == np.array(placements.parallelism)
     return placements if same.all() else plans
 
 
@@ -334,7 +334,7 @@ def counts_on(job: Deployment, hosts_no: np.ndarray) -> np.ndarray:
 def enough_memory(job: PlacementCoefficients) -> np.ndarray:
     """[O, L] whether the host of a socket has memory for the engine and one subtask of an operator."""
     law, host_l = job.deployment.engine.memory, job.places.host_l
-    need_o = job.operators.held_mb / job.operators.replicas + law.base_mb
+    need_o = job.operators.held_mb / job.operators.parallelism + law.base_mb
     return np.asarray(need_o[:, None] < law.crash * job.places.ram_mb_h[host_l])
 
 
@@ -353,7 +353,7 @@ class SpacePlans:
     """Plans of one job. Raises BadInput if the space names unknown parts, or leaves numbers of subtasks free."""
 
     def __init__(self, deployment: Deployment, space: Space) -> None:
-        if space.free_replicas:
+        if space.free_subtasks:
             raise BadInput(
                 "plans with any number of subtasks are not listed or drawn; use rlas or milp-hosts, or fix them"
             )
@@ -455,15 +455,17 @@ class SpacePlans:
         """Number of options of an operator."""
         if self._pinned_o[o]:
             return 1
-        sockets, replicas = int(self._allowed_ol[o].sum()), int(self._home_ol[o].sum())
-        return math.comb(replicas + sockets - 1, replicas) if self._spread else sockets
+        sockets, parallelism = int(self._allowed_ol[o].sum()), int(self._home_ol[o].sum())
+        return math.comb(parallelism + sockets - 1, parallelism) if self._spread else sockets
 
     def _options(self, o: int) -> np.ndarray:
         """[K, L] options of an operator."""
         if self._pinned_o[o]:
             return self._home_ol[o : o + 1]
-        sockets, replicas = np.flatnonzero(self._allowed_ol[o]), int(self._home_ol[o].sum())
-        parts = _parted(replicas, len(sockets)) if self._spread else replicas * np.eye(len(sockets), dtype=np.int64)
+        sockets, parallelism = np.flatnonzero(self._allowed_ol[o]), int(self._home_ol[o].sum())
+        parts = (
+            _parted(parallelism, len(sockets)) if self._spread else parallelism * np.eye(len(sockets), dtype=np.int64)
+        )
         found = np.zeros((len(parts), len(self._host_l)), np.int64)
         found[:, sockets] = parts
         return found
@@ -474,23 +476,23 @@ class SpacePlans:
         if self._pinned_o[o]:
             found[:] = self._home_ol[o]
             return found
-        sockets, replicas = np.flatnonzero(self._allowed_ol[o]), int(self._home_ol[o].sum())
-        if not self._spread or replicas == 1:
-            found[np.arange(size), sockets[rng.integers(len(sockets), size=size)]] = replicas
+        sockets, parallelism = np.flatnonzero(self._allowed_ol[o]), int(self._home_ol[o].sum())
+        if not self._spread or parallelism == 1:
+            found[np.arange(size), sockets[rng.integers(len(sockets), size=size)]] = parallelism
         else:
-            found[:, sockets] = _randomly_parted(replicas, len(sockets), rng, size)
+            found[:, sockets] = _randomly_parted(parallelism, len(sockets), rng, size)
         return found
 
 
-def _parted(replicas: int, sockets: int) -> np.ndarray:
+def _parted(parallelism: int, sockets: int) -> np.ndarray:
     """All ways to part subtasks [K, sockets]: bars among stars."""
-    bars = list(combinations(range(replicas + sockets - 1), sockets - 1))
-    return _between(np.array(bars, np.int64).reshape(len(bars), sockets - 1), replicas + sockets - 1)
+    bars = list(combinations(range(parallelism + sockets - 1), sockets - 1))
+    return _between(np.array(bars, np.int64).reshape(len(bars), sockets - 1), parallelism + sockets - 1)
 
 
-def _randomly_parted(replicas: int, sockets: int, rng: np.random.Generator, size: int) -> np.ndarray:
+def _randomly_parted(parallelism: int, sockets: int, rng: np.random.Generator, size: int) -> np.ndarray:
     """[size, sockets] random divisions of subtasks over sockets, each equally likely."""
-    total = replicas + sockets - 1
+    total = parallelism + sockets - 1
     bars = np.sort(rng.random((size, total)).argsort(axis=1)[:, : sockets - 1], axis=1)
     return _between(bars, total)
 

@@ -149,7 +149,7 @@ def _training_row(run: dict[str, Any], periods: list[dict[str, Any]]) -> dict[st
     kept = ("run", "index", "seed", "config_hash", "horizon_s", "warmup_s", "deployment")
     row = {name: run[name] for name in kept}
     row |= {name: getattr(found, name) for name in ("throughput_per_s", "backpressure_per_s", "backpressured")}
-    row |= {"success": found.success, "tuples_out": found.tuples_out}
+    row |= {"success": found.success, "records_out": found.records_out}
     for name in ("processing_latency", "e2e_latency"):
         latency = getattr(found, f"{name}_s")
         if latency is not None:

@@ -60,7 +60,7 @@ class JobPool:
 
     def plans(self, job: Scenario, seed: int, count: int) -> list[ExecutionPlan]:
         """Different plans of a job, drawn uniformly; all of them, if there are no more than `count`."""
-        space = SpacePlans(job, replace(self.space, free_replicas=False))
+        space = SpacePlans(job, replace(self.space, free_subtasks=False))
         return list(as_plans(job, space.sample(random_stream(seed, "plans"), count)))
 
 

@@ -79,7 +79,7 @@ def labels(runs: DataFrame, operators: DataFrame) -> DataFrame:
         "run",
         *[_metric(metric).alias(name) for name, metric in TABLE.items()],
         F.greatest(F.lit(0.0), grows_by / F.col("seconds")).alias("backpressure_per_s"),
-        F.col("results").alias("tuples_out"),
+        F.col("results").alias("records_out"),
     )
 
 

@@ -30,7 +30,7 @@ Event = dict[str, Any]
 MICROS = 1e6
 JOB, OPERATORS, HOSTS, EVENTS, PAUSES = 1, 2, 3, 4, 5
 PROCESSES = {JOB: "job", OPERATORS: "operators", HOSTS: "hosts", EVENTS: "events", PAUSES: "standing still"}
-SHOWN = ("numRecordsIn", "numRecordsOut", "numRecordsDropped", "queueLength", "backlog", "stateBytes", "replicas")
+SHOWN = ("numRecordsIn", "numRecordsOut", "numRecordsDropped", "queueLength", "backlog", "stateBytes", "parallelism")
 
 
 def trace_events(run: Run) -> Iterator[Event]:
@@ -94,9 +94,9 @@ def _operator_events(rows: Sequence[Row], names: Sequence[str]) -> Iterator[Even
         busy, held = row["busyTimeMsPerSecond"] / 1000, row["backPressuredTimeMsPerSecond"] / 1000
         words = f"busy {busy:.0%}, held up {held:.0%}" if held >= 0.005 else f"busy {busy:.0%}"
         yield _slice(OPERATORS, tracks[row["operator"]], row, words, "operator", _known(row, SHOWN))
-        yield _counter(OPERATORS, f"queue of {row['operator']}", row["end_s"], {"tuples": row["queueLength"]})
+        yield _counter(OPERATORS, f"queue of {row['operator']}", row["end_s"], {"records": row["queueLength"]})
         if row["backlog"] is not None:
-            yield _counter(OPERATORS, f"unread at {row['operator']}", row["end_s"], {"tuples": row["backlog"]})
+            yield _counter(OPERATORS, f"unread at {row['operator']}", row["end_s"], {"records": row["backlog"]})
 
 
 def _host_events(rows: Sequence[Row], names: Sequence[str]) -> Iterator[Event]:

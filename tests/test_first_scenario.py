@@ -29,7 +29,7 @@ def gate() -> st.Scenario:
 def test_a_statement_of_sql_counts_each_page_once_a_minute() -> None:
     """As many results as pages with clicks, in each of the four minutes; not before the watermark and a checkpoint."""
     found = st.run(parse_scenario(FILES["clicks-per-page"], "clicks.yaml"))
-    assert found.keeps_up and found.metrics.tuples_out == 4 * 1000
+    assert found.keeps_up and found.metrics.records_out == 4 * 1000
     assert found.metrics.result_delay_s.mean > 5.0
     assert found.operators.loc["clicks", "busy"] == pytest.approx(2000 / 4 * 20e-6, rel=0.1)
     assert not [line for line in found.warnings if "heap" in line]

@@ -238,7 +238,7 @@ class Calls:
     # capacity ------------------------------------------------------------------------------------------------------
 
     @property
-    def replica_per_s(self) -> float:
+    def subtask_per_s(self) -> float:
         """Highest records a second of a subtask, by its number of places; infinite without a limit."""
         if self.capacity is None or self.mean_s <= 0.0:
             return math.inf
@@ -255,7 +255,7 @@ class Calls:
 
         As of a queue of M/G/c whose servers are busy (Allen and Cunneen); in order answers leave in bunches.
         """
-        if not self.ordered or math.isinf(self.replica_per_s) or self.capacity == 1 or self.scv == 0.0:
+        if not self.ordered or math.isinf(self.subtask_per_s) or self.capacity == 1 or self.scv == 0.0:
             return self.scv
         return _in_order(self)[1]
 
@@ -268,14 +268,14 @@ class Calls:
     @property
     def served_s(self) -> float:
         """Service time of a record at each of `servers`, if all are busy."""
-        return self.servers / self.replica_per_s
+        return self.servers / self.subtask_per_s
 
     def used(self, in_per_s: np.ndarray, busiest_per_s: np.ndarray) -> np.ndarray:
         """Utilisation of the calls: the higher one of places and of calls a second. [N]
 
         in_per_s: records a second to all subtasks; busiest_per_s: to the subtask that gets most of them.
         """
-        share = busiest_per_s / self.replica_per_s
+        share = busiest_per_s / self.subtask_per_s
         return np.asarray(share if self.most_per_s is None else np.maximum(share, in_per_s / self.most_per_s))
 
 

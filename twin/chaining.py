@@ -43,9 +43,9 @@ def check_partition_attributes(query: Query, plan: ExecutionPlan) -> None:
         attributes = getattr(operator, "partition_by", None)
         if attributes is None:
             continue
-        if not attributes and plan.replicas(operator.name) > 1:
+        if not attributes and plan.parallelism(operator.name) > 1:
             raise ValueError(
-                f"{operator.name!r} has partition_by [], so it cannot be split, and {plan.replicas(operator.name)} "
+                f"{operator.name!r} has partition_by [], so it cannot be split, and {plan.parallelism(operator.name)} "
                 "subtasks; give it one, or name the attributes that it is keyed by"
             )
         for stream in query.inputs(operator.name):

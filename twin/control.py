@@ -17,14 +17,14 @@ from twin.spec import Spec, parse
 
 @dataclass(frozen=True, slots=True)
 class KeyGroupStatistics:
-    """Statistics of one key group in a period. `replica`: its owner, an index into the operator's placement.
+    """Statistics of one key group in a period. `subtask`: its owner, an index into the operator's placement.
 
     cpu_percent: share of the CPU of its owner's host that it took. The sum over all groups on a host, and its other
     subtasks, is the host's `cpuUtilisation`.
     """
 
     group: int
-    replica: int
+    subtask: int
     rate_per_s: float
     state_bytes: float
     cpu_percent: float = 0.0

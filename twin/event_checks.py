@@ -28,7 +28,7 @@ from twin.query import AnyOperator, Windowed
 
 LIVE = "set engine.rescaling=live"
 CHANGES = Migration | Scale
-SUBTASKS = ("replica", "to_replica", "owners")
+SUBTASKS = ("subtask", "to_subtask", "owners")
 
 
 def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
@@ -88,24 +88,26 @@ def naming_subtasks(events: Iterable[AnyEvent]) -> set[str]:
 def check_move(move: Move, deployment: Deployment, where: str, placement: Mapping[str, tuple[str, ...]] | None) -> None:
     """Raises ValueError if a move does not fit. `placement`: the subtasks that there are; None if not yet known."""
     _operator(where, move.operator, deployment)
-    replicas = len(placement[move.operator]) if placement is not None else None
-    for replica in (move.replica, move.to_replica):
-        if replica is not None and replicas is not None and replica >= replicas:
-            raise ValueError(f"{where}: {move.operator!r} has no subtask {replica}; it has {replicas}, counted from 0")
+    parallelism = len(placement[move.operator]) if placement is not None else None
+    for subtask in (move.subtask, move.to_subtask):
+        if subtask is not None and parallelism is not None and subtask >= parallelism:
+            raise ValueError(
+                f"{where}: {move.operator!r} has no subtask {subtask}; it has {parallelism}, counted from 0"
+            )
     _restartable(where, deployment)
     stops = deployment.engine.rescaling.stops
     if stops and move.strategy is not None:
         raise ValueError(f"{where}: {_restarts(deployment)} without a strategy; leave strategy out, or {LIVE}")
     if not stops:
-        timed.check_timed_move(deployment.query, move.operator, move.replica, move.strategy, where)
+        timed.check_timed_move(deployment.query, move.operator, move.subtask, move.strategy, where)
     starts = deployment.plan.locations(move.operator)
     if move.to is not None:
         _location(where, move.to, deployment)
         if pinned := pinning(move.operator, deployment):
             raise ValueError(f"{where}: {pinned}")
         _no_limits(where, deployment)
-        replica = move.replica or 0
-        starts = (starts[replica if replica < len(starts) else 0], Location.parse(move.to))
+        subtask = move.subtask or 0
+        starts = (starts[subtask if subtask < len(starts) else 0], Location.parse(move.to))
         _no_local_stream(where, move.operator, deployment)
     _routes(where, starts, deployment)
     _no_shared_queue(where, [move.operator], deployment)
@@ -115,7 +117,7 @@ def check_move(move: Move, deployment: Deployment, where: str, placement: Mappin
             raise ValueError(f"{where}: {obstacle}")
         if any(deployment.query.partitioning(stream).two_choices for stream in deployment.query.inputs(move.operator)):
             raise ValueError(f"{where}: {move.operator!r} is fed by two choices, which spread its key groups; use hash")
-        groups = group_count(deployment.query, move.operator, deployment.plan.replicas(move.operator))
+        groups = group_count(deployment.query, move.operator, deployment.plan.parallelism(move.operator))
         if groups is None:
             raise ValueError(
                 f"{where}: {move.operator!r} has no key groups; give the operator key_groups, or move a subtask"
@@ -172,7 +174,7 @@ def scaling_obstacle(name: str, deployment: Deployment) -> str:
         )
     for stream in query.inputs(group[0]):
         how = query.partitioning(stream)
-        if how.fixes_replicas:
+        if how.fixes_subtasks:
             return f"{name!r} is fed by a {how} stream, which fixes its subtasks; use rebalance or hash"
     for stream in (each for member in group for each in query.outputs(member) if each.consumer not in group):
         how = query.partitioning(stream)
@@ -223,7 +225,7 @@ def _check_lost(where: str, event: Failure, lost: Set[str], deployment: Deployme
 
 def _check_skew(where: str, event: Skew, deployment: Deployment) -> None:
     _operator(where, event.operator, deployment)
-    groups = group_count(deployment.query, event.operator, deployment.plan.replicas(event.operator))
+    groups = group_count(deployment.query, event.operator, deployment.plan.parallelism(event.operator))
     if groups is None:
         raise ValueError(f"{where}: {event.operator!r} has no key groups; give the operator key_groups")
     for group in event.key_groups:

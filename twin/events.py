@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from twin.event_time import in_time
 from twin.keys import group_count
 from twin.kinds.mechanism import Selecting
-from twin.plan import Location, Replicas
+from twin.plan import Location, Subtasks
 from twin.query import AnyOperator, Query
 from twin.spec import Spec
 
@@ -48,7 +48,7 @@ def mobility(query: Query, name: str, combined: bool) -> Mobility:
     operator = query.operator(name)
     if not operator.needs_event_time:
         return Mobility(stateful=False, flexible=True, strategies=("instant",))
-    if operator.hands_over in ("tuples", "results"):  # its state is not in windows
+    if operator.hands_over in ("records", "results"):  # its state is not in windows
         return Mobility(stateful=True, flexible=False, strategies=("disruptive",))
     if getattr(operator, "late_to", None) is not None:  # a record that goes to both owners may be late at only one
         return Mobility(stateful=True, flexible=False, strategies=("disruptive",))
@@ -212,22 +212,22 @@ def _check_pair(where: str, name: str, deployment: Deployment) -> str:
 
 def _check_owners(where: str, name: str, owners: tuple[int, ...], deployment: Deployment, scaled: set[str]) -> None:
     """Raises ValueError if owners do not fit. The number of subtasks is unknown if the operator was scaled."""
-    replicas = deployment.plan.replicas(name)
-    groups = group_count(deployment.query, name, replicas)
+    parallelism = deployment.plan.parallelism(name)
+    groups = group_count(deployment.query, name, parallelism)
     if len(owners) != groups:
         raise ValueError(f"{where}: {len(owners)} owners for the {groups} key groups of {name!r}; give one each")
     for owner in owners:
-        if owner < 0 or (owner >= replicas and name not in scaled):
-            raise ValueError(f"{where}: {name!r} has no subtask {owner}; it has {replicas}, counted from 0")
+        if owner < 0 or (owner >= parallelism and name not in scaled):
+            raise ValueError(f"{where}: {name!r} has no subtask {owner}; it has {parallelism}, counted from 0")
 
 
-def check_timed_move(query: Query, name: str, replica: int | None, strategy: Strategy | None, where: str) -> None:
+def check_timed_move(query: Query, name: str, subtask: int | None, strategy: Strategy | None, where: str) -> None:
     """Raises ValueError for a move on the way of event times, where no record may be overtaken."""
     if not _heeds(query, name):
         if strategy is not None:
             raise ValueError(f"{where}: {name!r} is not over event time; leave strategy out")
         return
-    if replica is not None:
+    if subtask is not None:
         raise ValueError(
             f"{where}: subtasks of {name!r} cannot move, as punctuations would overtake records; move key groups, or "
             "scale it"
@@ -260,19 +260,19 @@ Duration = Annotated[float, Field(ge=1e-6, le=10**7, description="simulated seco
 
 
 class Move(Spec):
-    """Moves one subtask to another place, or key groups to another subtask of their operator (`to_replica`) or place
+    """Moves one subtask to another place, or key groups to another subtask of their operator (`to_subtask`) or place
     (`to`).
 
     Key groups that move to a place go to the operator's first subtask there; one is made if there is none.
     """
 
     operator: str
-    replica: Annotated[int | None, Field(ge=0, description="which subtask moves, counted from 0")] = None
+    subtask: Annotated[int | None, Field(ge=0, description="which subtask moves, counted from 0")] = None
     to: Annotated[
         str | None, Field(description="'host' or 'host/socket' that the subtask, or the key groups, move to")
     ] = None
     key_groups: Annotated[tuple[int, ...], Field(description="which key groups move, counted from 0")] = ()
-    to_replica: Annotated[int | None, Field(ge=0, description="the subtask that gets the key groups")] = None
+    to_subtask: Annotated[int | None, Field(ge=0, description="the subtask that gets the key groups")] = None
     strategy: Annotated[
         Strategy | None,
         Field(
@@ -283,15 +283,15 @@ class Move(Spec):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if (self.replica is None) == (not self.key_groups):
+        if (self.subtask is None) == (not self.key_groups):
             raise ValueError(f"move of {self.operator!r}: give either subtask or key_groups")
-        if self.replica is not None and (self.to is None or self.to_replica is not None):
+        if self.subtask is not None and (self.to is None or self.to_subtask is not None):
             raise ValueError(
-                f"move of {self.operator!r}: a subtask moves to a place; give 'to: HOST' and no to_replica"
+                f"move of {self.operator!r}: a subtask moves to a place; give 'to: HOST' and no to_subtask"
             )
-        if self.key_groups and (self.to_replica is None) == (self.to is None):
+        if self.key_groups and (self.to_subtask is None) == (self.to is None):
             raise ValueError(
-                f"move of {self.operator!r}: key groups move to a subtask or a place; give to_replica or to"
+                f"move of {self.operator!r}: key groups move to a subtask or a place; give to_subtask or to"
             )
         for group in self.key_groups:
             if group < 0 or self.key_groups.count(group) > 1:
@@ -303,7 +303,7 @@ class Rescale(Spec):
     """Gives an operator other subtasks. Those at places that stay are kept; the others are added or taken away."""
 
     operator: str
-    placement: Replicas
+    placement: Subtasks
 
     @property
     def locations(self) -> tuple[Location, ...]:

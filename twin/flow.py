@@ -36,10 +36,10 @@ def steady_rates(query: Query, source_rate_per_s: Mapping[str, float]) -> dict[s
         name: OperatorRates(
             in_per_s=float(flow.in_per_s[0]),
             out_per_s=float(flow.out_per_s[0]),
-            window_tuples=float(flow.window_tuples[0]),
+            window_records=float(flow.window_records[0]),
             fires_per_s=float(flow.fires_per_s[0]),
             groups_per_fire=float(flow.groups_per_fire[0]),
-            state_tuples=float(flow.window_tuples[0]),
+            state_records=float(flow.window_records[0]),
         )
         for name, flow in flows(query, arrays).items()
     }
@@ -67,7 +67,7 @@ class Channels(NamedTuple):
     services_s: Mapping[str, tuple[float, ...]]
     stalls_s: Mapping[str, np.ndarray] = {}
     horizon_s: float = np.inf
-    replicas: Mapping[str, np.ndarray] = {}
+    parallelism: Mapping[str, np.ndarray] = {}
     spreads: Mapping[str, KeySpread] = {}
 
 
@@ -88,7 +88,7 @@ def flows(
         inputs = tuple(_sent(query, found, name, operator.name) for name in producers)
         inputs = inputs or (source_rate_per_s[operator.name],)
         whole = tuple(query.partitioning(stream).copies for stream in query.inputs(operator.name))
-        copies = 1.0 if channels is None or not any(whole) else channels.replicas.get(operator.name, 1.0)
+        copies = 1.0 if channels is None or not any(whole) else channels.parallelism.get(operator.name, 1.0)
         if not isinstance(operator, Windowed):
             inputs = _copied(inputs, whole, copies)
         coming = [found[name].bursts_per_s for name in producers] if bursts else []
@@ -106,13 +106,13 @@ def flows(
                 services_s=channels.services_s[operator.name],
                 stalls_s=channels.stalls_s.get(operator.name),
                 horizon_s=channels.horizon_s,
-                replicas=channels.replicas.get(operator.name, 1.0),
+                parallelism=channels.parallelism.get(operator.name, 1.0),
                 spread=channels.spreads.get(operator.name),
                 whole=whole,
-                sets_per_s=tuple(found[name].fires_per_s * channels.replicas.get(name, 1.0) for name in producers),
+                sets_per_s=tuple(found[name].fires_per_s * channels.parallelism.get(name, 1.0) for name in producers),
             )
         if isinstance(operator, Windowed) and whole and all(whole):
-            mixing = mixing._replace(replicas=1.0)
+            mixing = mixing._replace(parallelism=1.0)
         flow = operator.through(inputs, coming or never, mixing)
         if isinstance(operator, Windowed) and any(whole):
             flow = _in_copies(operator, flow, whole, copies)
@@ -136,7 +136,7 @@ def _in_copies(operator: Windowed, flow: Flow, whole: Sequence[bool], copies: np
     flow = flow._replace(inputs_per_s=inputs, in_per_s=taken)
     by_time = operator.window.policy == "time"
     if by_time:
-        flow = flow._replace(window_tuples=flow.window_tuples * more)
+        flow = flow._replace(window_records=flow.window_records * more)
     if not all(whole):
         return flow
     out = np.asarray(flow.out_per_s * copies)
@@ -166,13 +166,13 @@ def spreads(deployment: Deployment, names: Sequence[str]) -> dict[str, KeySpread
         by = query.outputs(name)[0].consumer if operator.sends_keys else name
         by = query.inputs(name)[0].producer if operator.merges else by
         skew, places = deployment.workload.keys.get(by, KeySkew()), _places(deployment, name)
-        groups = group_count(query, by, deployment.plan.replicas(by))
+        groups = group_count(query, by, deployment.plan.parallelism(by))
         several = places > 1.0 and isinstance(operator, Windowed)
         if groups is not None and (several or skew.uneven):
             found[name] = _spread(distinct_values(query.operator(by), skew, groups), skew, places)
         elif several:
             found[name] = KeySpread(
-                np.ones(1), np.array([float(operator.values(deployment.plan.replicas(name)))]), places
+                np.ones(1), np.array([float(operator.values(deployment.plan.parallelism(name)))]), places
             )
     return found
 

@@ -47,7 +47,7 @@ class Period(Spec):
     groups: key groups, g. migrations: of key groups, MK.
     """
 
-    tuples: Amount
+    records: Amount
     overlap: Annotated[float, Field(ge=1)]
     panes: Positive
     pane_keys: Amount
@@ -87,14 +87,14 @@ def cost(form: WindowForm, period: Period, costs: UnitCosts) -> Cost:
     there is one more partial result to send and merge."""
     match form:
         case WindowForm.COMBINED_PANES | WindowForm.SPLIT_PANES:
-            once_s = period.tuples * costs.execute_s + period.merged_keys * costs.merge_s
+            once_s = period.records * costs.execute_s + period.merged_keys * costs.merge_s
             sent_keys, state_keys, extra_keys = (
                 period.panes * period.pane_keys,
                 (period.panes + 1) * period.pane_keys,
                 period.pane_keys,
             )
         case _:
-            once_s = period.tuples * period.overlap * costs.execute_s
+            once_s = period.records * period.overlap * costs.execute_s
             sent_keys, state_keys = period.result_keys, period.overlap * period.window_keys
             extra_keys = state_keys
     moved = period.migrations / period.groups
@@ -104,21 +104,26 @@ def cost(form: WindowForm, period: Period, costs: UnitCosts) -> Cost:
 
 
 def period_of(
-    windows: Sequence[EventWindow], panes: Panes, tuples_per_s: float, keys: float, groups: int, migrations: float = 0.0
+    windows: Sequence[EventWindow],
+    panes: Panes,
+    records_per_s: float,
+    keys: float,
+    groups: int,
+    migrations: float = 0.0,
 ) -> Period:
     """Period as long as the longest window, if keys come at random. windows: at least one.
 
     migrations: of key groups, in that time. Merged keys are those of the cheapest formations (Section 6.1).
     """
     longest_us = max(window.length_us for window in windows)
-    count, a_pane = longest_us // panes.length_us, tuples_per_s * panes.length_us / US_PER_S
+    count, a_pane = longest_us // panes.length_us, records_per_s * panes.length_us / US_PER_S
     in_span = expected_keys(keys, a_pane)
     formed = formations(lambda pane: ending(windows, panes, pane), 0, 2 * count, count, in_span)
     merged = sum(each.keys for each in formed if each.window.end > count and len(each.pieces) > 1)
     results = [longest_us / each.every_us * in_span(panes_long(each, panes)) for each in windows]
     a_window = max(in_span(panes_long(each, panes)) for each in windows)
     return Period(
-        tuples=tuples_per_s * longest_us / US_PER_S,
+        records=records_per_s * longest_us / US_PER_S,
         overlap=overlap(windows),
         panes=count,
         pane_keys=in_span(Span(0, 1)),
@@ -135,12 +140,12 @@ def panes_long(window: EventWindow, panes: Panes) -> Span:
     return Span(0, window.length_us // panes.length_us)
 
 
-def period_of_job(job: Job, name: str, tuples_per_s: float, migrations: float = 0.0) -> Period:
+def period_of_job(job: Job, name: str, records_per_s: float, migrations: float = 0.0) -> Period:
     """Period of a compute as long as its longest window, at that rate. migrations: of key groups in it."""
     operator = job.query.operator(name)
     windows, panes = merged_windows(job.query, name), partial_panes(job.query, name)
     keys, groups = getattr(operator, "keys", 1), getattr(operator, "key_groups", 1)
-    return period_of(windows, panes, tuples_per_s, keys, groups, migrations)
+    return period_of(windows, panes, records_per_s, keys, groups, migrations)
 
 
 def executed_s(job: Job, operator: AnyOperator) -> float:

@@ -110,7 +110,7 @@ class Component(Stage):
         return self.operator.name
 
     @property
-    def replicas(self) -> int:
+    def parallelism(self) -> int:
         """Number of subtasks, each of which is one task."""
         return len(self.places)
 
@@ -184,7 +184,7 @@ class Job:
     @cached_property
     def least_room(self) -> int:
         """Smallest room of all edges: records that may travel together."""
-        return min((edge.room for edge in self.edges), default=self.engine.channel_tuples or 1)
+        return min((edge.room for edge in self.edges), default=self.engine.channel_records or 1)
 
     @cached_property
     def sources(self) -> tuple[Component, ...]:
@@ -214,7 +214,7 @@ class Job:
     def require_pairs(self) -> None:
         """Raises BadInput if a forward stream has unequal numbers of subtasks at its ends."""
         for edge in self.edges:
-            producers, consumers = (self.deployment.plan.replicas(name) for name in edge.ends)
+            producers, consumers = (self.deployment.plan.parallelism(name) for name in edge.ends)
             if edge.how.paired and producers != consumers:
                 raise BadInput(unpaired(edge.stream.consumer, edge.how, producers, consumers))
 
@@ -288,8 +288,8 @@ def _room(deployment: Deployment, each: Stream) -> int:
     """Records that a stream's channels into one subtask of its consumer hold, if all are full."""
     engine, plan = deployment.engine, deployment.plan
     if engine.network_memory is None:
-        assert engine.channel_tuples is not None
-        return engine.channel_tuples
+        assert engine.channel_records is not None
+        return engine.channel_records
     starts, ends = (
         Counter(each.host for each in plan.locations(each.producer)),
         Counter(each.host for each in plan.locations(each.consumer)),

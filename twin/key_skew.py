@@ -33,9 +33,9 @@ INTEGERS = range(-(2**31), 2**31)
 LEAST_GROUPS, MOST_GROUPS = 128, 2**15
 
 
-def default_key_groups(replicas: int) -> int:
+def default_key_groups(parallelism: int) -> int:
     """Maximum parallelism that Flink chooses where none is set: a power of 2, at least 1.5 times the subtasks."""
-    wanted = replicas + replicas // 2
+    wanted = parallelism + parallelism // 2
     return min(max(1 << (wanted - 1).bit_length(), LEAST_GROUPS), MOST_GROUPS)
 
 
@@ -91,9 +91,9 @@ def key_groups_of_keys(keys: Sequence[int | float | str] | np.ndarray, java: Jav
     return np.asarray(murmur(java_hashes(keys, java)) % groups)
 
 
-def first_reader(topic: str, replicas: int) -> int:
+def first_reader(topic: str, parallelism: int) -> int:
     """Number of the subtask that reads partition 0 of a topic of that name, in Flink (`KafkaSourceEnumerator`)."""
-    return (_string_hash(topic) * 31 & 0x7FFFFFFF) % replicas
+    return (_string_hash(topic) * 31 & 0x7FFFFFFF) % parallelism
 
 
 # skew ----------------------------------------------------------------------------------------------------------------

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from twin.workload import Workload
 
 DEFAULT_GROUPS = 128
-GROUPS_A_REPLICA = 16
+GROUPS_A_SUBTASK = 16
 
 
-def group_count(query: Query, name: str, replicas: int) -> int | None:
+def group_count(query: Query, name: str, parallelism: int) -> int | None:
     """Number of key groups of an operator with that many subtasks; None if its input is not dealt by key group.
 
     `key_groups` if given; else, if a two-choice stream leads there, 128, or 16 a subtask if that is more; over event
@@ -31,9 +31,9 @@ def group_count(query: Query, name: str, replicas: int) -> int | None:
     if given is not None:
         return given
     if operator.needs_event_time or operator.keeps_rows:
-        return 1 if operator.counted == 1 else default_key_groups(replicas)
+        return 1 if operator.counted == 1 else default_key_groups(parallelism)
     if any(query.partitioning(stream).two_choices for stream in query.inputs(name)):
-        return max(DEFAULT_GROUPS, GROUPS_A_REPLICA * replicas)
+        return max(DEFAULT_GROUPS, GROUPS_A_SUBTASK * parallelism)
     return None
 
 
@@ -42,9 +42,9 @@ def key_groups_of(operator: AnyOperator) -> int | None:
     return getattr(operator, "key_groups", None)
 
 
-def contiguous(groups: int, replicas: int) -> tuple[int, ...]:
+def contiguous(groups: int, parallelism: int) -> tuple[int, ...]:
     """Subtask of each key group, in contiguous ranges as Flink assigns them."""
-    return tuple(group * replicas // groups for group in range(groups))
+    return tuple(group * parallelism // groups for group in range(groups))
 
 
 def distinct_values(operator: AnyOperator, skew: KeySkew | None, groups: int) -> np.ndarray:
@@ -53,15 +53,15 @@ def distinct_values(operator: AnyOperator, skew: KeySkew | None, groups: int) ->
     return operator.values_by_key_group(groups) if given is None else given
 
 
-def touched(tuples: int | np.ndarray, chances: np.ndarray) -> np.ndarray:
+def touched(records: int | np.ndarray, chances: np.ndarray) -> np.ndarray:
     """Probability that a key is among that many records, each of which has it with probability `chances`. [G]"""
-    return np.asarray(1.0 - np.power(1.0 - chances, tuples))
+    return np.asarray(1.0 - np.power(1.0 - chances, records))
 
 
 def check_keys(query: Query, plan: ExecutionPlan, workload: Workload) -> None:
     """Raises ValueError if an assignment of key groups or a skew does not fit the operators that it names."""
     names = [operator.name for operator in query.operators]
-    counts = {name: group_count(query, name, plan.replicas(name)) for name in names}
+    counts = {name: group_count(query, name, plan.parallelism(name)) for name in names}
     for where, given in (("plan.key_groups", plan.key_groups), ("workload.keys", workload.keys)):
         for name in given:
             if name not in counts:
@@ -69,7 +69,7 @@ def check_keys(query: Query, plan: ExecutionPlan, workload: Workload) -> None:
             if counts[name] is None:
                 raise ValueError(
                     f"{where} names {name!r}, which has no key groups; give the operator key_groups (Flink's default "
-                    f"for its subtasks is {default_key_groups(plan.replicas(name))})"
+                    f"for its subtasks is {default_key_groups(plan.parallelism(name))})"
                 )
     for name, skew in workload.keys.items():
         _check_skew(query.operator(name), counts[name] or 0, skew)
@@ -78,7 +78,7 @@ def check_keys(query: Query, plan: ExecutionPlan, workload: Workload) -> None:
             _check_merged(stream, workload)
     for name, groups in counts.items():
         if groups is not None:
-            _check_owners(name, groups, plan.replicas(name), plan.key_groups.get(name))
+            _check_owners(name, groups, plan.parallelism(name), plan.key_groups.get(name))
 
 
 def _check_skew(operator: AnyOperator, groups: int, skew: KeySkew) -> None:
@@ -119,20 +119,20 @@ def _check_shares(operator: AnyOperator, groups: int, skew: KeySkew) -> None:
         )
 
 
-def _check_owners(name: str, groups: int, replicas: int, owners: Sequence[int] | None) -> None:
+def _check_owners(name: str, groups: int, parallelism: int, owners: Sequence[int] | None) -> None:
     if owners is None:
-        if groups < replicas:
+        if groups < parallelism:
             raise ValueError(
-                f"{name!r} has {groups} key groups for {replicas} subtasks, so some would be idle; "
+                f"{name!r} has {groups} key groups for {parallelism} subtasks, so some would be idle; "
                 "give it more key_groups or fewer subtasks"
             )
         return
     if len(owners) != groups:
         raise ValueError(f"plan.key_groups.{name} has {len(owners)} entries for {groups} key groups; give one each")
     for owner in owners:
-        if not 0 <= owner < replicas:
+        if not 0 <= owner < parallelism:
             raise ValueError(
-                f"plan.key_groups.{name} names subtask {owner}; {name!r} has {replicas} subtasks, counted from 0"
+                f"plan.key_groups.{name} names subtask {owner}; {name!r} has {parallelism} subtasks, counted from 0"
             )
 
 

@@ -37,7 +37,7 @@ class _Leaving(NamedTuple):
 
 def passes(operator: AnyOperator) -> bool:
     """Whether what leaves an operator are the records that came, one for each at most."""
-    return not operator.is_source and operator.hands_over == "tuples" and operator.gain <= 1.0
+    return not operator.is_source and operator.hands_over == "records" and operator.gain <= 1.0
 
 
 def kin(query: Query, plan: ExecutionPlan) -> Kin:
@@ -56,7 +56,7 @@ def kin(query: Query, plan: ExecutionPlan) -> Kin:
         for stream in query.inputs(name):
             producer, sent = stream.producer, leaving[stream.producer]
             came |= sent.makers
-            twice |= sent.makers if query.partitioning(stream).copies and plan.replicas(name) > 1 else sent.twice
+            twice |= sent.makers if query.partitioning(stream).copies and plan.parallelism(name) > 1 else sent.twice
             for fork, consumer in sent.sent_to.items():
                 sent_to[fork].add(consumer)
             if len(query.outputs(producer)) > 1 and not query.operator(producer).exclusive:
@@ -64,7 +64,9 @@ def kin(query: Query, plan: ExecutionPlan) -> Kin:
         for fork, consumers in sent_to.items():
             if len(consumers) > 1:
                 twice |= leaving[fork].makers
-        together = plan.replicas(name) == 1 or all(query.partitioning(each).keeps_keys for each in query.inputs(name))
+        together = plan.parallelism(name) == 1 or all(
+            query.partitioning(each).keeps_keys for each in query.inputs(name)
+        )
         if operator.keyed and together and twice:
             meet.add(name)
             makers |= twice

@@ -153,8 +153,8 @@ class Metrics:
     backpressure_per_s: float
     backpressured: bool
     success: bool
-    tuples_in: int
-    tuples_out: int
+    records_in: int
+    records_out: int
     queue_growth_per_s: float = 0.0
     result_delay_s: Latency | None = None
     late_per_s: float = 0.0
@@ -311,9 +311,9 @@ def from_sources(found: Mapping[str, Mapping[str, float | None]]) -> tuple[Marke
 
 def means_s(rows: Sequence[Mapping[str, Any]], warmup_s: float) -> dict[Ends, float]:
     """Mean seconds on each stream over the periods after the warm-up; nan if no record came. rows: of `StreamMeter`."""
-    tuples: defaultdict[Ends, int] = defaultdict(int)
+    records: defaultdict[Ends, int] = defaultdict(int)
     took_s: defaultdict[Ends, float] = defaultdict(float)
     for row in measured(rows, warmup_s):
-        tuples[row["ends"]] += row["tuples"]
+        records[row["ends"]] += row["records"]
         took_s[row["ends"]] += row["took_s"]
-    return {ends: took_s[ends] / count if count else math.nan for ends, count in tuples.items()}
+    return {ends: took_s[ends] / count if count else math.nan for ends, count in records.items()}

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.retired import told_retired
+from twin.retired import renamed, told_retired
 from twin.scheduling import scaled
 from twin.spec import Spec, parse
 from twin.words import ours, remedy
@@ -53,7 +53,7 @@ def put_all(spec: S, values: Sequence[tuple[str, Any]], flag: str | Sequence[str
 def value_at(spec: Spec, path: str, flag: str) -> Any:
     """Value at `path`, as JSON would hold it; None if not given. Raises BadInput if the path leads nowhere."""
     if isinstance(spec, Deployment) and (name := _scaled(spec, path)):
-        return spec.plan.replicas(name)
+        return spec.plan.parallelism(name)
     parent, key = _resolve(_opened(spec, [path]), path, flag)
     return parent[key]  # type: ignore[index]
 
@@ -128,7 +128,7 @@ def _resolve(data: Node, path: str, flag: str) -> tuple[Node, str | int]:
         if not isinstance(node, dict | list):
             inside = f"{walked} is {node!r}" if node is not None else f"{walked} is not given"
             raise BadPath(f"{where}: {inside} and has no parts; set {walked} as a whole", path)
-        step = _step(node, rest)
+        step = _step(node, rest) or _step(node, _newer(node, rest))
         if step is None:
             word, known = rest.partition(".")[0], list(_keys(node))
             hint = ours(rest) or remedy(word, known, place)
@@ -149,6 +149,12 @@ def _step(node: Node, rest: str) -> tuple[Any, str, str] | None:
         if rest == label or rest.startswith(f"{label}."):
             return keys[label], label, rest[len(label) + 1 :]
     return None
+
+
+def _newer(node: Node, rest: str) -> str:
+    """Path whose first key has its name of today."""
+    word, dot, more = rest.partition(".")
+    return f"{renamed(word, _keys(node))}{dot}{more}"
 
 
 def _keys(node: Node) -> dict[str, Any]:

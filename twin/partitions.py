@@ -22,45 +22,45 @@ ROUNDING = 1e-9
 class Reader(NamedTuple):
     """Subtask that reads something. subtask: its number. share: of the source's records; None: as all others."""
 
-    replica: int
+    subtask: int
     share: float | None
 
 
-def read_by(source: AnyOperator, replicas: int, partitions: int) -> list[range]:
+def read_by(source: AnyOperator, parallelism: int, partitions: int) -> list[range]:
     """Numbers of the partitions that each subtask reads, of so many."""
-    first = source.first_reader(replicas)
-    return [range((k - first) % replicas, partitions, replicas) for k in range(replicas)]
+    first = source.first_reader(parallelism)
+    return [range((k - first) % parallelism, partitions, parallelism) for k in range(parallelism)]
 
 
-def read_shares(source: AnyOperator, replicas: int) -> np.ndarray:
+def read_shares(source: AnyOperator, parallelism: int) -> np.ndarray:
     """Share of the records that each subtask reads; 0 without a partition, or with silent ones alone. [replicas]"""
     if source.parts is None:
-        return np.full(replicas, 1.0 / replicas)
-    dealt, shares = read_by(source, replicas, source.parts), source.part_shares
+        return np.full(parallelism, 1.0 / parallelism)
+    dealt, shares = read_by(source, parallelism, source.parts), source.part_shares
     if shares is None:
         return np.array([len(own) for own in dealt]) / source.parts
     return np.array([shares[own.start : own.stop : own.step].sum() for own in dealt])
 
 
-def even(source: AnyOperator, replicas: int) -> bool:
+def even(source: AnyOperator, parallelism: int) -> bool:
     """Whether all subtasks read equal shares."""
-    shares = read_shares(source, replicas)
+    shares = read_shares(source, parallelism)
     return float(np.ptp(shares)) <= ROUNDING * float(shares.max())
 
 
-def readers(source: AnyOperator, replicas: int, law: ArrivalLaw) -> list[Reader]:
+def readers(source: AnyOperator, parallelism: int, law: ArrivalLaw) -> list[Reader]:
     """Subtasks that read something, in order.
 
     Raises BadInput for single recorded records, which are dealt in turn, if shares are uneven.
     """
-    shares = read_shares(source, replicas)
+    shares = read_shares(source, parallelism)
     reading = np.flatnonzero(shares)
     if np.ptp(shares[reading]) <= ROUNDING * shares.max():
         return [Reader(k, None) for k in reading.tolist()]
     if isinstance(law, Replay) and law.recording.rates_per_s is None:
         raise BadInput(
             f"source {source.name!r}: single recorded records are dealt to subtasks in turn, which {source.parts} "
-            f"partitions on {replicas} subtasks do not allow; {_remedy(source)}"
+            f"partitions on {parallelism} subtasks do not allow; {_remedy(source)}"
         )
     return [Reader(k, float(shares[k])) for k in reading.tolist()]
 

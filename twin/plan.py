@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, field_validator
 from twin.errors import BadInput
 from twin.spec import Spec
 
-MOST_REPLICAS = 400_000
+MOST_SUBTASKS = 400_000
 """Most subtasks of all operators together: more would not fit into the memory that a run may take."""
 
 
@@ -35,15 +35,15 @@ class Location(NamedTuple):
 
 def check_count(count: int, where: str) -> None:
     """Raises BadInput, beginning with `where`, if no plan can have so many subtasks."""
-    if count > MOST_REPLICAS:
+    if count > MOST_SUBTASKS:
         raise BadInput(f"{where}: {_too_many(count)}")
 
 
 def _too_many(count: int) -> str:
-    return f"{count:,} subtasks, of {MOST_REPLICAS:,} at most in a plan; use fewer"
+    return f"{count:,} subtasks, of {MOST_SUBTASKS:,} at most in a plan; use fewer"
 
 
-def _replicas(value: Any) -> Any:
+def _subtasks(value: Any) -> Any:
     """Reads one location, a list of them (one a subtask), or counts by location, as a record of locations."""
     if isinstance(value, str):
         return (value,)
@@ -74,10 +74,10 @@ def _compact(locations: tuple[str, ...]) -> str | list[str] | dict[str, int]:
 
 Group = Annotated[tuple[str, ...], Field(min_length=2)]
 
-Replicas = Annotated[
+Subtasks = Annotated[
     tuple[str, ...],
     BeforeValidator(
-        _replicas,
+        _subtasks,
         json_schema_input_type=str | list[str] | dict[str, int],
     ),
     PlainSerializer(_compact),
@@ -88,7 +88,7 @@ Replicas = Annotated[
 class ExecutionPlan(Spec):
     """Plan: for each operator, the locations of its subtasks, and the subtask that owns each of its key groups."""
 
-    placement: dict[str, Replicas]
+    placement: dict[str, Subtasks]
     key_groups: dict[str, tuple[int, ...]] = Field(
         default_factory=dict,
         description="by operator, the subtask (from 0) of each key group; absent: contiguous ranges",
@@ -107,7 +107,7 @@ class ExecutionPlan(Spec):
     def _few_enough(cls, placement: Any) -> Any:
         """Counts subtasks before a list of them is made. Raises ValueError if there are too many."""
         total = sum(map(_counted, placement.values())) if isinstance(placement, Mapping) else 0
-        if total > MOST_REPLICAS:
+        if total > MOST_SUBTASKS:
             raise ValueError(_too_many(total))
         return placement
 
@@ -119,11 +119,11 @@ class ExecutionPlan(Spec):
         """Hosts on which subtasks of these operators run, each once. Raises KeyError for an unknown operator."""
         return tuple(dict.fromkeys(place.host for name in operators for place in self.locations(name)))
 
-    def replicas(self, operator: str) -> int:
+    def parallelism(self, operator: str) -> int:
         """Number of subtasks of an operator. Raises KeyError if it is not placed."""
         return len(self.placement[operator])
 
-    def with_placement(self, placement: Mapping[str, Replicas]) -> ExecutionPlan:
+    def with_placement(self, placement: Mapping[str, Subtasks]) -> ExecutionPlan:
         """Plan with other places for its subtasks.
 
         An operator that keeps its number of subtasks keeps the assignment of its key groups, by the subtasks' numbers;
@@ -133,7 +133,7 @@ class ExecutionPlan(Spec):
         kept = {
             name: owners
             for name, owners in self.key_groups.items()
-            if name in placement and len(placement[name]) == self.replicas(name)
+            if name in placement and len(placement[name]) == self.parallelism(name)
         }
         together = tuple(group for group in self.fused if len({placement.get(name) for name in group}) == 1)
         return ExecutionPlan(placement=dict(placement), key_groups=kept, fused=together)

@@ -37,8 +37,8 @@ class SubtaskTotals:
     subtask: int
     host: str
     socket: int
-    tuples_in: int
-    tuples_out: int
+    records_in: int
+    records_out: int
     rate_in_per_s: float
     rate_out_per_s: float
     busy: float
@@ -72,9 +72,9 @@ class OperatorTotals:
 
     operator: str
     kind: str
-    replicas: int
-    tuples_in: int
-    tuples_out: int
+    parallelism: int
+    records_in: int
+    records_out: int
     rate_in_per_s: float
     rate_out_per_s: float
     busy: float
@@ -223,8 +223,8 @@ def metrics_of(
     return Metrics(
         **found,
         backpressure_per_s=max(0.0, (totals.arrived - totals.taken) / seconds),
-        tuples_in=totals.taken,
-        tuples_out=totals.results,
+        records_in=totals.taken,
+        records_out=totals.results,
         queue_growth_per_s=queue_growth_per_s,
         late_per_s=sum(row.get(key) or 0 for row in rows for key in LATE) / seconds,
     )
@@ -251,7 +251,7 @@ def operator_totals(
         OperatorTotals(
             operator=name,
             kind=mine[0]["kind"],
-            replicas=mine[-1]["replicas"],
+            parallelism=mine[-1]["parallelism"],
             **_flow(mine),
             subtasks=tuple(_subtask(number, each) for number, each in sorted(subtasks.get(name, {}).items())),
             spent=spent_times(mine),
@@ -292,17 +292,17 @@ def _flow(rows: Sequence[Row]) -> dict[str, Any]:
     """Numbers of records, rates and shares of time of an operator or a subtask."""
     lengths = [row["end_s"] - row["start_s"] for row in rows]
     seconds = sum(lengths)
-    tuples_in, tuples_out = (sum(row[key] for row in rows) for key in ("numRecordsIn", "numRecordsOut"))
+    records_in, records_out = (sum(row[key] for row in rows) for key in ("numRecordsIn", "numRecordsOut"))
 
     def share(key: str) -> float:
         return float(sum(row[key] * length for row, length in zip(rows, lengths, strict=True)) / seconds / 1000)
 
     idle = share("idleTimeMsPerSecond")
     return {
-        "tuples_in": tuples_in,
-        "tuples_out": tuples_out,
-        "rate_in_per_s": tuples_in / seconds,
-        "rate_out_per_s": tuples_out / seconds,
+        "records_in": records_in,
+        "records_out": records_out,
+        "rate_in_per_s": records_in / seconds,
+        "rate_out_per_s": records_out / seconds,
         "busy": share("busyTimeMsPerSecond"),
         "backpressured": share("backPressuredTimeMsPerSecond"),
         "idle": idle if idle > ROUNDING else 0.0,

@@ -51,7 +51,7 @@ class MeasuredTimes:
 
 
 def measure(
-    deployment: Deployment, operator: str, inputs_per_s: Mapping[str, float], tuples: int, seed: int
+    deployment: Deployment, operator: str, inputs_per_s: Mapping[str, float], records: int, seed: int
 ) -> MeasuredTimes:
     """Runs one operator of a deployment alone, record by record, until it has served that many.
 
@@ -78,43 +78,43 @@ def measure(
         )
     factor = 1.0 if timed else OFFERED / service_s / sum(inputs_per_s.values())
     offered = {name: rate * factor for name, rate in inputs_per_s.items()}
-    lengths = _lengths(spec, sum(offered.values()), tuples)
+    lengths = _lengths(spec, sum(offered.values()), records)
     core = FAST if timed else 1.0
     world = World(compile(_alone(deployment, spec, offered, core)), RunSettings(seed=seed))
     task = world.tasks[operator][0]
     _serve(world, task, 0, FILLED * spec.memory_s)
-    before, emitted = task.tuples_in - task.in_service, task.tuples_out
-    times_s = core * _serve(world, task, tuples, (FILLED + lengths) * spec.memory_s)
+    before, emitted = task.records_in - task.in_service, task.records_out
+    times_s = core * _serve(world, task, records, (FILLED + lengths) * spec.memory_s)
     served = dict.fromkeys(offered, 0)
     for stream in deployment.query.inputs(operator):
         if stream.producer in offered:
-            served[stream.producer] += world.tasks[stream.side][0].tuples_in
+            served[stream.producer] += world.tasks[stream.side][0].records_in
     if spec.is_source:
-        served[operator] = task.tuples_in
-    completed = task.tuples_in - task.in_service - before
-    return MeasuredTimes(times_s, served, (task.tuples_out - emitted) / completed)
+        served[operator] = task.records_in
+    completed = task.records_in - task.in_service - before
+    return MeasuredTimes(times_s, served, (task.records_out - emitted) / completed)
 
 
-def _lengths(spec: AnyOperator, in_per_s: float, tuples: int) -> int:
+def _lengths(spec: AnyOperator, in_per_s: float, records: int) -> int:
     """Number of lengths of an operator's memory to measure, by the records that come in each."""
     held = in_per_s * spec.memory_s
     if not held:
         return 0
-    if held > MOST * tuples:
+    if held > MOST * records:
         raise BadInput(
-            f"operator {spec.name!r} cannot be profiled on {tuples} records: {held:.0f} come in the "
+            f"operator {spec.name!r} cannot be profiled on {records} records: {held:.0f} come in the "
             f"{spec.memory_s:g} s that it remembers; give --samples {math.ceil(held / MOST)} or more"
         )
-    return max(min(WINDOWS, int(MOST * tuples / held)), math.ceil(tuples / held))
+    return max(min(WINDOWS, int(MOST * records / held)), math.ceil(records / held))
 
 
-def _serve(world: World, task: Task, tuples: int, until_s: float) -> np.ndarray:
+def _serve(world: World, task: Task, records: int, until_s: float) -> np.ndarray:
     """Steps on until that many services have begun and `until_s` is past; returns the work of each. [tuples]"""
     times_s: list[float] = []
-    env, before = world.env, task.tuples_in
-    while len(times_s) < tuples or env.now < until_s:
+    env, before = world.env, task.records_in
+    while len(times_s) < records or env.now < until_s:
         world.step()
-        if task.tuples_in > before + len(times_s):  # at most one a step, as a service takes time
+        if task.records_in > before + len(times_s):  # at most one a step, as a service takes time
             times_s.append(task.in_service_work_s)
     return np.array(times_s)
 
@@ -132,8 +132,8 @@ def _alone(deployment: Deployment, spec: AnyOperator, offered: Mapping[str, floa
         each.name: ("alone/1" if each is spec else "alone",) for each in (*feeds, spec, *ends)
     }
     rates = {side: offered[producer] for side, producer in inputs.items()} or offered
-    quiet = {"noise": Noise(), "batch_tuples": 1, "buffer_bytes": None, "flush_s": None, "context_switch": 0.0}
-    room = {"channel_tuples": ROOM, "network_memory": None}
+    quiet = {"noise": Noise(), "batch_records": 1, "buffer_bytes": None, "flush_s": None, "context_switch": 0.0}
+    room = {"channel_records": ROOM, "network_memory": None}
     return Deployment(
         query=Query(operators=(*feeds, spec, *ends), streams=tuple(streams)),
         cluster=_two_cores(core),
@@ -146,7 +146,7 @@ def _alone(deployment: Deployment, spec: AnyOperator, offered: Mapping[str, floa
 def _source(query: Query, engine: EngineProfile, name: str, producer: str) -> Source:
     """Source that emits the records of a producer, at no cost."""
     size = engine.output_bytes(query, producer)
-    return Source(name=name, columns=query.columns_out[producer], tuple_bytes=size, service_time_s=0.0)
+    return Source(name=name, columns=query.columns_out[producer], record_bytes=size, service_time_s=0.0)
 
 
 def _two_cores(core: float) -> Cluster:

@@ -167,7 +167,7 @@ def _visits(scenario: Scenario, statistics: Statistics) -> dict[str, float]:
     """Share of the results after the warm-up on whose way each operator was."""
     warmup_s, came, results = scenario.run.warmup_s, Counter[tuple[str, str]](), Counter[str]()
     for row in measured(statistics.stream_rows, warmup_s):
-        came[row["ends"]] += row["tuples"]
+        came[row["ends"]] += row["records"]
     for row in measured(statistics.operator_rows, warmup_s):
         if row["kind"] in SINKS:
             results[row["operator"]] += row["latencyCount"]
@@ -240,4 +240,4 @@ def _watch_queues(
         yield world.env.first(max(0.0, number * every_s - world.env.now))
         now_s = world.env.now
         waiting = sum(meter.waiting(now_s) for meter in statistics.operators)
-        looked.append((now_s, waiting + sum(nic.tuples_in - nic.tuples_out for nic in world.every_nic())))
+        looked.append((now_s, waiting + sum(card.records_in - card.records_out for card in world.every_card())))

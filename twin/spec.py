@@ -21,6 +21,7 @@ from pydantic import (
 
 from twin.errors import BadInput, Path, error_location, value_at
 from twin.quantities import number, units_of
+from twin.retired import with_todays_keys
 from twin.words import ours, remedy
 
 
@@ -62,10 +63,13 @@ class Spec(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _read_numbers(cls, data: Any) -> Any:
+    def _read_given(cls, data: Any) -> Any:
+        """Keys by their names of today, and numbers with units as numbers."""
         if not isinstance(data, Mapping):
             return data
-        numbers = _numeric_fields(cls)
+        fields, numbers = cls.model_fields, _numeric_fields(cls)
+        if not data.keys() <= fields.keys():
+            data = with_todays_keys(data, fields)
         return {name: _as_number(name, value) if name in numbers else value for name, value in data.items()}
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:

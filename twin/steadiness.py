@@ -111,7 +111,7 @@ def outlasting(operators: Iterable[AnyOperator], end_s: float) -> list[str]:
         f"{each.name}: what it holds lasts {each.memory_s:g} s, longer than the run of {end_s:g} s, so it never was "
         "full: in a longer run its results are older, and more comes together; make run.horizon_s several times as long"
         for each in operators
-        if each.hands_over != "tuples" and each.memory_s > end_s
+        if each.hands_over != "records" and each.memory_s > end_s
     ]
 
 
@@ -179,7 +179,7 @@ def growth_per_s(operators: Sequence[Mapping[str, Any]], links: Sequence[Mapping
         queued[row["end_s"]] += waiting(row)
     on_the_way = Counter(dict.fromkeys(queued, 0))
     for row in links:
-        on_the_way[row["end_s"]] += row["tuplesIn"] - row["tuplesOut"]
+        on_the_way[row["end_s"]] += row["recordsIn"] - row["recordsOut"]
     at_s = np.array(sorted(queued))
     there = np.array([queued[end_s] for end_s in at_s]) + np.cumsum([on_the_way[end_s] for end_s in at_s])
     first = int(np.searchsorted(at_s, (from_s + at_s[-1]) / 2.0))
@@ -266,7 +266,7 @@ def memory_s(what: Deployment | Job) -> float:
         operator = component.operator
         lengths_s.append(operator.memory_s)
         if isinstance(operator, Windowed) and operator.window.policy == "count":
-            rate = job.rates[operator.name].in_per_s / component.replicas
+            rate = job.rates[operator.name].in_per_s / component.parallelism
             lengths_s.append(operator.window.size / max(rate, 1e-300))
     workload = job.deployment.workload
     for law in workload.arrivals.values():

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from twin.errors import BadInput
 from twin.files import altered, new_folder, seal, sums
+from twin.retired import meant
 
 _F, _I, _S, _B = pa.float64(), pa.int64(), pa.string(), pa.bool_()
 
@@ -54,7 +55,7 @@ OPERATORS = pa.schema(
         pa.field("run", _S, nullable=False),
         ("operator", _S),
         ("kind", _S),
-        ("replicas", _I),
+        ("parallelism", _I),
         ("period", _I),
         ("start_s", _F),
         ("end_s", _F),
@@ -130,8 +131,8 @@ LINKS = pa.schema(
         ("end_s", _F),
         ("bytesOut", _F),  # sent in the period; what still waits to be sent is not in it
         ("utilisation", _F),  # share of the bandwidth, 0 to 1
-        ("tuplesIn", _I),  # handed to the card or link
-        ("tuplesOut", _I),  # arrived at its other end
+        ("recordsIn", _I),  # handed to the card or link
+        ("recordsOut", _I),  # arrived at its other end
     ]
 )
 """Table with one row for each network card or direction of a link that a stream crosses, and period."""
@@ -168,7 +169,7 @@ TRAINING_ROWS = pa.schema(
         ("backpressure_per_s", _F),
         ("backpressured", _B),
         ("success", _B),
-        ("tuples_out", _I),
+        ("records_out", _I),
     ]
 )
 """Table with one row for each successful simulation, which `twin dataset` makes of a corpus to train cost models."""
@@ -260,6 +261,7 @@ def read_table(folder: Path, table: str) -> pa.Table:
         found = pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as error:
         raise BadInput(f"{path} is not a readable Parquet file ({error}); simulate again") from None
+    found = found.rename_columns([meant(name, TABLES[table].names) for name in found.column_names])
     found = found.drop_columns([name for name in RETIRED.get(table, ()) if name in found.column_names])
     for number, each in enumerate(TABLES[table]):
         if each.name in LATER.get(table, ()) and each.name not in found.column_names:

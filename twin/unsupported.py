@@ -53,11 +53,11 @@ def _meeting(scenario: Scenario) -> set[str]:
     for operator in query.topological:
         name, inputs = operator.name, query.inputs(operator.name)
         before = [stems[stream.producer] for stream in inputs]
-        copied = plan.replicas(name) > 1 and any(query.partitioning(stream).copies for stream in inputs)
+        copied = plan.parallelism(name) > 1 and any(query.partitioning(stream).copies for stream in inputs)
         if any(one & other for one, other in combinations(before, 2)):
             found.add(name)
         stems[name] = set()
-        if operator.hands_over == "tuples":
+        if operator.hands_over == "records":
             own = {name} if ways[name] > 1 and not operator.exclusive else set[str]()
             stems[name] = own.union(*before)
             if copied:
@@ -88,7 +88,7 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
     for group in chains:
         yield "fusion", f"chained operators ({' + '.join(group)})"
     for operator in scenario.query.operators:
-        if operator.parts is not None and not even(operator, scenario.plan.replicas(operator.name)):
+        if operator.parts is not None and not even(operator, scenario.plan.parallelism(operator.name)):
             yield "partitions", f"uneven partitions of {operator.name}"
         if operator.unseen:
             yield "law", operator.unseen
@@ -101,7 +101,7 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
         if (isinstance(operator, Windowed) and operator.joins) or operator.if_unlike:
             ways = [scenario.query.partitioning(each) for each in scenario.query.inputs(operator.name)]
             together = all(way.keeps_keys or way.whole or way.copies for way in ways)
-            if scenario.plan.replicas(operator.name) > 1 and not together:
+            if scenario.plan.parallelism(operator.name) > 1 and not together:
                 yield "apart", f"that records of a key come to several subtasks of {operator.name}"
         if isinstance(operator, Windowed) and operator.joins and _in_batches(scenario, operator):
             yield "sides", f"that {operator.name} gets batches of one side after the other in its count window"
@@ -113,14 +113,14 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
             )
         if getattr(operator, "merge_time_s", 0.0) > 0.0:
             yield "merges", f"what merging costs {operator.name}"
-        keeps_all = not operator.needs_event_time or operator.hands_over == "tuples"
+        keeps_all = not operator.needs_event_time or operator.hands_over == "records"
         if not (keeps_all or operator.merges or in_time(scenario.query, operator.name)):
             yield "late", f"late records of {operator.name}"
         counts = isinstance(operator, Windowed) and operator.window.policy == "count"
-        if counts and scenario.plan.replicas(operator.name) > 1:
+        if counts and scenario.plan.parallelism(operator.name) > 1:
             yield "counting", f"that each subtask of {operator.name} has count windows of its own"
         told = any(scenario.query.operator(each.producer).sends_keys for each in scenario.query.inputs(operator.name))
-        if operator.name in akin and operator.hands_over != "tuples" and not told:
+        if operator.name in akin and operator.hands_over != "records" and not told:
             yield "kin", f"that copies of a record have the same key at {operator.name}"
         if operator.name in meeting:
             yield "copies", f"that copies of a record meet again at {operator.name}, and wait for each other"
@@ -167,7 +167,7 @@ def _of_engine(scenario: Scenario) -> Iterator[tuple[str, str]]:
         yield "pending", f"that a source waits while {engine.max_spout_pending} of its records are not handled"
     if noise.jitter_scv > 0.0:
         yield "jitter", "jitter of the network"
-    if engine.flush_s is not None and (engine.batch_tuples > 1 or engine.buffer_bytes is not None):
+    if engine.flush_s is not None and (engine.batch_records > 1 or engine.buffer_bytes is not None):
         yield "batches", f"waits for batches (flushed every {engine.flush_s:g} s)"
 
 

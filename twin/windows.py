@@ -40,27 +40,27 @@ TimeOf = Literal["processing", "event"]
 
 
 class CountWindow(Spec):
-    """Window of the last `size_tuples` records of all inputs together, evaluated every `slide_tuples` records."""
+    """Window of the last `size_records` records of all inputs together, evaluated every `slide_records` records."""
 
     policy: Literal["count"] = "count"
-    size_tuples: Annotated[int, Field(gt=0, le=10**9)]
-    slide_tuples: Annotated[int | None, Field(gt=0, description="absent: tumbling, slide = size")] = None
+    size_records: Annotated[int, Field(gt=0, le=10**9)]
+    slide_records: Annotated[int | None, Field(gt=0, description="absent: tumbling, slide = size")] = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.slide_tuples is not None and self.slide_tuples > self.size_tuples:
-            raise ValueError(f"slide_tuples must be <= size_tuples ({self.size_tuples}), got {self.slide_tuples}")
+        if self.slide_records is not None and self.slide_records > self.size_records:
+            raise ValueError(f"slide_records must be <= size_records ({self.size_records}), got {self.slide_records}")
         return self
 
     @property
     def size(self) -> float:
         """Size in the window's own unit: records."""
-        return self.size_tuples
+        return self.size_records
 
     @property
     def slide(self) -> float:
         """Slide in the window's own unit: records."""
-        return self.size_tuples if self.slide_tuples is None else self.slide_tuples
+        return self.size_records if self.slide_records is None else self.slide_records
 
     @property
     def tumbling(self) -> bool:
@@ -190,7 +190,7 @@ def slice_of(window: CountWindow | TimeWindow) -> float:
     """Length of the slices that windows share, in seconds or records: the longest of which both size and slide are
     whole multiples, to a microsecond."""
     if isinstance(window, CountWindow):
-        return float(math.gcd(window.size_tuples, round(window.slide)))
+        return float(math.gcd(window.size_records, round(window.slide)))
     return math.gcd(microseconds(window.size_s), microseconds(window.slide)) / US_PER_S
 
 

@@ -107,7 +107,7 @@ def _corpus(folder: Path) -> list[Any]:
 
 def _rows(folder: Path) -> list[Any]:
     found = dataset.read(folder, workers=1)
-    arrays = (found.labels_GxA, found.flat_GxF, found.derived_GxD, found.rates_GxA, found.tuples_out, found.horizon_s)
+    arrays = (found.labels_GxA, found.flat_GxF, found.derived_GxD, found.rates_GxA, found.records_out, found.horizon_s)
     return [*(each.tobytes() for each in arrays), found.config_hash.tolist()]
 
 

@@ -68,7 +68,7 @@ class _Draft:
 
     def _source(self, name: str) -> None:
         columns = {"ints": self._pick((1, 2, 3)), "strings": self._pick((0, 1, 3)), "doubles": self._pick((0, 1, 2))}
-        size = {"tuple_bytes": self._pick((300, 1000))} if self.flink else {}
+        size = {"record_bytes": self._pick((300, 1000))} if self.flink else {}
         topic = {"kind": "kafka-source", "partitions": self._pick((4, 6, 12))} if self._chance(0.4) else {}
         self._add(topic.pop("kind", "source"), name, [], 0.1, columns=columns, **size, **topic)
         self.rates[name] = self._between(100, 1000)
@@ -129,7 +129,7 @@ class _Draft:
             if kind == "sliding":
                 window = {"policy": "time", "size_s": 5.0, "slide_s": 1.0}
             elif kind == "count":
-                window = {"policy": "count", "size_tuples": self._pick((10, 100))}
+                window = {"policy": "count", "size_records": self._pick((10, 100))}
             by = {"group_by": "int", "groups": keys, "key_groups": groups}
             head = self._add("aggregate", "totals", heads, 0.5, function="sum", window=window, **by)
         if self._chance(0.15):
@@ -192,7 +192,7 @@ class _Draft:
     def _engine(self) -> dict[str, Any]:
         if self.flink:
             return PROFILES["flink"].model_dump(mode="json", exclude_none=True) | {"chaining": True}
-        return PLAIN | {"channel_tuples": self._pick((20, 100, 1000))}
+        return PLAIN | {"channel_records": self._pick((20, 100, 1000))}
 
     def _fit(self, drawn: Scenario, cores: float) -> None:
         """Scales service times so that the fullest operator or host is as busy as it should be."""

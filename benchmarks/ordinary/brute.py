@@ -49,7 +49,7 @@ class Brute:
         """Measurements after the warm-up, by name."""
         found = {name: self._arriving(name) for name, each in self.operators.items() if not each["from"]}
         hosts = [host for host in self.job["hosts"].values() if host.get("cpu_percent", CORES_PERCENT) < CORES_PERCENT]
-        if hosts or self.engine.get("channel_tuples", ROOM) < ROOM:
+        if hosts or self.engine.get("channel_records", ROOM) < ROOM:
             ((only,),) = found.values()
             t, born, taken, busy = crowded.run(self.job, only.t, self.rng)
             return self._ages(t, born, taken) | busy
@@ -81,28 +81,28 @@ class Brute:
                 self.kept[f"{way} {name}"] += [records[records.t < end_s] for records in parts]
 
     def _arriving(self, name: str) -> list[Records]:
-        each, replicas = self.operators[name], len(self.hosts[name])
+        each, parallelism = self.operators[name], len(self.hosts[name])
         changes = [event for event in self.job["events"] if event.get("source") == name]
         law = each.get("arrivals") or {"law": "poisson", "rate_per_s": each["rate"]}
         t = streams.arrivals(law, changes, self.horizon_s, self.rng)
-        whose = self.rng.integers(each.get("partitions", replicas), size=len(t)) % replicas
+        whose = self.rng.integers(each.get("partitions", parallelism), size=len(t)) % parallelism
         nothing = np.zeros(len(t), dtype=int)
-        return [Records(t, t, t, nothing, nothing)[whose == replica] for replica in range(replicas)]
+        return [Records(t, t, t, nothing, nothing)[whose == subtask] for subtask in range(parallelism)]
 
     # Streams
 
     def _incoming(self, name: str) -> list[Records]:
-        each, replicas = self.operators[name], len(self.hosts[name])
-        parts: list[list[tuple[str, str, Records]]] = [[] for _ in range(replicas)]
+        each, parallelism = self.operators[name], len(self.hosts[name])
+        parts: list[list[tuple[str, str, Records]]] = [[] for _ in range(parallelism)]
         for side, (producer, how) in enumerate(each["from"].items()):
             for k, records in enumerate(self.out[producer]):
                 mine = records[self._chosen(name, producer, k)]
                 keys = streams.draw_keys(each, self.job["keys"].get(name, {}), len(mine.t), self.rng)
                 mine = replace(mine, key=keys, side=np.full(len(keys), side))
-                whose = self._scaled(name, mine.t, streams.dealt(each, how, k, mine.t, keys, replicas, self.rng))
-                for replica in range(replicas):
-                    which = slice(None) if whose is None else whose == replica
-                    parts[replica].append((producer, self.hosts[producer][k], self._batched(producer, mine[which])))
+                whose = self._scaled(name, mine.t, streams.dealt(each, how, k, mine.t, keys, parallelism, self.rng))
+                for subtask in range(parallelism):
+                    which = slice(None) if whose is None else whose == subtask
+                    parts[subtask].append((producer, self.hosts[producer][k], self._batched(producer, mine[which])))
         return [self._carried(pieces, self.hosts[name][k]) for k, pieces in enumerate(parts)]
 
     def _scaled(self, name: str, t: Array, whose: Array | None) -> Array | None:
@@ -133,7 +133,7 @@ class Brute:
         return (drawn < end) & (drawn >= end - shares[name])
 
     def _batched(self, producer: str, records: Records) -> Records:
-        size, flush_s = self.engine.get("batch_tuples", 1), self.engine.get("flush_s") or np.inf
+        size, flush_s = self.engine.get("batch_records", 1), self.engine.get("flush_s") or np.inf
         if self.engine.get("buffer_bytes"):
             size = int(self.engine["buffer_bytes"] / self.costs.bytes_of(producer))
         return records.at(streams.batched(records.t, size, flush_s, self.rng))
@@ -173,9 +173,9 @@ class Brute:
         return self.rng.gamma(1 / scv, mean_s * scv, size=count) if scv else np.full(count, mean_s)
 
     def _count(self, name: str, started: Array, done: Array) -> None:
-        for start_s, end_s, replicas in self._spans(name):
+        for start_s, end_s, parallelism in self._spans(name):
             spent = np.clip(done, start_s, end_s) - np.clip(started, start_s, end_s)
-            self.busy[name] += float(spent.sum()) / (self.horizon_s - self.start_s) / replicas
+            self.busy[name] += float(spent.sum()) / (self.horizon_s - self.start_s) / parallelism
 
     def _one(self, name: str, k: int, records: Records) -> Records:
         each, services, work = self.operators[name], self._services(name, len(records.t)), Clock(0, 0, 1)

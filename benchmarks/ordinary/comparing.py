@@ -61,7 +61,7 @@ def compare(name: str, job: Mapping[str, Any], seeds: int) -> list[Figure]:
 
 def brute_force(job: Mapping[str, Any], seed: int) -> dict[str, float]:
     """Figures of one run by brute force."""
-    if job["checkpoints"] and job["engine"].get("channel_tuples", ROOM) < ROOM:
+    if job["checkpoints"] and job["engine"].get("channel_records", ROOM) < ROOM:
         return full_channels.Row(job, seed).run()
     return whole.Whole(job, seed).run() if whole.handles(job) else Brute(job, seed).run()
 

@@ -62,11 +62,11 @@ class Course:
         found, rng = dict[Place, Array](), np.random.default_rng(self.seed + 10**6)
         for name, each in self.operators.items():
             if not each["from"]:
-                replicas = len(self.hosts[name])
+                parallelism = len(self.hosts[name])
                 law = each.get("arrivals") or {"law": "poisson", "rate_per_s": each["rate"]}
                 t = streams.arrivals(law, [], self.horizon_s, rng)
-                whose = rng.integers(each.get("partitions", replicas), size=len(t)) % replicas
-                found |= {(name, k): t[whose == k] for k in range(replicas)}
+                whose = rng.integers(each.get("partitions", parallelism), size=len(t)) % parallelism
+                found |= {(name, k): t[whose == k] for k in range(parallelism)}
         return found
 
     # Checkpoints

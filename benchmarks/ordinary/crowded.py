@@ -87,7 +87,7 @@ def run(job: Mapping[str, Any], arrivals: Array, rng: Any) -> tuple[Array, Array
         services.append(rng.gamma(1 / scv, mean * scv, size=count) if scv else np.full(count, mean))
     kept = [rng.random(count) < each.get("selectivity", 1) for _, each in operators]
     cores = job["hosts"].get("a", {"cpu_percent": 1e9})["cpu_percent"] / 100
-    row = Row(services, kept, cores, job["engine"]["channel_tuples"])
+    row = Row(services, kept, cores, job["engine"]["channel_records"])
     row.run(arrivals, settings["warmup_s"], settings["horizon_s"])
     results = ~np.isnan(row.done[-1])
     seconds = settings["horizon_s"] - settings["warmup_s"]

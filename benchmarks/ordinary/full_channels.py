@@ -53,7 +53,7 @@ class Row:
         return self._measured(sync_s)
 
     def _record(self, i: int, t: float, free: Array) -> None:
-        room = self.job["engine"]["channel_tuples"]
+        room = self.job["engine"]["channel_records"]
         for k in range(len(self.names)):
             self.taken[k, i] = max(t, free[k])
             self.done[k, i] = t = self.taken[k, i] + self.services[k, i]

@@ -25,7 +25,7 @@ RUN = {"horizon_s": 60, "warmup_s": 10, "period_s": 5}
 NOTHING = {"source": 0, "filter": 0, "map": 0, "aggregate": 0, "join": 0, "sink": 0}
 PLAIN = {
     "name": "plain",
-    "tuple_us": NOTHING,
+    "record_us": NOTHING,
     "value_us": {"ints": 0, "strings": 0, "doubles": 0},
     "result_us": 0,
     "scan_us": 0,
@@ -33,8 +33,8 @@ PLAIN = {
     "deserialise_ns_per_byte": 0,
     "service_scv": 1,
     "value_bytes": {"ints": 8, "strings": 24, "doubles": 8},
-    "tuple_bytes": 40,
-    "channel_tuples": 100_000,
+    "record_bytes": 40,
+    "channel_records": 100_000,
     "memory": {"base_mb": 0, "object_overhead": 1, "onset": 0.9, "crash": 1, "slowdown_at_crash": 2},
 }
 """Engine without costs except those of the operators, with channels that nothing fills."""
@@ -61,7 +61,7 @@ def filled_in(job: Mapping[str, Any]) -> dict[str, Any]:
         each.setdefault("kind", "sink" if each["from"] else "source")
     more = {key: job.get(key, {}) for key in BESIDES}
     engine = PROFILES[more["engine"]].model_dump() if isinstance(more["engine"], str) else PLAIN | more["engine"]
-    engine["tuple_us"] = NOTHING | engine["tuple_us"]
+    engine["record_us"] = NOTHING | engine["record_us"]
     return more | {"operators": operators, "run": RUN | more["run"], "engine": engine, "events": job.get("events", [])}
 
 
@@ -113,11 +113,11 @@ class Costs:
 
     def bytes_of(self, producer: str) -> float:
         """Size of a record that the producer emits [bytes]."""
-        given = self.operators[producer].get("tuple_bytes")
+        given = self.operators[producer].get("record_bytes")
         if given is not None:
             return float(given)
         values = self.engine["value_bytes"]
-        return float(self.engine["tuple_bytes"] + sum(values[k] * n for k, n in self._columns(producer).items()))
+        return float(self.engine["record_bytes"] + sum(values[k] * n for k, n in self._columns(producer).items()))
 
     def _columns(self, producer: str) -> dict[str, int]:
         each = self.operators[producer]
@@ -131,7 +131,7 @@ class Costs:
         """Mean service time [s], as given or by the profile, with the costs of records that cross hosts."""
         each, engine = self.operators[name], self.engine
         columns = self._columns(next(iter(each["from"]), name))
-        us = engine["tuple_us"].get(each["kind"], 0) + sum(engine["value_us"][k] * n for k, n in columns.items())
+        us = engine["record_us"].get(each["kind"], 0) + sum(engine["value_us"][k] * n for k, n in columns.items())
         us = 1e3 * each["ms"] if "ms" in each else us
         for producer in each["from"]:
             if self._host(producer) != self._host(name):

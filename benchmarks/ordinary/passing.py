@@ -114,8 +114,8 @@ class Passing:
         if each["kind"] in EVENT_TIME:
             return AtOnce(each, rng)
         if "window" in each or "gap_s" in each or "key_groups" in each:
-            groups, replicas = each.get("key_groups", 0), len(self.hosts[name])
-            mine = sum(group * replicas // groups == k for group in range(groups))
+            groups, parallelism = each.get("key_groups", 0), len(self.hosts[name])
+            mine = sum(group * parallelism // groups == k for group in range(groups))
             return Keyed(each, rng, mine, self._size(name))
         return Content(each, rng)
 
@@ -157,7 +157,7 @@ class Passing:
 
     def _dealt(self, producer: str, j: int, name: str, how: str | None) -> list[list[Item]]:
         """What a producer's subtask sends to each subtask of a consumer, as it arrives there."""
-        each, replicas = self.job["operators"][name], len(self.hosts[name])
+        each, parallelism = self.job["operators"][name], len(self.hosts[name])
         late = self.job["operators"][producer].get("late_to") == name
         out = [item for item in self.tasks[producer, j].out if item.what != RECORD or item.late == late]
         keys = np.array([item.key for item in out if item.what == RECORD], dtype=int)
@@ -165,9 +165,9 @@ class Passing:
         if each["kind"] != "consolidate":
             keys = streams.draw_keys(each, self.job["keys"].get(name, {}), len(keys), rng)
         how = "hash" if how is None and each["kind"] in EVENT_TIME else how
-        whose = streams.dealt(each, how, j, np.zeros(len(keys)), keys, replicas, rng)
+        whose = streams.dealt(each, how, j, np.zeros(len(keys)), keys, parallelism, rng)
         drawn = iter(zip(keys, whose, strict=True))
-        parts: list[list[Item]] = [[] for _ in range(replicas)]
+        parts: list[list[Item]] = [[] for _ in range(parallelism)]
         for item in out:
             if item.what == RECORD:
                 key, k = (int(number) for number in next(drawn))

@@ -76,7 +76,7 @@ def draw_keys(each: Mapping[str, Any], law: Mapping[str, Any], count: int, rng: 
     return group + groups * (rng.random(count) * many).astype(int)
 
 
-def dealt(each: Mapping[str, Any], how: str | None, k: int, t: Array, keys: Array, replicas: int, rng: Any) -> Any:
+def dealt(each: Mapping[str, Any], how: str | None, k: int, t: Array, keys: Array, parallelism: int, rng: Any) -> Any:
     """Subtask for each record from the producer's subtask k; None if every subtask gets it."""
     keyed = each["kind"] in KEYED or "groups" in each or "key_groups" in each
     how = how or ("hash" if keyed else "rebalance")
@@ -86,18 +86,18 @@ def dealt(each: Mapping[str, Any], how: str | None, k: int, t: Array, keys: Arra
     if how in ("forward", "global", "shared"):
         return np.full(count, k if how == "forward" else 0)
     if how == "rebalance":
-        return (np.arange(count) + rng.integers(replicas)) % replicas
+        return (np.arange(count) + rng.integers(parallelism)) % parallelism
     if how == "two-choice":
-        return _of_two(keys % each["key_groups"], each["key_groups"], replicas, rng)
+        return _of_two(keys % each["key_groups"], each["key_groups"], parallelism, rng)
     if not keyed:
-        return rng.integers(replicas, size=count)
+        return rng.integers(parallelism, size=count)
     groups = each.get("key_groups")
-    return keys % replicas if groups is None else (keys % groups) * replicas // groups
+    return keys % parallelism if groups is None else (keys % groups) * parallelism // groups
 
 
-def _of_two(group: Array, groups: int, replicas: int, rng: Any) -> Array:
-    pairs = np.array([rng.choice(replicas, 2, replace=False) for _ in range(groups)])
-    sent, whose = [0] * replicas, np.empty(len(group), dtype=int)
+def _of_two(group: Array, groups: int, parallelism: int, rng: Any) -> Array:
+    pairs = np.array([rng.choice(parallelism, 2, replace=False) for _ in range(groups)])
+    sent, whose = [0] * parallelism, np.empty(len(group), dtype=int)
     for k, (a, b) in enumerate(pairs[group]):
         whose[k] = a if sent[a] <= sent[b] else b
         sent[whose[k]] += 1

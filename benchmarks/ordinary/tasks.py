@@ -65,8 +65,8 @@ def evaluations(done: Records, window: Mapping[str, Any], horizon_s: float) -> I
     A count window ends after every slide of the subtask's records, a time window at all multiples of the slide.
     """
     if window["policy"] == "count":
-        size = window["size_tuples"]
-        for end in range(size, len(done.t) + 1, window.get("slide_tuples", size)):
+        size = window["size_records"]
+        for end in range(size, len(done.t) + 1, window.get("slide_records", size)):
             yield done.t[end - 1], done[end - size : end]
         return
     size_s = window["size_s"]

@@ -28,7 +28,7 @@ PIPELINE_RATE, PIPELINE_SERVICE_S, PIPELINE_PLACES = 1e5, 5e-6, 1024
 CASES = {
     "loss": Case("A: M/M/3/10 with loss", "customers", "mean wait [s]", LOSS_RATE, 100_000),
     "tandem": Case("B: blocking tandem", "customers", "mean sojourn [s]", TANDEM_RATE, 50_000),
-    "pipeline": Case("C: source-map-sink at 100,000 records/s", "tuples", "mean sojourn [us]", PIPELINE_RATE, 100_000),
+    "pipeline": Case("C: source-map-sink at 100,000 records/s", "records", "mean sojourn [us]", PIPELINE_RATE, 100_000),
 }
 
 

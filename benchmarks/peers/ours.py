@@ -45,4 +45,4 @@ def _server(name: str, service_s: float) -> dict[str, Any]:
 
 
 def _with_places(places: int) -> dict[str, Any]:
-    return STORM.model_copy(update={"channel_tuples": places}).model_dump(mode="json")
+    return STORM.model_copy(update={"channel_records": places}).model_dump(mode="json")

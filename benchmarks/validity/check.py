@@ -30,14 +30,14 @@ class Check:
     expected: float
     job: Deployment
     read: Read
-    tuples: float = 40_000
+    records: float = 40_000
     samples: int = 10
     busy: bool = False
 
     def runs(self, seeds: int, length: float) -> list[Scenario]:
         """Scenarios, one for each seed; a tenth of each run is warm-up. length: share of the records."""
         rate = sum(law.mean_rate_per_s for law in self.job.workload.arrivals.values())
-        horizon_s = length * self.tuples / rate
+        horizon_s = length * self.records / rate
         settings = RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 10, period_s=horizon_s / self.samples)
         return [Scenario.of(self.job, settings.model_copy(update={"seed": seed})) for seed in range(seeds)]
 
@@ -49,7 +49,7 @@ def latency(
     job: Deployment,
     kind: str = "processing",
     minus_s: float = 0.0,
-    tuples: float = 40_000,
+    records: float = 40_000,
     **loads: float,
 ) -> Iterator[Check]:
     """Checks of the mean of a latency less `minus_s`, and of `busy` in the same runs. kind: `processing` or `e2e`."""
@@ -57,15 +57,15 @@ def latency(
     def read(result: Result) -> float:
         return 1e3 * (result[f"{kind}_latency_s"]["mean"] - minus_s)
 
-    yield Check(law, case, "ms", 1e3 * expected_s, job, read, tuples)
-    yield from busy(law, case, job, tuples, **loads)
+    yield Check(law, case, "ms", 1e3 * expected_s, job, read, records)
+    yield from busy(law, case, job, records, **loads)
 
 
-def busy(law: str, case: str, job: Deployment, tuples: float, **loads: float) -> Iterator[Check]:
+def busy(law: str, case: str, job: Deployment, records: float, **loads: float) -> Iterator[Check]:
     """Checks of the share of time that operators are busy: each has a core of its own, so by the utilisation law."""
     at = case.removeprefix("wait ").removeprefix("sojourn ").removeprefix("age of results ")
     for operator, load in loads.items():
-        yield Check(law, f"{operator} busy {at}", "%", 100 * load, job, _busy(operator), tuples, busy=True)
+        yield Check(law, f"{operator} busy {at}", "%", 100 * load, job, _busy(operator), records, busy=True)
 
 
 def _busy(operator: str) -> Read:

@@ -53,7 +53,7 @@ def plain_table(scale: str) -> list[tuple[str, ...]]:
         if mine.run is None or digest != digest_of(mine):
             different.append((name, "1", "", "", "", "**no**"))
         else:
-            alike.setdefault(sort, []).append((mine.run.metrics.tuples_out, plain_s, mine.run.cpu_s))
+            alike.setdefault(sort, []).append((mine.run.metrics.records_out, plain_s, mine.run.cpu_s))
     rows = [("jobs", "", "results", "plain Python (CPU s)", "compiled (CPU s)", "kept")]
     for sort, each in alike.items():
         results, plain_s, compiled_s = map(sum, zip(*each, strict=True))

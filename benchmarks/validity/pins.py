@@ -22,7 +22,7 @@ Parts = dict[str, Any]
 FILE = Path(__file__).with_name("pinned.json")
 SETTINGS = RunSettings(horizon_s=4, warmup_s=0.5, period_s=0.5, seed=1)
 LATENCIES = ("processing_latency_s", "e2e_latency_s")
-TOLD = ("throughput_per_s", *LATENCIES, "backpressure_per_s", "tuples_in", "tuples_out", "crashed", "operators")
+TOLD = ("throughput_per_s", *LATENCIES, "backpressure_per_s", "records_in", "records_out", "crashed", "operators")
 """Parts of a result that are pinned."""
 RATE_PER_S = 400.0
 FOUR = {"ints": 2, "strings": 2, "doubles": 0}
@@ -75,13 +75,13 @@ def _simple() -> dict[str, Deployment]:
         ),
         "full channels": _job(
             [_source("a"), _map("m", "a", service_time_s=1e-4), _map("slow", "m", service_time_s=4e-3), _sink("slow")],
-            engine={"channel_tuples": 8},
+            engine={"channel_records": 8},
         ),
     }
 
 
 def _windowed() -> dict[str, Deployment]:
-    count = {"policy": "count", "size_tuples": 60, "slide_tuples": 20}
+    count = {"policy": "count", "size_records": 60, "slide_records": 20}
     time = {"policy": "time", "size_s": 0.3, "slide_s": 0.1}
     keyed = {"kind": "aggregate", "name": "w", "of": ("a",), "group_by": "int", "groups": 25}
     return {
@@ -93,7 +93,7 @@ def _windowed() -> dict[str, Deployment]:
 def _joined() -> dict[str, Deployment]:
     sides = [_source("a"), _source("b", columns=FOUR)]
     time = {"policy": "time", "size_s": 0.5}
-    count = {"policy": "count", "size_tuples": 40, "slide_tuples": 10}
+    count = {"policy": "count", "size_records": 40, "slide_records": 10}
     join = {"kind": "join", "name": "j", "window": time, "of": ("a", "b")}
     given, amplified = {"selectivity": 0.01}, {"amplification": 0.5, "service_time_s": 1e-3}
     three = {**join, "of": ("a", "b", "c"), "window": count, "selectivity": 1e-3}
@@ -116,7 +116,7 @@ def _spread() -> dict[str, Deployment]:
         "crowded": _job(queue, plan={"m": {"h": 3}, "a": "h", "sink": "h"}, host=crowded),
         "two hosts": _job(queue, plan={"m": {"h": 1, "g": 2}}),
         "links": _job(queue, plan={"m": {"h": 1, "g": 1}}, links=links, switches=["s"]),
-        "batches": _job(queue, plan={"m": {"h": 2}}, engine={"batch_tuples": 10, "flush_s": 0.05}),
+        "batches": _job(queue, plan={"m": {"h": 2}}, engine={"batch_records": 10, "flush_s": 0.05}),
         "hashed": _job(queue, plan={"m": {"h": 3}}, partitioning="hash"),
         "key groups": _job([queue[0], grouped, queue[2]], plan={"m": {"h": 3}}, keys={"m": {"zipf": 0.8}}),
         "shared queue": _job(queue, plan={"m": {"h": 3}}, partitioning="shared"),
@@ -126,7 +126,7 @@ def _spread() -> dict[str, Deployment]:
 
 def _disturbed() -> dict[str, Deployment]:
     queue = [_source("a"), _map("m", "a"), _sink("m")]
-    shed = _job([queue[0], _map("m", "a", service_time_s=4e-3), queue[2]], engine={"channel_tuples": 16})
+    shed = _job([queue[0], _map("m", "a", service_time_s=4e-3), queue[2]], engine={"channel_records": 16})
     window = {"kind": "aggregate", "name": "w", "window": {"policy": "time", "size_s": 1}, "of": ("a",)}
     bursts = {"law": "bursty", "states": [{"rate_per_s": 100, "mean_s": 0.2}, {"rate_per_s": 900, "mean_s": 0.2}]}
     heap = {"base_mb": 0.3, "object_overhead": 8, "onset": 0.35, "crash": 1, "slowdown_at_crash": 4}

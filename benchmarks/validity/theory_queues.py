@@ -29,7 +29,7 @@ def _single_queues() -> Iterator[Check]:
         for load in (0.5, 0.8, 0.95):
             service_s, job = load / RATE_PER_S, queue(RATE_PER_S, load, scv)
             wait_s = oracles.wait_m_g_1(load, service_s, scv)
-            yield from latency(law, f"wait at load {load}", wait_s, job, minus_s=service_s, tuples=8_000 / (1 - load))
+            yield from latency(law, f"wait at load {load}", wait_s, job, minus_s=service_s, records=8_000 / (1 - load))
     for load in (0.5, 0.8):
         service_s = load / RATE_PER_S
         job = chain([server("queue", service_s)], {"law": "constant", "rate_per_s": RATE_PER_S})
@@ -42,7 +42,7 @@ def _tandems() -> Iterator[Check]:
         job = chain([server(f"q{k}", load / RATE_PER_S) for k, load in enumerate(loads)], RATE_PER_S)
         sojourn_s = sum(load / RATE_PER_S / (1 - load) for load in loads)
         case = f"sojourn at loads {', '.join(map(str, loads))}"
-        yield from latency("Tandem (Jackson)", case, sojourn_s, job, tuples=8_000 / (1 - max(loads)))
+        yield from latency("Tandem (Jackson)", case, sojourn_s, job, records=8_000 / (1 - max(loads)))
 
 
 def _blocking() -> Iterator[Check]:
@@ -59,14 +59,14 @@ def _blocking() -> Iterator[Check]:
 
 def _two_in_a_row(service_rates: tuple[float, float], rate: float, places: int) -> Deployment:
     servers = [server(f"q{k}", 1 / each) for k, each in enumerate(service_rates)]
-    return chain(servers, rate, engine=STORM.model_copy(update={"channel_tuples": places}).model_dump(mode="json"))
+    return chain(servers, rate, engine=STORM.model_copy(update={"channel_records": places}).model_dump(mode="json"))
 
 
 def _processor_sharing() -> Iterator[Check]:
-    for load, replicas, scv in ((0.3, 8, 1.0), (0.5, 64, 1.0), (0.5, 64, 4.0), (0.8, 64, 0.0)):
+    for load, parallelism, scv in ((0.3, 8, 1.0), (0.5, 64, 1.0), (0.5, 64, 4.0), (0.8, 64, 0.0)):
         service_s = load / RATE_PER_S
-        job = _on_a_small_host([server("ps", service_s, scv)], 1.0, {"ps": {"small": replicas}})
-        case = f"sojourn at load {load}, scv {scv:g}, {replicas} subtasks on a core"
+        job = _on_a_small_host([server("ps", service_s, scv)], 1.0, {"ps": {"small": parallelism}})
+        case = f"sojourn at load {load}, scv {scv:g}, {parallelism} subtasks on a core"
         yield from latency("M/G/1 processor sharing", case, oracles.sojourn_processor_sharing(load, service_s), job)
     service_s = 2 * 0.8 / RATE_PER_S
     job = _on_a_small_host([server("ps", service_s)], 2.0, {"ps": {"small": 64}})
@@ -77,7 +77,7 @@ def _processor_sharing() -> Iterator[Check]:
         servers = [server(f"q{k}", load / RATE_PER_S) for k, load in enumerate(loads)]
         job = _on_a_small_host(servers, 1.0, {"q0": "small", "q1": "small"})
         case, (sojourn_s, q0, q1) = f"sojourn at loads {loads[0]}, {loads[1]}", oracles.shared_core(RATE_PER_S, rates)
-        yield from latency("Two operators on a core", case, sojourn_s, job, tuples=80_000, q0=q0, q1=q1)
+        yield from latency("Two operators on a core", case, sojourn_s, job, records=80_000, q0=q0, q1=q1)
 
 
 def _littles_law() -> Iterator[Check]:
@@ -88,16 +88,16 @@ def _littles_law() -> Iterator[Check]:
             return float(result["queue_length"]["queue"] / result["throughput_per_s"] / wait_s)
 
         law, case = "Little's law", f"sampled queue / (rate × wait), M/M/1 at load {load}"
-        yield Check(law, case, "", 1.0, queue(RATE_PER_S, load, 1.0), ratio, tuples=8_000 / (1 - load), samples=2000)
+        yield Check(law, case, "", 1.0, queue(RATE_PER_S, load, 1.0), ratio, records=8_000 / (1 - load), samples=2000)
 
 
 def _saturation() -> Iterator[Check]:
     slow = chain([server("slow", 1e-3)], 2 * RATE_PER_S)
     yield Check("Saturated server", "throughput at load 2", "/s", 1000.0, slow, throughput)
     # the record that blocks the source, and those queued and in service before it
-    sojourn_s = (STORM.channel_tuples + 2) * 1e-3
+    sojourn_s = (STORM.channel_records + 2) * 1e-3
     case = "processing latency behind 1,024 credits"
-    yield from latency("Saturated server", case, sojourn_s, slow, tuples=120_000)
+    yield from latency("Saturated server", case, sojourn_s, slow, records=120_000)
 
 
 def _many_servers() -> Iterator[Check]:
@@ -111,7 +111,7 @@ def _many_servers() -> Iterator[Check]:
                 oracles.wait_m_m_c(servers, load, service_s),
                 dealt(job, queue="shared"),
                 minus_s=service_s,
-                tuples=8_000 / (1 - load),
+                records=8_000 / (1 - load),
             )
 
 

@@ -25,7 +25,7 @@ def stream_checks() -> Iterator[Check]:
     yield from _in_turn()
     yield from _by_key()
     yield from _forward()
-    yield from _between_replicas()
+    yield from _between_subtasks()
 
 
 def _superposition() -> Iterator[Check]:
@@ -39,7 +39,7 @@ def _superposition() -> Iterator[Check]:
                 oracles.wait_m_g_1(load, service_s, scv),
                 joined(server("queue", service_s, scv), rates, hosts=[LARGE]),
                 minus_s=service_s,
-                tuples=6_000 / (1 - load),
+                records=6_000 / (1 - load),
                 queue=load,
             )
 
@@ -54,65 +54,65 @@ def _joins() -> Iterator[Check]:
             f"age of results at load {load}, window 0.2 s, slide {slide_s:g} s",
             oracles.age_of_pairs(0.2, load, load / RATE_PER_S, 1.0),
             joined(join, rates, hosts=[LARGE]),
-            tuples=12_000 / (1 - load),
+            records=12_000 / (1 - load),
             join=load,
         )
 
 
 def _in_turn() -> Iterator[Check]:
-    for replicas, load, scv in IN_TURN:
-        service_s = replicas * load / RATE_PER_S
-        poisson_s = oracles.wait_erlang_m_1(replicas, load, service_s)
+    for parallelism, load, scv in IN_TURN:
+        service_s = parallelism * load / RATE_PER_S
+        poisson_s = oracles.wait_erlang_m_1(parallelism, load, service_s)
         yield from latency(
-            f"In turn to {replicas} subtasks: Erlang-{replicas}/G/1",
+            f"In turn to {parallelism} subtasks: Erlang-{parallelism}/G/1",
             f"wait at load {load}, scv {scv:g}",
-            poisson_s if scv == 1.0 else oracles.wait_erlang_g_1(replicas, load, service_s, scv),
-            _row([server("queue", service_s, scv)], replicas),
+            poisson_s if scv == 1.0 else oracles.wait_erlang_g_1(parallelism, load, service_s, scv),
+            _row([server("queue", service_s, scv)], parallelism),
             minus_s=service_s,
-            tuples=12_000 / (1 - load),
+            records=12_000 / (1 - load),
             queue=load,
         )
 
 
 def _by_key() -> Iterator[Check]:
-    for replicas, load, key_groups in ((4, 0.6, 16), (4, 0.9, None), (16, 0.6, None)):
-        service_s = replicas * load / RATE_PER_S
+    for parallelism, load, key_groups in ((4, 0.6, 16), (4, 0.9, None), (16, 0.6, None)):
+        service_s = parallelism * load / RATE_PER_S
         yield from latency(
-            f"By key to {replicas} subtasks: M/M/1 each",
+            f"By key to {parallelism} subtasks: M/M/1 each",
             f"wait at load {load}, {'no' if key_groups is None else key_groups} key groups",
             oracles.wait_m_g_1(load, service_s, 1.0),
-            _row([server("queue", service_s, 1.0, key_groups)], replicas, "hash"),
+            _row([server("queue", service_s, 1.0, key_groups)], parallelism, "hash"),
             minus_s=service_s,
-            tuples=12_000 / (1 - load),
+            records=12_000 / (1 - load),
             queue=load,
         )
 
 
 def _forward() -> Iterator[Check]:
-    for replicas, loads in ((4, (0.6, 0.6)), (4, (0.1, 0.9)), (16, (0.6, 0.3))):
-        first, second = (replicas * load / RATE_PER_S for load in loads)
+    for parallelism, loads in ((4, (0.6, 0.6)), (4, (0.1, 0.9)), (16, (0.6, 0.3))):
+        first, second = (parallelism * load / RATE_PER_S for load in loads)
         yield from latency(
-            f"Forward, {replicas} subtasks: tandems of M/M/1",
+            f"Forward, {parallelism} subtasks: tandems of M/M/1",
             f"sojourn at loads {loads[0]}, {loads[1]}",
             first / (1 - loads[0]) + second / (1 - loads[1]),
-            _row([server("q0", first), server("q1", second)], replicas, "forward", sources=replicas),
-            tuples=12_000 / (1 - max(loads)),
+            _row([server("q0", first), server("q1", second)], parallelism, "forward", sources=parallelism),
+            records=12_000 / (1 - max(loads)),
             q0=loads[0],
             q1=loads[1],
         )
 
 
-def _between_replicas() -> Iterator[Check]:
+def _between_subtasks() -> Iterator[Check]:
     """Checks of subtasks that several producers deal to in turn: nearly Poisson, but no theory is exact."""
-    for replicas, load in ((2, 0.6), (4, 0.6), (4, 0.85), (4, 0.9), (16, 0.6)):
-        service_s = replicas * load / RATE_PER_S
-        law, case = f"{replicas} subtasks in turn to {replicas}", f"of both stages at load {load}"
-        job = _row([server("q0", service_s), server("q1", service_s)], replicas)
-        yield from busy(law, case, job, tuples=12_000 / (1 - load), q0=load, q1=load)
+    for parallelism, load in ((2, 0.6), (4, 0.6), (4, 0.85), (4, 0.9), (16, 0.6)):
+        service_s = parallelism * load / RATE_PER_S
+        law, case = f"{parallelism} subtasks in turn to {parallelism}", f"of both stages at load {load}"
+        job = _row([server("q0", service_s), server("q1", service_s)], parallelism)
+        yield from busy(law, case, job, records=12_000 / (1 - load), q0=load, q1=load)
 
 
-def _row(stages: list[dict[str, Any]], replicas: int, how: str | None = None, sources: int = 1) -> Deployment:
-    """Job source -> stages of `replicas` subtasks each -> one sink. how: partitioning of all streams but the last."""
+def _row(stages: list[dict[str, Any]], parallelism: int, how: str | None = None, sources: int = 1) -> Deployment:
+    """Job source -> stages of so many subtasks each -> one sink. how: partitioning of all streams but the last."""
     names = [stage["name"] for stage in stages]
-    places = {"source": {"h": sources}, **{name: {"h": replicas} for name in names}}
+    places = {"source": {"h": sources}, **{name: {"h": parallelism} for name in names}}
     return chain(stages, RATE_PER_S, hosts=[LARGE], placement=places, partitioning=dict.fromkeys(names, how))

@@ -35,6 +35,6 @@ class CoolestHost:
             then_l = (load_l + job.operators.work[o]) / job.places.capacity_l
             here = int(np.argmin(np.where(allowed_ol[o], then_l, np.inf)))
             load_l[here] += job.operators.work[o]
-            counts_ol[o, here] = job.operators.replicas[o]
+            counts_ol[o, here] = job.operators.parallelism[o]
         found = estimate(problem, as_plans(problem.deployment, counts_ol[None]))
         return choose(problem, found, evaluations=1, started_s=started_s, complete=False)

@@ -113,11 +113,11 @@ class Splits:
                 f"{self._split(first)} and {self._split(second)} cannot be in one component: "
                 f"no attribute splits {', '.join(members)} alike; put them into different components"
             )
-        most = max((self.job.by_name[name] for name in members), key=lambda operator: operator.replicas)
-        if most.replicas > (limit := self.cardinality(members)):
+        most = max((self.job.by_name[name] for name in members), key=lambda operator: operator.parallelism)
+        if most.parallelism > (limit := self.cardinality(members)):
             together = f" with {', '.join(each for each in members if each != most.name)}" if len(members) > 1 else ""
             raise BadInput(
-                f"{most.what} wants {most.replicas} subtasks, but{together} it can be split into {limit:g} at most "
+                f"{most.what} wants {most.parallelism} subtasks, but{together} it can be split into {limit:g} at most "
                 f"({self._split(most.name)}); ask for fewer, or for other partition attributes"
             )
 
@@ -239,7 +239,7 @@ class Merging:
         self.edges: tuple[TransferEdge, ...] = tuple(sorted(edges, key=lambda edge: edge.producer))
         self.masks = [sum(bit[each] for each in self._splits.attributes[name]) for name in self._names]
         self.members = [[index] for index in range(len(self._names))]
-        self._wanted = [operator.replicas for operator in job.operators]
+        self._wanted = [operator.parallelism for operator in job.operators]
         self._of = list(range(len(self._names)))
         self._next: list[set[int]] = [set() for _ in self._names]
         for edge in self.edges:
@@ -407,7 +407,7 @@ def least_communication(job: FusionJob, *, seconds: float = 60.0) -> Exact:
     if not seconds > 0.0:
         raise BadInput(f"seconds must be > 0, got {seconds}")
     splits = Splits(job)
-    _check_replicas(job)
+    _check_subtasks(job)
     choices = [(operator.name, each) for operator in job.operators for each in sorted(splits.attributes[operator.name])]
     saved = [
         (transfer, each)
@@ -449,12 +449,12 @@ def _pieces(job: FusionJob, chosen: dict[str, Lineage]) -> Iterator[tuple[str, .
     return (tuple(piece) for piece in nx.connected_components(graph))
 
 
-def _check_replicas(job: FusionJob) -> None:
-    most = max(job.operators, key=lambda operator: operator.replicas)
+def _check_subtasks(job: FusionJob) -> None:
+    most = max(job.operators, key=lambda operator: operator.parallelism)
     fewest = min((count for count in job.distinct.values()), default=None)
-    if fewest is not None and fewest < most.replicas:
+    if fewest is not None and fewest < most.parallelism:
         name = min(job.distinct, key=lambda each: job.distinct[each])
         raise BadInput(
-            f"the exact solution does not limit components by subtasks: {most.what} wants {most.replicas}, and "
+            f"the exact solution does not limit components by subtasks: {most.what} wants {most.parallelism}, and "
             f"attribute {attribute_of(name)!r} has {fewest} values; ask for fewer subtasks, or fuse by Algorithm 1"
         )

@@ -49,7 +49,7 @@ class FusionOperator(Spec):
     partition_by: Literal["all"] | Schema | None = None
     passes: Schema | None = None
     windows: tuple[EventWindow, ...] = ()
-    replicas: Annotated[int, Field(ge=1, le=100_000)] = 1
+    parallelism: Annotated[int, Field(ge=1, le=100_000)] = 1
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -136,7 +136,11 @@ def _operator(
     query, name = deployment.query, operator.name
     inputs, outputs = query.inputs(name), query.outputs(name)
     later = frozenset[str]().union(*(needed[stream.consumer] for stream in outputs))
-    found: dict[str, Any] = {"name": name, "kind": _kind(operator, keyed), "replicas": deployment.plan.replicas(name)}
+    found: dict[str, Any] = {
+        "name": name,
+        "kind": _kind(operator, keyed),
+        "parallelism": deployment.plan.parallelism(name),
+    }
     if inputs:
         found["schema_in"] = [f"{stream.producer}.tuple" for stream in inputs] + sorted(needed[name])
     if outputs:
@@ -150,7 +154,7 @@ def _operator(
     elif any(way.whole and not way.copies for way in ways) or _whole(operator):
         found["partition_by"] = []
     elif found["kind"] == "compute" or scattered:
-        found |= {"partition_by": [], "replicas": 1}
+        found |= {"partition_by": [], "parallelism": 1}
     return found
 
 
@@ -172,7 +176,7 @@ def _transfers(deployment: Deployment) -> list[dict[str, Any]]:
             "consumer": stream.consumer,
             "rate_per_s": rates[stream.producer].out_per_s
             * query.operator(stream.producer).share_to(stream.consumer)
-            * (deployment.plan.replicas(stream.consumer) if query.partitioning(stream).copies else 1),
+            * (deployment.plan.parallelism(stream.consumer) if query.partitioning(stream).copies else 1),
         }
         for stream in query.streams_by_name
     ]
@@ -291,7 +295,7 @@ class Arrangements(KnownPlans[Arrangement]):
 def changes_of(problem: Problem, free: Sequence[Link]) -> Callable[[Arrangement], Iterator[Arrangement]]:
     """Function that yields all arrangements one change away; some may not be in the space. free: links that may be
     joined and parted."""
-    job, scale = problem.deployment, bool(problem.space.free_replicas)
+    job, scale = problem.deployment, bool(problem.space.free_subtasks)
     spread = problem.space.spreads(job)
 
     def changes(here: Arrangement) -> Iterator[Arrangement]:
@@ -311,7 +315,7 @@ def changes_of(problem: Problem, free: Sequence[Link]) -> Callable[[Arrangement]
 
 def everything(job: Deployment, space: Space, free: tuple[Link, ...], most: int) -> list[Arrangement] | None:
     """All arrangements of a space; None if there may be more than `most`."""
-    if space.free_replicas or len(free) > most.bit_length():
+    if space.free_subtasks or len(free) > most.bit_length():
         return None
     plans = SpacePlans(job, space)
     if not plans.exact or plans.count > most:
@@ -414,7 +418,7 @@ class FusionOptimizer:
         fusion, least = ALGORITHMS[self.algorithm](fusion_job(problem.deployment), problem.seed, deadline)
         wanted = within(fusion, allowed)
         _check_seen(problem, wanted)
-        scales = self._placing.objective is not None and problem.space.free_replicas is None
+        scales = self._placing.objective is not None and problem.space.free_subtasks is None
         bounded = self.placing is not None and not scales
         problem, starts, asked = self._starts(problem, wanted)
         free = allowed if self.placing else ()
@@ -431,7 +435,7 @@ class FusionOptimizer:
     def _starts(self, problem: Problem, wanted: list[Link]) -> tuple[Problem, list[Arrangement], int]:
         """Problem with its numbers of subtasks settled, arrangements from which climbs begin, and number of estimates
         spent."""
-        fixed = problem.settled(free_replicas=False)
+        fixed = problem.settled(free_subtasks=False)
         first = _first(fixed)
         starts = [_fused(fixed, first, wanted, towards) for towards in (0, 1)]
         if self.placing is None:
@@ -442,7 +446,7 @@ class FusionOptimizer:
         placed = self.placing.solve(replace(problem, scenario=scenario, budget=budget, seconds=seconds))
         answer = arranged(job, placed.plan)
         scaled = bool((answer.counts_ol.sum(axis=1) != first.counts_ol.sum(axis=1)).any())
-        problem = problem.settled(free_replicas=scaled)
+        problem = problem.settled(free_subtasks=scaled)
         joined = [_fused(problem, answer, wanted, towards) for towards in (0, 1)]
         return problem, [answer, *joined, *starts], placed.evaluations
 
@@ -453,7 +457,7 @@ def _first(problem: Problem) -> Arrangement:
     for plan in (job.plan, governor_plan(problem)):
         if space.includes(job, plan):
             return Arrangement(counts_of(job, plan), frozenset())
-    drawn = SpacePlans(job, replace(space, free_replicas=False)).sample(random_stream(problem.seed, "fusion"), 1)
+    drawn = SpacePlans(job, replace(space, free_subtasks=False)).sample(random_stream(problem.seed, "fusion"), 1)
     return Arrangement(drawn[0], frozenset())
 
 

@@ -122,7 +122,7 @@ def alone_s(
     """[O, L] seconds of service, wait and evaluation of operators that are alone on a socket. more_o: reference cores
     that they need besides. Programs leave evaluations out: the rate model has no wait where a plan is held up a little,
     and its windows hold less, so that a bound with all of these would be too high for such plans."""
-    siblings_o = job.operators.work * (1.0 - 1.0 / job.operators.replicas)
+    siblings_o = job.operators.work * (1.0 - 1.0 / job.operators.parallelism)
     left_ol = np.clip(job.places.capacity_l - siblings_o[:, None], 1e-6, job.places.core_l)
     evaluated_ol = job.operators.evaluated_s[:, None] / left_ol
     return served_s(job, more_o, left_ol, end_to_end=end_to_end) + evaluations * evaluated_ol
@@ -159,7 +159,7 @@ def _arriving(
     job: PlacementCoefficients, ages: AgeColumns, ways: Ways, assignment: PlacementColumns, s: int
 ) -> list[Terms]:
     """Excess age of a stream's records on arrival, in units."""
-    start, size = job.producer_s[s], float(job.streams.tuple_bytes[s])
+    start, size = job.producer_s[s], float(job.streams.record_bytes[s])
     host_l = job.places.host_l
     own_l = job.streams.bytes_per_s[s] / job.places.bandwidth_h[host_l]
     send_l = size / job.places.bandwidth_h[host_l] * card_factor(own_l)
@@ -251,7 +251,7 @@ def crowd_cores(
     each, place = job.operators, job.places
     nothing_o = np.zeros(len(job.names))
     alone_ol = alone_s(job, nothing_o, end_to_end=end_to_end, evaluations=False)
-    own_ol = np.broadcast_to((each.work / each.replicas)[:, None], alone_ol.shape)
+    own_ol = np.broadcast_to((each.work / each.parallelism)[:, None], alone_ol.shape)
     full_ol = np.broadcast_to(place.capacity_l * most, alone_ol.shape)
     free_ol = np.clip(place.capacity_l - each.work[:, None] + own_ol, 1e-6, place.core_l)
     least_ol = np.maximum(place.capacity_l - full_ol + own_ol, 1e-6)
@@ -288,11 +288,11 @@ def crowd_cards(
 ) -> None:
     """Adds the wait for a network card that neighbours cause to the program. most: the highest utilisation allowed."""
     host_l, bandwidth_h = job.places.host_l, job.places.bandwidth_h
-    total, smallest = float(job.streams.bytes_per_s.sum()), float(job.streams.tuple_bytes.min(initial=np.inf))
+    total, smallest = float(job.streams.bytes_per_s.sum()), float(job.streams.record_bytes.min(initial=np.inf))
     for s, start in enumerate(job.producer_s):
         for h in range(len(bandwidth_h)):
             own, here = job.streams.bytes_per_s[s] / bandwidth_h[h], np.flatnonzero(host_l == h)
-            empty_s, least_s = job.streams.tuple_bytes[s] / bandwidth_h[h], smallest / bandwidth_h[h]
+            empty_s, least_s = job.streams.record_bytes[s] / bandwidth_h[h], smallest / bandwidth_h[h]
             worst = min(most, total / bandwidth_h[h])
             if worst <= own or empty_s * card_factor(np.array(worst)) < NEGLIGIBLE * ages.unit_s:
                 continue

@@ -157,7 +157,7 @@ def fewest_hosts(problem: Problem, head_room: float, prices: Mapping[str, float]
     space, candidates = problem.space, Candidates(problem, prefers=FeasibleAtRate(ahead, price_h), extra=1)
     job = PlacementCoefficients.of(ahead.deployment)
     bound = fluid_bound(job, space, price_h, TOLERATED)
-    for more in MORE if space.free_replicas else (1.0,):
+    for more in MORE if space.free_subtasks else (1.0,):
         if math.isinf(bound):
             break
         if more > 1.0 and (_price(candidates, limited=False) <= bound * (1.0 + CLOSE) or candidates.left <= 0):
@@ -186,7 +186,7 @@ def _limited(job: PlacementCoefficients, candidates: Candidates, price_h: np.nda
     limits, or the next set costs as much as a known plan that does."""
     problem, tried, host_l = candidates.problem, list[np.ndarray](), job.places.host_l
     moved, resized = changes_of(problem), resized_of(problem)
-    if problem.space.free_replicas:
+    if problem.space.free_subtasks:
         job = replicated(job, problem.space, USED, 1.0)
     while candidates.left > 0:
         found = Placing(job, problem.space, "hosts", prices_h=price_h, beyond=tried).solve(candidates.limits)
@@ -216,7 +216,7 @@ def _propose(
 ) -> None:
     """Looks at plans on the cheapest hosts until one bears the job."""
     most, space = USED, ahead.space
-    if space.free_replicas:
+    if space.free_subtasks:
         job = replicated(job, space, most, more)
     for _ in range(ROUNDS):
         found = Placing(job, space, "hosts", most=most, prices_h=price_h).solve(candidates.limits)
@@ -224,7 +224,7 @@ def _propose(
             return
         before = _price(candidates, limited=False)
         more_even = evened(found.counts_ol, space.free_o(job.deployment))
-        candidates.look_at([found.counts_ol, *([more_even] if space.free_replicas else [])])
+        candidates.look_at([found.counts_ol, *([more_even] if space.free_subtasks else [])])
         if _price(candidates, limited=False) < before or found.outcome is ProgramOutcome.STOPPED:
             return
         job, most = _learned(ahead, job, found.counts_ol, most)
@@ -233,7 +233,7 @@ def _propose(
 def _balanced(job: PlacementCoefficients, candidates: Candidates) -> list[np.ndarray]:
     """The plan on any hosts with the lowest peak utilisation, if there is one."""
     space = candidates.problem.space
-    if space.free_replicas:
+    if space.free_subtasks:
         job = replicated(job, space, USED, 1.0)
     found = Placing(job, space, "balanced").solve(candidates.limits)
     return [] if found.counts_ol is None else [found.counts_ol]
@@ -266,34 +266,34 @@ def replicated(job: PlacementCoefficients, space: Space, most: float, more: floa
     free = space.free_o(deployment)
     core_o = np.where(space.allows_ol(deployment), job.places.core_l, 0.0).max(axis=1)
     called_o = [
-        rate / each.calls.replica_per_s if each.calls else 0.0
+        rate / each.calls.subtask_per_s if each.calls else 0.0
         for rate, each in zip(job.operators.in_per_s, deployment.query.topological, strict=True)
     ]
     used_o = np.maximum(work_o / np.maximum(core_o, 1e-9), called_o)
     wanted_o = np.maximum(np.ceil(used_o / most * more), 1.0)
-    useful = space.most_replicas  # a key group is on one subtask, so no more subtasks than groups have work
+    useful = space.most_subtasks  # a key group is on one subtask, so no more subtasks than groups have work
     most_o = [min(useful, each.values(useful)) for each in deployment.query.topological]
-    replicas_o = np.where(free, np.minimum(wanted_o, most_o), job.operators.replicas).astype(np.int64)
+    subtasks_o = np.where(free, np.minimum(wanted_o, most_o), job.operators.parallelism).astype(np.int64)
     for group in space.tied(deployment):
         parts = [part for o in group if (part := deployment.query.topological[o].parts)]
-        replicas_o[group] = _fewest_alike(parts, int(replicas_o[group].max()))
-    return _with_replicas(job, replicas_o)
+        subtasks_o[group] = _fewest_alike(parts, int(subtasks_o[group].max()))
+    return _with_subtasks(job, subtasks_o)
 
 
-def _with_replicas(job: PlacementCoefficients, replicas_o: np.ndarray) -> PlacementCoefficients:
+def _with_subtasks(job: PlacementCoefficients, subtasks_o: np.ndarray) -> PlacementCoefficients:
     """Job planned with these numbers of subtasks; operators that keep their number keep their places."""
     counts_ol = counts_of(job.deployment, job.deployment.plan)
-    changed = counts_ol.sum(axis=1) != replicas_o
+    changed = counts_ol.sum(axis=1) != subtasks_o
     counts_ol[changed] = 0
-    counts_ol[changed, 0] = replicas_o[changed]
+    counts_ol[changed, 0] = subtasks_o[changed]
     plan = CountedPlans(job.deployment, counts_ol[None])[0]
     return PlacementCoefficients.of(job.deployment.model_copy(update={"plan": plan}))
 
 
-def _fewest_alike(parts: Sequence[int], replicas: int) -> int:
-    """Fewest subtasks with which the busiest reads no more partitions than with `replicas`. parts: partitions by
+def _fewest_alike(parts: Sequence[int], parallelism: int) -> int:
+    """Fewest subtasks with which the busiest reads no more partitions than with `parallelism`. parts: partitions by
     topic."""
-    return min([-(-count // -(-count // replicas)) for count in parts] or [replicas])
+    return min([-(-count // -(-count // parallelism)) for count in parts] or [parallelism])
 
 
 # the optimizer -------------------------------------------------------------------------------------------------------
@@ -376,10 +376,10 @@ class Milp:
         """Best plan found. Raises BadInput if the space names what the job does not have, holds no plan of it, or frees
         numbers of subtasks that the programs keep."""
         started_s = time.perf_counter()
-        if problem.space.free_replicas and self.goal != "hosts":
+        if problem.space.free_subtasks and self.goal != "hosts":
             raise BadInput(f"{self.name} keeps numbers of subtasks; use rlas or milp-hosts, or leave out free subtasks")
         problem.space.check(problem.deployment)
-        problem = problem.settled(free_replicas=self.goal == "hosts", costream_rules=self.ruled)
+        problem = problem.settled(free_subtasks=self.goal == "hosts", costream_rules=self.ruled)
         solvers = {"objective": self._objective, "rate": self._rate, "hosts": self._hosts}
         found = solvers[self.goal](problem)
         message = said(found.message, dealt_anew(problem, found.plan))
@@ -452,7 +452,7 @@ class Milp:
     def _best(self, problem: Problem, candidates: Candidates) -> Solution:
         """Solution of the best candidate, without a proof. Raises BadInput if no plan of the space is found."""
         if not len(candidates):  # no program has an answer, so any plan is as good
-            plans = SpacePlans(problem.deployment, replace(problem.space, free_replicas=False))
+            plans = SpacePlans(problem.deployment, replace(problem.space, free_subtasks=False))
             candidates.look_at(plans.sample(random_stream(problem.seed, "milp"), 1))
         return candidates.solution(time.perf_counter())
 

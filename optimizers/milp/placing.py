@@ -118,7 +118,7 @@ class Placing:
             open_hosts(self._program, job, self._assignment.place, prices_h, alike=alike)
             for used_h in beyond:
                 elsewhere = self._assignment.place[:, ~used_h[job.places.host_l]]
-                self._program.row((elsewhere, job.operators.replicas[:, None]), low=1.0)
+                self._program.row((elsewhere, job.operators.parallelism[:, None]), low=1.0)
             self._program.costs(loads.used, BALANCE * float(prices_h.min()))
         else:
             self._ages = minimise_age(self._program, job, self._assignment, streams, end_to_end=end_to_end)
@@ -138,7 +138,7 @@ class Placing:
         if found.values is None:
             return ProgramPlan(found.outcome, None, cost, bound)
         shares_ol = self._assignment.shares_ol(found.values)
-        counts_ol = np.round(shares_ol * self._job.operators.replicas[:, None]).astype(np.int64)
+        counts_ol = np.round(shares_ol * self._job.operators.parallelism[:, None]).astype(np.int64)
         return ProgramPlan(found.outcome, counts_ol, cost, bound)
 
     def exclude(self, counts_ol: np.ndarray) -> None:
@@ -200,7 +200,7 @@ def missed(job: PlacementCoefficients, candidates: Candidates) -> bool:
     feasible = [candidates[row] for row in range(len(candidates)) if candidates.candidate(row).feasible]
     if not feasible:
         return False
-    shares_nol = np.stack(feasible) / job.operators.replicas[:, None]
+    shares_nol = np.stack(feasible) / job.operators.parallelism[:, None]
     return bool((job.loads(shares_nol).highest_n > TOLERATED).any())
 
 

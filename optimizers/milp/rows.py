@@ -64,7 +64,7 @@ def assign(program: Program, job: PlacementCoefficients, space: Space, most: flo
     place = program.variables(allowed_ol.shape, upper=allowed_ol, integer=whole_ol)
     program.rows((place, 1.0), low=1.0, high=1.0)
     if spread:
-        _whole_replicas(program, job, place)
+        _whole_subtasks(program, job, place)
     stay(program, job, place, space)
     if space.most_moves is not None:
         _at_most_moves(program, job, place, space.most_moves)
@@ -93,16 +93,16 @@ def _with_streams(
 
 def _enough_core(job: PlacementCoefficients, most: float) -> np.ndarray:
     """[O, L] whether a socket has a core that is fast enough for a subtask of an operator."""
-    need_o = job.operators.work / job.operators.replicas * job.operators.skew
+    need_o = job.operators.work / job.operators.parallelism * job.operators.skew
     return np.asarray(need_o[:, None] <= most * job.places.core_l)
 
 
-def _whole_replicas(program: Program, job: PlacementCoefficients, place: np.ndarray) -> None:
+def _whole_subtasks(program: Program, job: PlacementCoefficients, place: np.ndarray) -> None:
     """Adds rows that make shares those of whole subtasks; subtasks that take from one queue are on one host."""
-    replicas_o, host_l = job.operators.replicas, job.places.host_l
-    count = program.variables(place.shape, upper=replicas_o[:, None], integer=True)
+    subtasks_o, host_l = job.operators.parallelism, job.places.host_l
+    count = program.variables(place.shape, upper=subtasks_o[:, None], integer=True)
     program.rows(
-        (place.reshape(-1, 1), np.repeat(replicas_o, place.shape[1])[:, None]),
+        (place.reshape(-1, 1), np.repeat(subtasks_o, place.shape[1])[:, None]),
         (count.reshape(-1, 1), -1.0),
         low=0.0,
         high=0.0,
@@ -318,7 +318,7 @@ def _cores(program: Program, job: PlacementCoefficients, assignment: PlacementCo
 def _one_core(program: Program, job: PlacementCoefficients, assignment: PlacementColumns, used: np.ndarray) -> None:
     each_l, each = 1.0 / job.places.core_l, job.operators
     for o in range(len(job.names)):
-        share = each.skew[o] / each.replicas[o]
+        share = each.skew[o] / each.parallelism[o]
         terms: list[Terms] = [(assignment.place[o], each.work[o] * share * each_l), (used, -1.0)]
         for s, (start, end) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):
             if start == o and job.streams.send[s]:

@@ -41,28 +41,28 @@ class FirstFit:
         return solution(problem, job, [counts_ol], started_s=started_s)
 
 
-def fitted(job: NumaJob, replicas_o: np.ndarray, *, turn: bool) -> np.ndarray:
+def fitted(job: NumaJob, subtasks_o: np.ndarray, *, turn: bool) -> np.ndarray:
     """First-fit placement [o, l] of so many subtasks. turn: round robin."""
-    nothing = np.zeros((len(replicas_o), len(job.locations)))
-    load = float(sustained(job, nothing[None], replicas_o[None]).load_n[0])
+    nothing = np.zeros((len(subtasks_o), len(job.locations)))
+    load = float(sustained(job, nothing[None], subtasks_o[None]).load_n[0])
     while True:
-        found = _within(job, replicas_o, load, turn)
+        found = _within(job, subtasks_o, load, turn)
         if found is not None:
             return found
         load /= RELAXED
 
 
-def _within(job: NumaJob, replicas_o: np.ndarray, load: float, turn: bool) -> np.ndarray | None:
+def _within(job: NumaJob, subtasks_o: np.ndarray, load: float, turn: bool) -> np.ndarray | None:
     """Placement whose resources all bear that load, or None if some subtask has no room anywhere."""
     sockets = len(job.locations)
-    counts_ol = np.zeros((len(replicas_o), sockets))
+    counts_ol = np.zeros((len(subtasks_o), sockets))
     first = 0
-    for o, count in enumerate(replicas_o):
+    for o, count in enumerate(subtasks_o):
         for _ in range(int(count)):
             tried_nol = np.repeat(counts_ol[None], sockets, axis=0)
             tried_nol[np.arange(sockets), o, np.arange(sockets)] += 1
             order = (np.arange(sockets) + first) % sockets
-            room = _resources(sustained(job, tried_nol, replicas_o - tried_nol.sum(axis=2)))[order] >= load
+            room = _resources(sustained(job, tried_nol, subtasks_o - tried_nol.sum(axis=2)))[order] >= load
             if not room.any():
                 return None
             socket = int(order[room.argmax()])
@@ -89,41 +89,41 @@ class Spread:
         """Raises BadInput for a stream that is not dealt evenly."""
         started_s = time.perf_counter()
         job = NumaJob(problem.deployment)
-        replicas_o = job.counts_of(problem.deployment.plan).sum(axis=1)
-        counts_ol = spread(job.cores_l, replicas_o, random_stream(problem.seed, "spread"))
+        subtasks_o = job.counts_of(problem.deployment.plan).sum(axis=1)
+        counts_ol = spread(job.cores_l, subtasks_o, random_stream(problem.seed, "spread"))
         return solution(problem, job, [counts_ol], started_s=started_s)
 
 
-def spread(cores_l: np.ndarray, replicas_o: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def spread(cores_l: np.ndarray, subtasks_o: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Spread placement [o, l] of so many subtasks on sockets of so many cores."""
-    counts_ol = np.zeros((len(replicas_o), len(cores_l)))
-    for o in rng.permutation(np.repeat(np.arange(len(replicas_o)), replicas_o)):
+    counts_ol = np.zeros((len(subtasks_o), len(cores_l)))
+    for o in rng.permutation(np.repeat(np.arange(len(subtasks_o)), subtasks_o)):
         counts_ol[o, int(np.argmin(counts_ol.sum(axis=0) / cores_l))] += 1
     return counts_ol
 
 
 @dataclass(frozen=True, slots=True)
 class RandomSockets:
-    """Random placement: one plan. most_replicas: of all operators together; None: one a core."""
+    """Random placement: one plan. most_subtasks: of all operators together; None: one a core."""
 
     traits: ClassVar = Traits(objective="throughput_per_s", baseline=True)
     name: str = "random-sockets"
-    most_replicas: int | None = None
+    most_subtasks: int | None = None
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput for a stream that is not dealt evenly."""
         started_s = time.perf_counter()
         job = NumaJob(problem.deployment)
-        most = int(job.cores_l.sum()) if self.most_replicas is None else self.most_replicas
+        most = int(job.cores_l.sum()) if self.most_subtasks is None else self.most_subtasks
         counts_ol = scattered(job, most, random_stream(problem.seed, "random-sockets"))
         return solution(problem, job, [counts_ol], started_s=started_s)
 
 
-def scattered(job: NumaJob, most_replicas: int, rng: np.random.Generator) -> np.ndarray:
+def scattered(job: NumaJob, most_subtasks: int, rng: np.random.Generator) -> np.ndarray:
     """[o, l] random placement: one subtask an operator, then more of random ones; each on a random socket."""
     operators, sockets = len(job.operators), len(job.locations)
-    more = rng.integers(operators, size=max(0, most_replicas - operators))
-    replicas_o = 1 + np.bincount(more, minlength=operators)
+    more = rng.integers(operators, size=max(0, most_subtasks - operators))
+    subtasks_o = 1 + np.bincount(more, minlength=operators)
     counts_ol = np.zeros((operators, sockets))
-    np.add.at(counts_ol, (np.repeat(np.arange(operators), replicas_o), rng.integers(sockets, size=replicas_o.sum())), 1)
+    np.add.at(counts_ol, (np.repeat(np.arange(operators), subtasks_o), rng.integers(sockets, size=subtasks_o.sum())), 1)
     return counts_ol

@@ -132,7 +132,7 @@ class _Polish:
         self._rng = random_stream(problem.seed, "rlas-polish")
         self._space = problem.space
         self._changes = changes_of(problem)
-        self._scale = bool(problem.space.free_replicas)
+        self._scale = bool(problem.space.free_subtasks)
         self._movable_o = np.flatnonzero(~problem.space.pinned_o(problem.deployment))
         starts = (int(known[row].sum()) for row in range(len(known)))
         self._most = max(int(job.cores_l.sum()) + _of_little_work(job), *starts)
@@ -223,9 +223,9 @@ class Rlas:
     """Planner for NUMA sockets. fetch: the planner's assumption on distances; "always" and "never" are RLAS_fix(L) and
     RLAS_fix(U). heuristics: of the tree; None: all, with the paper's compression ratio once there are many subtasks.
     nodes: of the tree that are looked at for each placement; None: by its size, see LOOKS. order: of the search.
-    most_replicas: of all operators together; None: one a core. scale: whether replication is chosen; else it is that of
+    most_subtasks: of all operators together; None: one a core. scale: whether replication is chosen; else it is that of
     the deployment's plan. improve, refine: whether the local search runs, and as in `scaling.scaled`. sharing: whether
-    there may be more than `most_replicas`, which the paper does not allow, where operators need so little that they
+    there may be more than `most_subtasks`, which the paper does not allow, where operators need so little that they
     share cores."""
 
     traits: ClassVar = Traits(objective="throughput_per_s")
@@ -234,7 +234,7 @@ class Rlas:
     heuristics: Heuristics | None = None
     nodes: int | None = None
     order: Order = "depth"
-    most_replicas: int | None = None
+    most_subtasks: int | None = None
     scale: bool = True
     improve: bool = True
     refine: bool = True
@@ -246,9 +246,9 @@ class Rlas:
         Raises BadInput for an operator that costs nothing or is too coarse, and, from RLAS_fix, which has no such last
         phase, for a stream that is not dealt evenly."""
         started_s = time.perf_counter()
-        if problem.space.free_replicas and not self.scale:
-            raise BadInput(f"{self.name} keeps the numbers of subtasks; use rlas, or --replicas fixed")
-        problem = problem.settled(free_replicas=self.scale)
+        if problem.space.free_subtasks and not self.scale:
+            raise BadInput(f"{self.name} keeps the numbers of subtasks; use rlas, or --parallelism fixed")
+        problem = problem.settled(free_subtasks=self.scale)
         planned = at_rate(problem.deployment, problem.requirements.factor)
         judges = self.improve and self.fetch == "relative"
         job, space = NumaJob(planned, self.fetch, as_if_even=judges), SocketSpace.of(problem, self.name)
@@ -265,7 +265,7 @@ class Rlas:
         if judges:
             candidates, asked = polished(problem, truth, candidates, deadline, known)
             left = not deadline.over and 0 < SPARE * asked < problem.budget
-            if self.sharing and problem.space.free_replicas and left:
+            if self.sharing and problem.space.free_subtasks and left:
                 found.deadline = deadline
                 rest = replace(problem, budget=problem.budget - asked)
                 candidates, more = crowded_more(rest, truth, candidates, found.shared(problem), deadline, known)
@@ -273,10 +273,10 @@ class Rlas:
         answer = solution(problem, truth, candidates, started_s=started_s, weighed=found.weighed, most=bound)
         return replace(answer, evaluations=answer.evaluations + asked)
 
-    def placed(self, job: NumaJob, replicas_o: np.ndarray) -> np.ndarray:
+    def placed(self, job: NumaJob, subtasks_o: np.ndarray) -> np.ndarray:
         """Placement [o, l] of so many subtasks that the tree search finds, before any local search."""
         space = SocketSpace.everything(len(job.operators), len(job.locations))
-        return _RlasSearch(self, job, space, ENDLESS).place(replicas_o).counts_ol
+        return _RlasSearch(self, job, space, ENDLESS).place(subtasks_o).counts_ol
 
 
 @dataclass(slots=True)
@@ -313,11 +313,11 @@ class _RlasSearch:
         """Placements, the best by the model first, and the load that none of the space exceeds, inf if not known."""
         options, job = self.options, self.job
         scale = not self.space.kept_o.all()
-        most = int(job.cores_l.sum()) if options.most_replicas is None else options.most_replicas
+        most = int(job.cores_l.sum()) if options.most_subtasks is None else options.most_subtasks
         if not scale:
-            replicas_o = self.space.home_ol.sum(axis=1)
-            ways = [[self.place(replicas_o)]]
-            most = int(replicas_o.sum())
+            subtasks_o = self.space.home_ol.sum(axis=1)
+            ways = [[self.place(subtasks_o)]]
+            most = int(subtasks_o.sum())
         else:
             ways = self._scaled(most)
         bound = math.inf if scale else ways[0][0].bound
@@ -370,41 +370,41 @@ class _RlasSearch:
             found.append([])
             for placed in way:
                 found[-1].append(placed)
-                replicas = int(placed.counts_ol.sum())
-                self._told("subtasks placed", replicas, max(most, replicas), placed.load)
+                parallelism = int(placed.counts_ol.sum())
+                self._told("subtasks placed", parallelism, max(most, parallelism), placed.load)
                 if deadline.over:
                     return [*found, *self._fitted(in_proportion(job, most, self.space))]
         found[-1].append(self.place(self.space.home_ol.sum(axis=1)))
         return found
 
-    def _fitted(self, replicas_o: np.ndarray) -> list[list[Placed]]:
+    def _fitted(self, subtasks_o: np.ndarray) -> list[list[Placed]]:
         """First-fit placement where it takes next to no time: often better than one dive into a tree."""
-        if replicas_o.sum() > FEW:
+        if subtasks_o.sum() > FEW:
             return []
-        counts_ol = fitted(self.job, replicas_o, turn=False)
+        counts_ol = fitted(self.job, subtasks_o, turn=False)
         load = float(sustained(self.job, counts_ol[None]).load_n[0])
         return [[Placed(counts_ol, load)]] if self.space.holds(counts_ol[None])[0] else []
 
-    def place(self, replicas_o: np.ndarray) -> Placed:
+    def place(self, subtasks_o: np.ndarray) -> Placed:
         """Best placement of so many subtasks that the tree search finds.
 
         If the tree that the heuristics leave is soon searched, the whole tree is, while nodes are left.
         """
-        heuristics = self.options.heuristics or self._usual(int(replicas_o.sum()))
-        tree = SocketTree(self.job, replicas_o, heuristics, self._symmetry, self.space)
+        heuristics = self.options.heuristics or self._usual(int(subtasks_o.sum()))
+        tree = SocketTree(self.job, subtasks_o, heuristics, self._symmetry, self.space)
         nodes = self.options.nodes or LOOKS // (tree.depth * len(self.job.locations) + 1)
         nodes = max(nodes, tree.depth + 1)  # a dive to the first leaf at least
         found = search(tree.root, tree.branch, order=self.options.order, most=nodes, deadline=self.deadline)
         self.weighed += tree.weighed
         if found.best is None:  # out of time: a dive to the first leaf of a tree where nothing was seen yet
-            tree = SocketTree(self.job, replicas_o, heuristics, self._symmetry, self.space)
+            tree = SocketTree(self.job, subtasks_o, heuristics, self._symmetry, self.space)
             found = search(tree.root, tree.branch, most=nodes)
             self.weighed += tree.weighed
         assert found.best is not None
         whole = heuristics.loses_nothing
         short = found.best.bound < tree.root.bound * (1.0 - CLOSE)
         if short and found.nodes < nodes:
-            wide = SocketTree(self.job, replicas_o, heuristics.widened, self._symmetry, self.space)
+            wide = SocketTree(self.job, subtasks_o, heuristics.widened, self._symmetry, self.space)
             most, order = nodes - found.nodes, self.options.order
             found = search(wide.root, wide.branch, order=order, most=most, deadline=self.deadline, known=found.best)
             self.weighed += wide.weighed
@@ -413,9 +413,9 @@ class _RlasSearch:
         bound = found.bound if whole else tree.root.bound
         return Placed(found.best.counts_ol, found.best.bound, bound)
 
-    def _usual(self, replicas: int) -> Heuristics:
+    def _usual(self, parallelism: int) -> Heuristics:
         """Heuristics by default: all, but few subtasks are not compressed, as there is time for each."""
-        return Heuristics(ratio=1 if replicas <= FEW else min(RATIO, int(self.job.cores_l.max())))
+        return Heuristics(ratio=1 if parallelism <= FEW else min(RATIO, int(self.job.cores_l.max())))
 
     def _spent(self, weighed: int) -> bool:
         self._told("placements weighed", self.weighed + weighed, WEIGHED, 0.0)

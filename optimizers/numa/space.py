@@ -31,14 +31,14 @@ MOST = 10**9
 @dataclass(frozen=True, slots=True, eq=False)
 class SocketSpace:
     """Space of placements on sockets. allowed_ol: where subtasks may be. home_ol: the given plan. pinned_o: operators
-    that stay there; kept_o: operators whose numbers of subtasks stay. most_replicas: of an operator. tied: of equal
+    that stay there; kept_o: operators whose numbers of subtasks stay. most_subtasks: of an operator. tied: of equal
     number."""
 
     allowed_ol: np.ndarray
     home_ol: np.ndarray
     pinned_o: np.ndarray
     kept_o: np.ndarray
-    most_replicas: int
+    most_subtasks: int
     tied: tuple[list[int], ...] = ()
 
     @classmethod
@@ -57,11 +57,11 @@ class SocketSpace:
         roomy_ol = allowed_ol & enough_memory(PlacementCoefficients.of(job))
         allowed_ol = np.where(roomy_ol.any(axis=1, keepdims=True), roomy_ol, allowed_ol)
         pinned_o = space.pinned_o(job)
-        free = space.free_o(job) & bool(space.free_replicas) & ~_copied_o(job)
+        free = space.free_o(job) & bool(space.free_subtasks) & ~_copied_o(job)
         groups = tuple(group for group in space.tied(job) if len(group) > 1)
         for group in groups:
             free[group] = free[group].all()
-        return cls(allowed_ol, counts_of(job, job.plan), pinned_o, ~free, space.most_replicas, groups)
+        return cls(allowed_ol, counts_of(job, job.plan), pinned_o, ~free, space.most_subtasks, groups)
 
     @classmethod
     def everything(cls, operators: int, sockets: int) -> SocketSpace:
@@ -69,9 +69,9 @@ class SocketSpace:
         none_o, nothing_ol = np.zeros(operators, bool), np.zeros((operators, sockets), np.int64)
         return cls(nothing_ol == 0, nothing_ol, none_o, none_o, MOST)
 
-    def levelled(self, replicas_o: np.ndarray, level: Callable[[np.ndarray], int]) -> np.ndarray:
+    def levelled(self, subtasks_o: np.ndarray, level: Callable[[np.ndarray], int]) -> np.ndarray:
         """Numbers of subtasks [o] with those that are tied made equal, to the least or the greatest of them."""
-        found_o = replicas_o.copy()
+        found_o = subtasks_o.copy()
         for group in self.tied:
             found_o[group] = level(found_o[group])
         return found_o
@@ -80,11 +80,11 @@ class SocketSpace:
         """[n] whether the space has each of these placements."""
         inside_n = ~((counts_nol > 0) & ~self.allowed_ol & ~self.pinned_o[:, None]).any(axis=(1, 2))
         home_n = (counts_nol == self.home_ol)[:, self.pinned_o].all(axis=(1, 2))
-        replicas_no = counts_nol.sum(axis=2)
-        same_n = (replicas_no == self.home_ol.sum(axis=1))[:, self.kept_o].all(axis=1)
+        subtasks_no = counts_nol.sum(axis=2)
+        same_n = (subtasks_no == self.home_ol.sum(axis=1))[:, self.kept_o].all(axis=1)
         for group in self.tied:
-            same_n &= (replicas_no[:, group] == replicas_no[:, group[:1]]).all(axis=1)
-        return np.asarray(inside_n & home_n & same_n & (replicas_no <= self.most_replicas)[:, ~self.kept_o].all(axis=1))
+            same_n &= (subtasks_no[:, group] == subtasks_no[:, group[:1]]).all(axis=1)
+        return np.asarray(inside_n & home_n & same_n & (subtasks_no <= self.most_subtasks)[:, ~self.kept_o].all(axis=1))
 
 
 def _copied_o(job: Deployment) -> np.ndarray:
@@ -176,7 +176,7 @@ IN_VAIN = 12
 def searched(
     job: NumaJob,
     counts_ol: np.ndarray,
-    most_replicas: int,
+    most_subtasks: int,
     rng: np.random.Generator,
     spent: Callable[[int], bool],
     space: SocketSpace,
@@ -185,12 +185,12 @@ def searched(
 ) -> tuple[np.ndarray, int]:
     """Best placement found from a first one, and the number of placements weighed.
 
-    spent: whether that number weighed is enough. most_replicas, scale: as in `improved`.
+    spent: whether that number weighed is enough. most_subtasks, scale: as in `improved`.
     """
-    best, weighed = improved(job, counts_ol, most_replicas, space, scale=scale, spent=spent)
+    best, weighed = improved(job, counts_ol, most_subtasks, space, scale=scale, spent=spent)
     worth, in_vain = _worth(job, best[None])[:, 0], 0
     while not space.pinned_o.all() and in_vain < IN_VAIN and worth[1] < 1.0 - CLOSE and not spent(weighed):
-        found, more = improved(job, _kicked(best, rng, space), most_replicas, space, scale=scale, spent=spent)
+        found, more = improved(job, _kicked(best, rng, space), most_subtasks, space, scale=scale, spent=spent)
         weighed += more
         reached = _worth(job, found[None])[:, 0]
         in_vain = 0 if _better(reached[:2], worth[:2]) else in_vain + 1
@@ -221,7 +221,7 @@ def _kicked(counts_ol: np.ndarray, rng: np.random.Generator, space: SocketSpace)
 def improved(
     job: NumaJob,
     counts_ol: np.ndarray,
-    most_replicas: int,
+    most_subtasks: int,
     space: SocketSpace,
     *,
     steps: int = STEPS,
@@ -230,12 +230,12 @@ def improved(
 ) -> tuple[np.ndarray, int]:
     """Placement that no small change improves, or that `steps` steps reach, and the number of placements weighed.
 
-    spent: whether that number weighed is enough, asked at each step. most_replicas: of all operators together. scale:
+    spent: whether that number weighed is enough, asked at each step. most_subtasks: of all operators together. scale:
     whether their numbers may change."""
     here, weighed = counts_ol.astype(float), 0
     worth = _worth(job, here[None])[:, 0]
     for _ in range(steps):
-        changes = neighbours(here, most_replicas, scale)
+        changes = neighbours(here, most_subtasks, scale)
         changes = changes[space.holds(changes)]
         if not len(changes):  # one socket, and no subtask to spare
             break
@@ -279,10 +279,10 @@ def pressed(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
     return np.round(np.einsum("nol,nl,no->n", counts_nol, over_nl.astype(float), beyond_no), 6)
 
 
-def loosened(job: NumaJob, counts_ol: np.ndarray, most_replicas: int, space: SocketSpace) -> np.ndarray:
+def loosened(job: NumaJob, counts_ol: np.ndarray, most_subtasks: int, space: SocketSpace) -> np.ndarray:
     """Placement with subtasks added beside pressed ones until none is pressed, at most so many in all."""
     found = counts_ol.copy()
-    while found.sum() < most_replicas and pressed(job, found[None])[0]:
+    while found.sum() < most_subtasks and pressed(job, found[None])[0]:
         over_l = found.sum(axis=0) > job.cores_l
         needs_o = job.in_o * job.time_o / found.sum(axis=1) * (found * over_l).any(axis=1)
         o = int(np.argmax(needs_o))
@@ -292,7 +292,7 @@ def loosened(job: NumaJob, counts_ol: np.ndarray, most_replicas: int, space: Soc
     return found
 
 
-def neighbours(counts_ol: np.ndarray, most_replicas: int, scale: bool) -> np.ndarray:
+def neighbours(counts_ol: np.ndarray, most_subtasks: int, scale: bool) -> np.ndarray:
     """All placements one change away [n, o, l]."""
     operators, sockets = range(counts_ol.shape[0]), range(counts_ol.shape[1])
     taken = [(o, j) for o in operators for j in sockets if counts_ol[o, j] > 0]
@@ -302,7 +302,7 @@ def neighbours(counts_ol: np.ndarray, most_replicas: int, scale: bool) -> np.nda
     if scale:
         spare = [(o, i) for o, i in taken if counts_ol[o].sum() > 1]
         deltas += [((o, i), (p, j)) for o, i in spare for p in operators if p != o for j in sockets]
-        if counts_ol.sum() < most_replicas:
+        if counts_ol.sum() < most_subtasks:
             deltas += [((-1, -1), (o, j)) for o in operators for j in sockets]
     changed = np.pad(np.repeat(counts_ol[None], len(deltas), axis=0), ((0, 0), (0, 1), (0, 1)))  # -1 is thrown away
     for length in (2, 4):

@@ -68,20 +68,20 @@ class SocketTree:
     def __init__(
         self,
         job: NumaJob,
-        replicas_o: np.ndarray,
+        subtasks_o: np.ndarray,
         heuristics: Heuristics,
         symmetry: Symmetry,
         space: SocketSpace | None = None,
     ) -> None:
         self.job = job
-        space = space or SocketSpace.everything(len(replicas_o), len(job.locations))
+        space = space or SocketSpace.everything(len(subtasks_o), len(job.locations))
         self._allowed_ol = space.allowed_ol
         self.heuristics = heuristics
         self._symmetry = symmetry
-        self._replicas_o = replicas_o
+        self._subtasks_o = subtasks_o
         self._units = [
             (o, min(heuristics.ratio, int(count) - first))
-            for o, count in enumerate(replicas_o)
+            for o, count in enumerate(subtasks_o)
             if not space.pinned_o[o]
             for first in range(0, int(count), heuristics.ratio)
         ]
@@ -127,7 +127,7 @@ class SocketTree:
         return children
 
     def _bounds(self, counts_nol: np.ndarray) -> Sustained:
-        return sustained(self.job, counts_nol, self._replicas_o - counts_nol.sum(axis=2))
+        return sustained(self.job, counts_nol, self._subtasks_o - counts_nol.sum(axis=2))
 
     def _sockets(self, node: PartialPlacement) -> Sequence[int]:
         if not self.heuristics.symmetry:
@@ -190,18 +190,18 @@ class Placed:
 
 
 def proportioned(
-    job: NumaJob, place: Callable[[np.ndarray], Placed], most_replicas: int, space: SocketSpace
+    job: NumaJob, place: Callable[[np.ndarray], Placed], most_subtasks: int, space: SocketSpace
 ) -> Iterator[Placed]:
     """Yields placements of all subtasks at once: first as many of each operator as it needs if nothing is fetched, then
     in proportion to the times of records where they were placed, with fetching; at most ROUNDS, while numbers
     change."""
     time_o, tried = job.time_o, set[bytes]()
     for _ in range(ROUNDS):
-        replicas_o = in_proportion(job, most_replicas, space, time_o=time_o)
-        if (key := replicas_o.tobytes()) in tried:
+        subtasks_o = in_proportion(job, most_subtasks, space, time_o=time_o)
+        if (key := subtasks_o.tobytes()) in tried:
             return
         tried.add(key)
-        yield (placed := place(replicas_o))
+        yield (placed := place(subtasks_o))
         time_o = mean_times(job, placed.counts_ol)
 
 
@@ -212,17 +212,17 @@ def mean_times(job: NumaJob, counts_ol: np.ndarray) -> np.ndarray:
 
 
 def in_proportion(
-    job: NumaJob, most_replicas: int, space: SocketSpace, share: float = 1.0, *, time_o: np.ndarray | None = None
+    job: NumaJob, most_subtasks: int, space: SocketSpace, share: float = 1.0, *, time_o: np.ndarray | None = None
 ) -> np.ndarray:
     """[o] numbers of subtasks: that share of what operators need, one each at least; all together at most
-    `most_replicas`, unless there are more operators than that. time_o: of a record; None: nothing is fetched."""
+    `most_subtasks`, unless there are more operators than that. time_o: of a record; None: nothing is fetched."""
     need_o = job.in_o * (job.time_o if time_o is None else time_o) / job.speed_l.max()
-    wanted_o = share * need_o * min(1.0, most_replicas / np.ceil(need_o).sum())
+    wanted_o = share * need_o * min(1.0, most_subtasks / np.ceil(need_o).sum())
     found_o = np.ceil(wanted_o - 1e-9).astype(int)
-    if found_o.sum() > most_replicas:
+    if found_o.sum() > most_subtasks:
         found_o = np.floor(wanted_o).astype(int)
-    found_o = space.levelled(np.clip(found_o, 1, space.most_replicas), np.max)
-    while found_o.sum() > most_replicas and found_o.max() > 1:  # small ones were rounded up
+    found_o = space.levelled(np.clip(found_o, 1, space.most_subtasks), np.max)
+    while found_o.sum() > most_subtasks and found_o.max() > 1:  # small ones were rounded up
         found_o[found_o.argmax()] -= 1
     found_o = space.levelled(found_o, np.min)
     return np.where(space.kept_o, space.home_ol.sum(axis=1), found_o)
@@ -231,7 +231,7 @@ def in_proportion(
 def scaled(
     job: NumaJob,
     place: Callable[[np.ndarray], Placed],
-    most_replicas: int,
+    most_subtasks: int,
     space: SocketSpace,
     *,
     refine: bool = True,
@@ -243,44 +243,44 @@ def scaled(
     does, operators are split further, although none is over-supplied, so that they fill the sockets better ("failed to
     allocate", Appendix D). space: which numbers stay, and the most subtasks of an operator.
     """
-    replicas_o = np.where(space.kept_o, space.home_ol.sum(axis=1), 1 if first_o is None else first_o)
+    subtasks_o = np.where(space.kept_o, space.home_ol.sum(axis=1), 1 if first_o is None else first_o)
     best, without_gain = -math.inf, 0
     while without_gain < PATIENCE:
-        placed = place(replicas_o)
+        placed = place(subtasks_o)
         yield placed
         without_gain = 0 if placed.load > best * (1.0 + 1e-6) else without_gain + 1
         best = max(best, placed.load)
-        wanted_o = _wanted(job, placed.counts_ol, replicas_o, space.kept_o)
-        if (wanted_o == replicas_o).all() and refine:
-            wanted_o = _split(job, placed.counts_ol, replicas_o, space.kept_o)
+        wanted_o = _wanted(job, placed.counts_ol, subtasks_o, space.kept_o)
+        if (wanted_o == subtasks_o).all() and refine:
+            wanted_o = _split(job, placed.counts_ol, subtasks_o, space.kept_o)
         wanted_o = space.levelled(wanted_o, np.max)
-        wanted_o = np.where(space.kept_o, wanted_o, np.minimum(wanted_o, space.most_replicas))
-        if wanted_o.sum() > most_replicas:
-            left = max(0, most_replicas - int(replicas_o.sum()))  # one each may be more than that
-            left //= max(1, int(np.count_nonzero(wanted_o > replicas_o)))  # those that are tied grow together
-            wanted_o = replicas_o + np.minimum(wanted_o - replicas_o, left)
-        if (wanted_o == replicas_o).all():
+        wanted_o = np.where(space.kept_o, wanted_o, np.minimum(wanted_o, space.most_subtasks))
+        if wanted_o.sum() > most_subtasks:
+            left = max(0, most_subtasks - int(subtasks_o.sum()))  # one each may be more than that
+            left //= max(1, int(np.count_nonzero(wanted_o > subtasks_o)))  # those that are tied grow together
+            wanted_o = subtasks_o + np.minimum(wanted_o - subtasks_o, left)
+        if (wanted_o == subtasks_o).all():
             return
-        replicas_o = wanted_o
+        subtasks_o = wanted_o
 
 
-def _wanted(job: NumaJob, counts_ol: np.ndarray, replicas_o: np.ndarray, kept_o: np.ndarray) -> np.ndarray:
+def _wanted(job: NumaJob, counts_ol: np.ndarray, subtasks_o: np.ndarray, kept_o: np.ndarray) -> np.ndarray:
     """[o] numbers of subtasks with more for the bottleneck nearest to the sinks, by the ratio of its over-supply."""
     found = free_running(job, counts_ol[None])
     over_o = found.supplied_no[0] / np.maximum(found.taken_no[0], 1e-300)
-    for o in reversed(range(len(replicas_o))):
+    for o in reversed(range(len(subtasks_o))):
         if over_o[o] > OVER and not kept_o[o]:
             ratio = min(over_o[o], SOURCE_STEP) if o in job.sources else over_o[o]
-            return replicas_o + np.where(np.arange(len(replicas_o)) == o, math.ceil(replicas_o[o] * (ratio - 1.0)), 0)
-    return replicas_o
+            return subtasks_o + np.where(np.arange(len(subtasks_o)) == o, math.ceil(subtasks_o[o] * (ratio - 1.0)), 0)
+    return subtasks_o
 
 
-def _split(job: NumaJob, counts_ol: np.ndarray, replicas_o: np.ndarray, kept_o: np.ndarray) -> np.ndarray:
+def _split(job: NumaJob, counts_ol: np.ndarray, subtasks_o: np.ndarray, kept_o: np.ndarray) -> np.ndarray:
     """[o] subtasks, with one more of the heaviest on the socket that is full first, if cores are short."""
     found = sustained(job, counts_ol[None])
     if kept_o.all() or found.load_n[0] >= 1.0 or found.cpu_nl[0].min() > found.load_n[0] * OVER:
-        return replicas_o
+        return subtasks_o
     full = int(found.cpu_nl[0].argmin())
-    each_o = job.in_o * found.time_nol[0, :, full] / replicas_o
+    each_o = job.in_o * found.time_nol[0, :, full] / subtasks_o
     heaviest = int(np.where((counts_ol[:, full] > 0) & ~kept_o, each_o, -1.0).argmax())
-    return replicas_o + (np.arange(len(replicas_o)) == heaviest)
+    return subtasks_o + (np.arange(len(subtasks_o)) == heaviest)

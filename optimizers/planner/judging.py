@@ -26,7 +26,7 @@ from optimizers.interface import Candidate, Deadline, Optimizer, Problem, Soluti
 from optimizers.objectives import traffic
 from optimizers.plugins import fitting
 from optimizers.selection import SURE, Estimated, answering, as_close, estimate, ranks, safer, said, shortfall
-from optimizers.space import Space, as_plans, counts_of, replicas_of
+from optimizers.space import Space, as_plans, counts_of, subtasks_of
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan
 
@@ -150,8 +150,8 @@ def _valid(problem: Problem, plan: ExecutionPlan) -> bool:
 
 def space_of(problem: Problem, plan: ExecutionPlan) -> Space:
     """Space of the problem; with slots, where the engine has them, for a plan of other numbers of subtasks."""
-    scaled = (counts_of(problem.deployment, plan).sum(axis=1) != replicas_of(problem.deployment)).any()
-    return problem.settled(free_replicas=True).space if scaled else problem.space
+    scaled = (counts_of(problem.deployment, plan).sum(axis=1) != subtasks_of(problem.deployment)).any()
+    return problem.settled(free_subtasks=True).space if scaled else problem.space
 
 
 def _as_good(problem: Problem, found: Solution, one: Candidate, best: Candidate) -> bool:

@@ -144,7 +144,7 @@ def starts(problem: Problem, propose: Propose, traits: Traits, bears: Optimizer 
         found[rates_at(load).name] = planned_for(load, asked, propose)
     if bears is not None and not deadline.over:
         with suppress(BadInput):  # it keeps numbers of subtasks, which the problem may leave free
-            ruled = asked.settled(free_replicas=False, costream_rules=traits.costream_rules)
+            ruled = asked.settled(free_subtasks=False, costream_rules=traits.costream_rules)
             found[bears.name] = planned_for(MEAN, ruled, lambda by_rates: kept(by_rates, bears))
     plans = {name: each.plan for name, each in found.items()}
     return Starts(plans, sum(each.evaluations + each.weighed for each in found.values()))

@@ -77,7 +77,7 @@ def _by_ds2(deployment: Deployment, target: float) -> PressureGauge:
     demand = Demand(deployment.query, fixed, CATCH_UP_S, smoothing_periods=1)
 
     def work(last: PeriodStatistics) -> dict[str, tuple[float, float]]:
-        busy = {name: row["busyTimeMsPerSecond"] / 1000 * row["replicas"] for name, row in last.operators.items()}
+        busy = {name: row["busyTimeMsPerSecond"] / 1000 * row["parallelism"] for name, row in last.operators.items()}
         needs = demand.lately()
         free = {name: need for name, need in needs.items() if name not in fixed}
         return {name: (need.load + target * need.catch_up, busy[name]) for name, need in free.items()}

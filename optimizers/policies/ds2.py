@@ -83,7 +83,7 @@ class Demand:
             if row["backlog"] > max(NOISE * row["arrived"], SURE * math.sqrt(row["arrived"])):
                 self._waiting[name] = row["backlog"]
         self.behind = bool(self._waiting)
-        self.falling_behind = any(tuples > before.get(name, 0.0) for name, tuples in self._waiting.items())
+        self.falling_behind = any(records > before.get(name, 0.0) for name, records in self._waiting.items())
         self._measure(statistics)
 
     def now(self) -> dict[str, Need]:
@@ -113,8 +113,8 @@ class Demand:
         for operator in self.query.operators:
             rows = [(period.operators[operator.name], period.length_s) for period in self._work]
             taken = sum(row["numRecordsIn"] for row, _ in rows)
-            there_s = sum(row["replicas"] * length_s for row, length_s in rows)
-            busy_s = sum(row["busyTimeMsPerSecond"] / 1000 * row["replicas"] * length_s for row, length_s in rows)
+            there_s = sum(row["parallelism"] * length_s for row, length_s in rows)
+            busy_s = sum(row["busyTimeMsPerSecond"] / 1000 * row["parallelism"] * length_s for row, length_s in rows)
             if taken:
                 self._under_way[operator.name] = there_s / sum(length_s for _, length_s in rows) / taken
                 self._selectivity[operator.name] = sum(row["numRecordsOut"] for row, _ in rows) / taken
@@ -145,12 +145,12 @@ class Demand:
         return needs
 
     def _inflow(
-        self, name: str, flows: Mapping[str, tuple[float, float, float]], replicas: int
+        self, name: str, flows: Mapping[str, tuple[float, float, float]], parallelism: int
     ) -> tuple[float, float, float]:
         """Records a second that come: at the offered rate, of the backlog, and how unsure the first number is."""
         rate = extra = slack = 0.0
         for stream in self.query.inputs(name):
-            copies = self.query.partitioning(stream).count_of_copies(replicas)
+            copies = self.query.partitioning(stream).count_of_copies(parallelism)
             rate += flows[stream.producer][0] * copies
             extra += flows[stream.producer][1] * copies
             slack += flows[stream.producer][2] * copies
@@ -226,10 +226,10 @@ class Ds2:
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
         """Returns new subtask counts where the present ones do not fit; None if all fit, or without a measurement."""
-        called = self.replicas_wanted(statistics)
+        called = self.subtasks_wanted(statistics)
         present = {name: len(places) for name, places in statistics.placement.items()}
         query, plan = self.deployment.query, self.deployment.plan
-        groups = {each.name: group_count(query, each.name, plan.replicas(each.name)) for each in query.operators}
+        groups = {each.name: group_count(query, each.name, plan.parallelism(each.name)) for each in query.operators}
         most = {name: count for name, count in groups.items() if count is not None}  # more subtasks would be idle
         limits = {
             name: f"it has {most[name]} key groups; give it more"
@@ -243,7 +243,7 @@ class Ds2:
         self._shrunk |= {name for name, count in wanted.items() if count < present[name]}
         return rescaled(self.deployment, statistics, wanted, self._fixed, limits)
 
-    def replicas_wanted(self, statistics: PeriodStatistics) -> dict[str, int]:
+    def subtasks_wanted(self, statistics: PeriodStatistics) -> dict[str, int]:
         """Number of subtasks wanted of each operator that was ever busy, whether it can have them or not."""
         last, self._last = self._last, statistics
         if last is not None and not continues(last, statistics):

@@ -345,7 +345,7 @@ class FlinkAutoscaler:
     def _groups(self, name: str) -> int:
         """Maximum parallelism of a vertex: its key groups, or as many as Flink gives it by default."""
         given = key_groups_of(self.deployment.query.operator(name))
-        return default_key_groups(self.deployment.plan.replicas(name)) if given is None else given
+        return default_key_groups(self.deployment.plan.parallelism(name)) if given is None else given
 
     def _limit(self, name: str) -> str:
         """Why a vertex gets fewer subtasks than it needs."""

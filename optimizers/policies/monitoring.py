@@ -23,14 +23,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from optimizers.policies.room import can_move, continues, cores_by_replica, hosts_of, stays, told
+from optimizers.policies.room import can_move, continues, cores_by_subtask, hosts_of, stays, told
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.events import Move
 from twin.partitionings.traits import Ends
 
-Replica = tuple[str, int]
-Schedule = dict[Replica, str]
+Subtask = tuple[str, int]
+Schedule = dict[Subtask, str]
 """Host of each subtask."""
 
 
@@ -62,14 +62,14 @@ class MeasuredLoads:
     records a second between subtasks. fixed: operators whose subtasks stay where they are."""
 
     cores: Mapping[str, float]
-    work: Mapping[Replica, float]
-    traffic: Mapping[tuple[Replica, Replica], float]
+    work: Mapping[Subtask, float]
+    traffic: Mapping[tuple[Subtask, Subtask], float]
     fixed: Collection[str] = ()
 
     @cached_property
-    def partners(self) -> Mapping[Replica, Mapping[Replica, float]]:
+    def partners(self) -> Mapping[Subtask, Mapping[Subtask, float]]:
         """Partners of each subtask, with the records a second that they exchange."""
-        found: dict[Replica, dict[Replica, float]] = {replica: {} for replica in self.work}
+        found: dict[Subtask, dict[Subtask, float]] = {subtask: {} for subtask in self.work}
         for (u, v), rate in self.traffic.items():
             found[u][v] = found[v][u] = rate
         return found
@@ -81,8 +81,8 @@ class MeasuredLoads:
     def fullest(self, schedule: Schedule) -> float:
         """Highest utilisation of a host under a schedule."""
         load = dict.fromkeys(self.cores, 0.0)
-        for replica, host in schedule.items():
-            load[host] += self.work[replica]
+        for subtask, host in schedule.items():
+            load[host] += self.work[subtask]
         return max(load[host] / self.cores[host] for host in load)
 
 
@@ -109,7 +109,7 @@ class Monitoring:
             return None
         now, measured = hosts_of(statistics), MeasuredLoads(self.cores, self._work(), self._traffic(), self._fixed)
         moves = self._moves(now, scheduled(measured, now, self.spec), statistics)
-        after = now | {(move.operator, move.replica or 0): str(move.to) for move in moves}
+        after = now | {(move.operator, move.subtask or 0): str(move.to) for move in moves}
         reason = worth(measured, now, after, self.spec)
         if not reason:
             return None
@@ -119,7 +119,7 @@ class Monitoring:
     def _moves(self, now: Schedule, new: Schedule, statistics: PeriodStatistics) -> list[Move]:
         """Moves from one schedule to another that can be carried out."""
         moves = (
-            Move(operator=operator, replica=number, to=host)
+            Move(operator=operator, subtask=number, to=host)
             for (operator, number), host in new.items()
             if host != now[operator, number]
         )
@@ -134,18 +134,18 @@ class Monitoring:
         rates = [sum(row["numRecordsOut"] for row in period.operators.values()) / period.length_s for period in recent]
         return max(rates) - min(rates) <= self.spec.change * max(rates)
 
-    def _work(self) -> dict[Replica, float]:
+    def _work(self) -> dict[Subtask, float]:
         """Mean reference cores of each subtask over the periods seen."""
-        work: dict[Replica, float] = {}
+        work: dict[Subtask, float] = {}
         for period in self._seen:
-            for replica, cores in cores_by_replica(period, self.cores, self.deployment).items():
-                work[replica] = work.get(replica, 0.0) + cores / len(self._seen)
+            for subtask, cores in cores_by_subtask(period, self.cores, self.deployment).items():
+                work[subtask] = work.get(subtask, 0.0) + cores / len(self._seen)
         return work
 
-    def _traffic(self) -> dict[tuple[Replica, Replica], float]:
+    def _traffic(self) -> dict[tuple[Subtask, Subtask], float]:
         """Mean records a second between subtasks over the periods seen. An operator's output goes on every stream, and
         is dealt to subtasks evenly."""
-        query, rates = self.deployment.query, dict[tuple[Replica, Replica], float]()
+        query, rates = self.deployment.query, dict[tuple[Subtask, Subtask], float]()
         for statistics in self._seen:
             for stream in query.streams:
                 ends = [len(statistics.placement[name]) for name in (stream.producer, stream.consumer)]
@@ -162,7 +162,7 @@ def scheduled(measured: MeasuredLoads, now: Schedule, spec: MonitoringSpec) -> S
     """Greedy schedule, from one of what is fixed: overfull hosts count first, then traffic, then load; ties stay in
     place."""
     scheduling = _Scheduling(measured, now, spec.capacity)
-    for pair in sorted(measured.traffic, key=lambda replica: (-measured.traffic[replica], replica)):
+    for pair in sorted(measured.traffic, key=lambda subtask: (-measured.traffic[subtask], subtask)):
         scheduling.place(pair)
     return scheduling.new
 
@@ -172,37 +172,37 @@ class _Scheduling:
 
     def __init__(self, measured: MeasuredLoads, now: Schedule, capacity: float) -> None:
         self.measured, self.now, self.capacity = measured, now, capacity
-        self.new: Schedule = {replica: host for replica, host in now.items() if replica[0] in measured.fixed}
+        self.new: Schedule = {subtask: host for subtask, host in now.items() if subtask[0] in measured.fixed}
         self.used = dict.fromkeys(measured.cores, 0.0)
-        for replica, host in self.new.items():
-            self.used[host] += measured.work[replica]
+        for subtask, host in self.new.items():
+            self.used[host] += measured.work[subtask]
 
-    def place(self, pair: tuple[Replica, Replica]) -> None:
+    def place(self, pair: tuple[Subtask, Subtask]) -> None:
         """Puts each of two subtasks on a host of either, or on the least loaded one, unless it is fixed."""
         new, used, cores = self.new, self.used, self.measured.cores
-        for replica in pair:
-            if replica in new:
-                used[new[replica]] -= self.measured.work[replica]
+        for subtask in pair:
+            if subtask in new:
+                used[new[subtask]] -= self.measured.work[subtask]
         least = min(used, key=lambda host: (used[host] / cores[host], -cores[host], host))
-        open_to = sorted({least, *(new[replica] for replica in pair if replica in new)})
-        choices = [[self.now[replica]] if replica[0] in self.measured.fixed else open_to for replica in pair]
+        open_to = sorted({least, *(new[subtask] for subtask in pair if subtask in new)})
+        choices = [[self.now[subtask]] if subtask[0] in self.measured.fixed else open_to for subtask in pair]
         hosts = min(product(*choices), key=partial(self._cost, pair))
-        for replica, host in zip(pair, hosts, strict=True):
-            new[replica] = host
-            used[host] += self.measured.work[replica]
+        for subtask, host in zip(pair, hosts, strict=True):
+            new[subtask] = host
+            used[host] += self.measured.work[subtask]
 
-    def _cost(self, pair: tuple[Replica, Replica], places: tuple[str, ...]) -> tuple[Any, ...]:
+    def _cost(self, pair: tuple[Subtask, Subtask], places: tuple[str, ...]) -> tuple[Any, ...]:
         """Cost of two places: excess of the fuller host over its capacity; records a second between these hosts and
         those of all partners placed so far; the higher utilisation; which subtasks move."""
         measured, pair_on = self.measured, dict(zip(pair, places, strict=True))
         load = {host: self.used[host] for host in places}
-        for replica, host in pair_on.items():
-            load[host] += measured.work[replica]
+        for subtask, host in pair_on.items():
+            load[host] += measured.work[subtask]
         fill = max(load[host] / measured.cores[host] for host in places)
         inside = measured.traffic[pair] if places[0] != places[1] else 0.0
         others = ((u, v, rate) for u in pair for v, rate in measured.partners[u].items() if v not in pair)
         leaving = inside + sum(rate for u, v, rate in others if v in self.new and self.new[v] != pair_on[u])
-        moves = [host != self.now[replica] for replica, host in pair_on.items()]
+        moves = [host != self.now[subtask] for subtask, host in pair_on.items()]
         return max(0.0, fill - self.capacity), leaving, fill, moves, places
 
 

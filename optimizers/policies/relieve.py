@@ -18,7 +18,7 @@ from optimizers.policies.room import (
     RestartAccount,
     can_move,
     continues,
-    cores_by_replica,
+    cores_by_subtask,
     hosts_of,
     stays,
     told,
@@ -89,14 +89,14 @@ class Relieve:
         """Move of the busiest subtask that may go, and the utilisation of the fullest host afterwards; subtasks of one
         operator count as equal."""
         busy = {operator: row["busyTimeMsPerSecond"] for operator, row in statistics.operators.items()}
-        work, hosts = cores_by_replica(statistics, cores, self.deployment), hosts_of(statistics)
+        work, hosts = cores_by_subtask(statistics, cores, self.deployment), hosts_of(statistics)
         here = [key for key in work if hosts[key] == name and busy[key[0]] > 0.0]
-        for operator, replica in sorted(here, key=lambda key: (-busy[key[0]], key)):
-            load = work[operator, replica]
+        for operator, subtask in sorted(here, key=lambda key: (-busy[key[0]], key)):
+            load = work[operator, subtask]
             target = min(cores, key=lambda host: ((used[host] + load) / cores[host], host))
             if target == name or (used[target] + load) / cores[target] >= used[name] / cores[name] - self.spec.gain:
                 continue
-            move = Move(operator=operator, replica=replica, to=target)
+            move = Move(operator=operator, subtask=subtask, to=target)
             if can_move(move, self.deployment, statistics.placement):
                 after = {**used, name: used[name] - load, target: used[target] + load}
                 return move, max(after[host] / cores[host] for host in after)

@@ -69,7 +69,7 @@ def stays(deployment: Deployment) -> dict[str, str]:
     plan, found = deployment.plan, dict[str, str]()
     for name in plan.placement:
         head = together(name, deployment)[0]
-        probe = Move(operator=head, replica=0, to=str(plan.locations(head)[0]))
+        probe = Move(operator=head, subtask=0, to=str(plan.locations(head)[0]))
         if why := why_not_move(probe, deployment, plan.placement):
             found[name] = why
     return found
@@ -103,7 +103,7 @@ def told(reasons: Mapping[str, str]) -> str:
     return "; ".join([*first, *([f"nor can {more} other{'s' * (more > 1)}"] if more else [])])
 
 
-def cores_by_replica(
+def cores_by_subtask(
     statistics: PeriodStatistics, cores: Mapping[str, float], deployment: Deployment
 ) -> dict[tuple[str, int], float]:
     """Reference cores that each subtask of a used host took, those of a task at the first of chained operators. A
@@ -112,15 +112,15 @@ def cores_by_replica(
     home, chains = hosts_of(statistics), fused(deployment.query, deployment.plan, deployment.engine)
     busy_ms = {name: float(row["busyTimeMsPerSecond"]) for name, row in statistics.operators.items()}
     of_tasks = one_a_task(busy_ms, chains)
-    busy = {replica: of_tasks.get(replica[0], 0.0) for replica in home}
+    busy = {subtask: of_tasks.get(subtask[0], 0.0) for subtask in home}
     on_host = dict.fromkeys(home.values(), 0.0)
-    for replica, host in home.items():
-        on_host[host] += busy[replica]
+    for subtask, host in home.items():
+        on_host[host] += busy[subtask]
     return {
-        replica: cores[host] * statistics.hosts[host]["cpuUtilisation"] * (busy[replica] / on_host[host])
+        subtask: cores[host] * statistics.hosts[host]["cpuUtilisation"] * (busy[subtask] / on_host[host])
         if on_host[host]
         else 0.0
-        for replica, host in home.items()
+        for subtask, host in home.items()
     }
 
 
@@ -135,7 +135,7 @@ class Room:
             name: cores * (1 - used[name]["cpuUtilisation"] if name in used else 1.0)
             for name, cores in self.cores.items()
         }
-        self._replicas = Counter(Location.parse(place) for places in statistics.placement.values() for place in places)
+        self._subtasks = Counter(Location.parse(place) for places in statistics.placement.values() for place in places)
 
     def give(self, operator: str, count: int) -> tuple[str, ...]:
         """Gives places for up to `count` more subtasks of an operator: on the host, and its socket, with most room."""
@@ -151,8 +151,8 @@ class Room:
                 continue
             self.idle[host] -= 1.0
             sockets = range(self.deployment.cluster.host(host).socket_count)
-            place = Location(host, min(sockets, key=lambda socket: self._replicas[Location(host, socket)]))
-            self._replicas[place] += 1
+            place = Location(host, min(sockets, key=lambda socket: self._subtasks[Location(host, socket)]))
+            self._subtasks[place] += 1
             places.append(str(place))
         return tuple(places)
 
@@ -251,7 +251,7 @@ class RestartAccount:
         hosts, state = hosts_of(last), defaultdict[str, float](float)
         for name, groups in last.key_groups.items():
             for group in groups:
-                state[hosts[name, group.replica]] += group.state_bytes
+                state[hosts[name, group.subtask]] += group.state_bytes
         ways = 2 if rescaling.how == "restart" else 1  # the last checkpoint is there already
         stop_s = rescaling.redeploy_s + ways * max(state.values(), default=0.0) * 8e-6 / rescaling.state_mbps
         if load * came >= read:

@@ -64,7 +64,7 @@ class GroupMap:
         nodes, home_g = len(self.hosts), self.home_g
         cores_g, rest_h = self.cores()
         cores_h = np.array([self._core_count(host) for host in self.hosts])
-        capacity_h = np.minimum(cores_h, self._replicas_h() + rest_h)
+        capacity_h = np.minimum(cores_h, self._subtasks_h() + rest_h)
         state_g, other_h, ram_h = self._memory_mb()
         ends_g = np.concatenate([home_g, np.arange(nodes)])
         traffic = None
@@ -92,19 +92,19 @@ class GroupMap:
     def moves(self, node_g: np.ndarray) -> tuple[Move, ...]:
         """Moves of key groups to these nodes: to the subtask there with the least work, or to a new one if possible."""
         cores_g, _ = self.cores()
-        load = dict.fromkeys(self.replicas, 0.0)
+        load = dict.fromkeys(self.subtasks, 0.0)
         for (operator, group), cores in zip(self.groups, cores_g, strict=True):
-            load[operator, group.replica] += cores
+            load[operator, group.subtask] += cores
         wanted: dict[tuple[str, int, str], list[int]] = {}
         moved = np.flatnonzero(node_g[: len(self.groups)] != self.home_g)
         for index in sorted(moved, key=lambda index: -cores_g[index]):
             (operator, group), host = self.groups[index], self.hosts[node_g[index]]
-            there = self._replicas_of(operator, host)
+            there = self._subtasks_of(operator, host)
             target = min(there, key=lambda key: (load[key], key)) if there else (operator, NEW)
             load[target] = load.get(target, 0.0) + cores_g[index]
             wanted.setdefault((*target, host), []).append(group.group)
         moves = (
-            Move(operator=name, key_groups=tuple(sorted(groups)), **({"to": to} if k == NEW else {"to_replica": k}))
+            Move(operator=name, key_groups=tuple(sorted(groups)), **({"to": to} if k == NEW else {"to_subtask": k}))
             for (name, k, to), groups in sorted(wanted.items())
         )
         return tuple(move for move in moves if can_move(move, self.deployment, self.periods[-1].placement))
@@ -117,7 +117,7 @@ class GroupMap:
         return _groups(self.periods[-1], self.operators)
 
     @property
-    def replicas(self) -> dict[tuple[str, int], str]:
+    def subtasks(self) -> dict[tuple[str, int], str]:
         """Host of each subtask that key groups can go to."""
         hosts = _hosts(self.periods[-1])
         return {(name, number): host for name in self.operators for number, host in enumerate(hosts[name])}
@@ -125,16 +125,16 @@ class GroupMap:
     @property
     def hosts(self) -> list[str]:
         """[H] names of the nodes."""
-        return sorted(self.more.union(self.replicas.values()))
+        return sorted(self.more.union(self.subtasks.values()))
 
     @property
     def home_g(self) -> np.ndarray:
         """[G] node of each group, an index into `hosts`."""
-        number, replicas = {host: index for index, host in enumerate(self.hosts)}, self.replicas
-        return np.array([number[replicas[name, group.replica]] for name, group in self.groups], dtype=int)
+        number, subtasks = {host: index for index, host in enumerate(self.hosts)}, self.subtasks
+        return np.array([number[subtasks[name, group.subtask]] for name, group in self.groups], dtype=int)
 
-    def _replicas_of(self, operator: str, host: str) -> list[tuple[str, int]]:
-        return [key for key, where in self.replicas.items() if key[0] == operator and where == host]
+    def _subtasks_of(self, operator: str, host: str) -> list[tuple[str, int]]:
+        return [key for key, where in self.subtasks.items() if key[0] == operator and where == host]
 
     # work and memory --------------------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class GroupMap:
         on_host = dict.fromkeys(self.hosts, 0.0)
         cores_g = []
         for name, group in _groups(period, self.operators):
-            host = hosts[name][group.replica]
+            host = hosts[name][group.subtask]
             cores_g.append(group.cpu_percent / 100.0 * self._core_count(host))
             on_host[host] = on_host.get(host, 0.0) + cores_g[-1]
         used = {host: row["cpuUtilisation"] * self._core_count(host) for host, row in period.hosts.items()}
@@ -157,8 +157,8 @@ class GroupMap:
     def _core_count(self, host: str) -> float:
         return self.deployment.cluster.host(host).left_percent / 100.0
 
-    def _replicas_h(self) -> np.ndarray:
-        count = Counter(self.replicas.values())
+    def _subtasks_h(self) -> np.ndarray:
+        count = Counter(self.subtasks.values())
         count.update({host: len(self.operators) for host in self.more})  # a subtask of each operator may be made there
         return np.array([count[host] for host in self.hosts], dtype=float)
 
@@ -341,12 +341,12 @@ class Rounds:
         spec = deployment.query.operator(operator)
         follows = spec.merges and is_combined(deployment.query, operator)  # a consolidate goes where its compute goes
         if (
-            group_count(deployment.query, operator, deployment.plan.replicas(operator)) is None
+            group_count(deployment.query, operator, deployment.plan.parallelism(operator)) is None
             or follows
             or pinning(operator, deployment)
         ):
             return False
-        probe = Move(operator=operator, key_groups=(0,), to_replica=0)
+        probe = Move(operator=operator, key_groups=(0,), to_subtask=0)
         return can_move(probe, deployment, deployment.plan.placement)
 
 

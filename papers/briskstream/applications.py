@@ -127,9 +127,9 @@ def plan_by(workspace: Workspace, case: Case, optimizer: Optimizer, job: Deploym
     return plan_of(planned(workspace, case, optimizer, job))
 
 
-def replicas_of(plan: ExecutionPlan) -> int:
+def subtasks_of(plan: ExecutionPlan) -> int:
     """Number of subtasks of all operators."""
-    return sum(plan.replicas(name) for name in plan.placement)
+    return sum(plan.parallelism(name) for name in plan.placement)
 
 
 def reached_per_s(workspace: Workspace, case: Case, plan: ExecutionPlan, job: Deployment | None = None) -> float:
@@ -174,10 +174,10 @@ def simulated(job: Deployment, settings: RunSettings, seed: int, runs: int) -> f
     return sum(metrics.throughput_per_s for metrics in found) / runs
 
 
-def with_replicas(job: Deployment, plan: ExecutionPlan) -> Deployment:
+def with_subtasks(job: Deployment, plan: ExecutionPlan) -> Deployment:
     """Job with the subtasks of a plan, all on the first socket, for optimizers that only place."""
     host = job.cluster.hosts[0].name
-    counts = {name: plan.replicas(name) for name in plan.placement}
+    counts = {name: plan.parallelism(name) for name in plan.placement}
     return job.with_plan(job.plan.with_placement({name: (host,) * count for name, count in counts.items()}))
 
 

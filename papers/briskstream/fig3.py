@@ -13,7 +13,7 @@ from papers.briskstream.applications import (
     on_cluster,
     plan_by,
     reached_per_s,
-    replicas_of,
+    subtasks_of,
 )
 from papers.briskstream.published import PERCENTILE
 from papers.drawing import samples
@@ -60,7 +60,7 @@ def _plan(workspace: Workspace, case: Case, profiles: Mapping[str, OperatorProfi
     predicted, found = estimated(job, plan)["sustained_per_s"], reached_per_s(workspace, case, plan)
     return {
         "percentile": percentile,
-        "replicas": replicas_of(plan),
+        "replicas": subtasks_of(plan),
         "predicted_kps": predicted / 1e3,
         "simulated_kps": found / 1e3,
         "error": abs(predicted / found - 1.0),

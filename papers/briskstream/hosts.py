@@ -13,7 +13,7 @@ import numpy as np
 
 from optimizers.numa.baselines import FirstFit, spread
 from optimizers.numa.rlas import Rlas
-from papers.briskstream.applications import measured, plan_of, replicas_of, solved, with_replicas
+from papers.briskstream.applications import measured, plan_of, solved, subtasks_of, with_subtasks
 from papers.drawing import lines
 from papers.interface import CaseTable, Experiment, Row, Rows, apart, grid
 from papers.workspace import Workspace
@@ -45,7 +45,7 @@ def by_planner(workspace: Workspace, gigabits: float, scenario: str = SCENARIO) 
         best = best or reached
         hosts = {place.host for name in plan.placement for place in plan.locations(name)}
         row = {"planner": planner, "throughput": reached, "share": reached / best}
-        yield {**row, "hosts": len(hosts), "replicas": replicas_of(plan)}
+        yield {**row, "hosts": len(hosts), "replicas": subtasks_of(plan)}
 
 
 def with_network(scenario: Scenario, gigabits: float) -> Scenario:
@@ -58,7 +58,7 @@ def plans(workspace: Workspace, scenario: Scenario) -> dict[str, ExecutionPlan]:
     """Plans by planner; the first is the one that sees everything."""
     job, horizon_s = scenario.deployment, scenario.run.horizon_s
     together = plan_of(solved(workspace, job, Rlas(), horizon_s))
-    replicated = with_replicas(job, together)
+    replicated = with_subtasks(job, together)
     return {
         TOGETHER: together,
         HOSTS_FIRST: _filled(job, plan_of(solved(workspace, without_sockets(job), Rlas(), horizon_s)), workspace.seed),

@@ -14,8 +14,8 @@ from papers.briskstream.applications import (
     plan_of,
     planned,
     reached_per_s,
-    replicas_of,
-    with_replicas,
+    subtasks_of,
+    with_subtasks,
 )
 from papers.briskstream.published import BRISK, OTHERS, OVER_FIX_L, OVER_FIX_U, RATIOS, STORM_BY_RATIOS, WITHOUT_JUMBO
 from papers.drawing import bars
@@ -48,7 +48,7 @@ def believing(workspace: Workspace, server: str, application: str, sockets: int 
         gain = None if name == RLAS else best / kps - 1.0
         yield {
             "planner": planner,
-            "replicas": replicas_of(plan),
+            "replicas": subtasks_of(plan),
             "kps": kps,
             "of_rlas": kps / best,
             "gain": gain,
@@ -61,7 +61,7 @@ def placing(workspace: Workspace, server: str, application: str, sockets: int = 
     case = Case(application, server, sockets)
     best = planned(workspace, case, optimizer_by_name(RLAS))
     best_per_s = reached_per_s(workspace, case, plan_of(best))
-    job = with_replicas(case.job, plan_of(best))
+    job = with_subtasks(case.job, plan_of(best))
     others = {label: planned(workspace, case, optimizer_by_name(name), job) for label, name in STRATEGIES.items()}
     for strategy, found in {"RLAS": best, **others}.items():
         per_s = reached_per_s(workspace, case, plan_of(found))

@@ -136,7 +136,7 @@ def under(scenario: Scenario, engine: str) -> Scenario:
             **{
                 **dict(each),
                 "service_time_s": _charged_s(query, profile, each.name) + before.service_s(query, each),
-                "tuple_bytes": before.output_bytes(query, each.name),
+                "record_bytes": before.output_bytes(query, each.name),
             }
         )
         for each in query.operators
@@ -151,7 +151,7 @@ def _by_ratio(scenario: Scenario, factor: float) -> Scenario:
         each.__class__(**{**dict(each), "service_time_s": factor * before.service_s(query, each)})
         for each in query.operators
     )
-    alone = before.model_copy(update={"batch_tuples": 1, "buffer_bytes": None, "flush_s": None})
+    alone = before.model_copy(update={"batch_records": 1, "buffer_bytes": None, "flush_s": None})
     return _slowed(scenario, operators, alone, factor)
 
 

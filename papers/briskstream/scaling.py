@@ -17,8 +17,8 @@ from papers.briskstream.applications import (
     on_server,
     plan_by,
     reached_per_s,
-    replicas_of,
-    with_replicas,
+    subtasks_of,
+    with_subtasks,
 )
 from papers.briskstream.published import BRISK, NEARLY_LINEAR_TO, WITHOUT_RMA_OF_IDEAL
 from papers.drawing import bars, columns
@@ -53,7 +53,7 @@ def scaled(
             "server": server,
             "engine": engine,
             "sockets": count,
-            "replicas": replicas_of(plan),
+            "replicas": subtasks_of(plan),
             "simulated_kps": found / 1e3,
             "speed_up": found / one,
             "efficiency": found / one * fewest / count,
@@ -66,8 +66,8 @@ def plan_as_engine(workspace: Workspace, case: Case) -> ExecutionPlan:
     and spread as an OS does."""
     if case.engine == BRISK:
         return plan_by(workspace, case, Rlas())
-    replicas = with_replicas(case.job, plan_by(workspace, case, BLIND))
-    return plan_by(workspace, case, Spread(), replicas)
+    parallelism = with_subtasks(case.job, plan_by(workspace, case, BLIND))
+    return plan_by(workspace, case, Spread(), parallelism)
 
 
 def gap(workspace: Workspace, server: str, application: str, sockets: int = 8) -> Row:

@@ -15,7 +15,7 @@ from papers.briskstream.applications import (
     plan_of,
     planned,
     reached_per_s,
-    replicas_of,
+    subtasks_of,
 )
 from papers.briskstream.published import TABLE_4, TABLE_7
 from papers.interface import CaseTable, Experiment, Row, Rows, apart, shape, span
@@ -31,7 +31,7 @@ def accuracy(workspace: Workspace, server: str, application: str, sockets: int =
     plan = plan_by(workspace, case, Rlas())
     truth, model = reached_per_s(workspace, case, plan), estimated(case.job, plan)
     return {
-        "replicas": replicas_of(plan),
+        "replicas": subtasks_of(plan),
         "simulated_kps": truth / 1e3,
         **{f"{kind}_kps": model[f"{kind}_per_s"] / 1e3 for kind in ("sustained", "free")},
         **{f"{kind}_error": abs(model[f"{kind}_per_s"] / truth - 1.0) for kind in ("sustained", "free")},
@@ -44,7 +44,7 @@ def compressed(workspace: Workspace, server: str, planner: str, ratio: int, sock
     found = planned(workspace, case, replace(PLANNERS[planner], heuristics=Heuristics(ratio=ratio)))
     plan = plan_of(found)
     return {
-        "replicas": replicas_of(plan),
+        "replicas": subtasks_of(plan),
         "simulated_kps": reached_per_s(workspace, case, plan) / 1e3,
         "sustained_kps": estimated(case.job, plan)["sustained_per_s"] / 1e3,
         "seconds": found["cpu_s"],

@@ -40,7 +40,7 @@ def alone(job: Deployment, operator: str, socket: int) -> Deployment:
     query, engine, spec = job.query, job.engine, job.query.operator(operator)
     before = query.inputs(operator)[0].producer
     size = engine.output_bytes(query, before)
-    source = Source(name=before, columns=query.columns_out[before], tuple_bytes=size, service_time_s=0.0)
+    source = Source(name=before, columns=query.columns_out[before], record_bytes=size, service_time_s=0.0)
     after = () if spec.is_sink else (Sink(name=RESULTS, service_time_s=0.0),)
     streams = [Stream(producer=before, consumer=operator)]
     streams += [Stream(producer=operator, consumer=each.name) for each in after]
@@ -180,7 +180,7 @@ TABLE3 = Experiment(
     },
     figures={
         "times": columns(
-            "tuple_times.numa_times",
+            "record_times.numa_times",
             only={"server": ["A"]},
             operator="operator",
             sockets="sockets",
@@ -217,7 +217,7 @@ FIG8 = Experiment(
     },
     figures={
         f"server-{server.lower()}": columns(
-            "tuple_times.time_breakdown",
+            "record_times.time_breakdown",
             only={"server": [server]},
             parts=_halves,
             **{name: name for name in ("engine", "bar", "execute_ns", "rma_ns")},

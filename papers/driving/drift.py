@@ -44,17 +44,17 @@ def drifting(workspace: Workspace) -> Iterator[Row]:
     after = np.array([at_s > course["changes_s"][0] for course in found])
     last = np.broadcast_to(at_s > 0.75 * at_s[-1], after.shape)
     for way in found[0]["ways"]:
-        ratios, replicas = (
+        ratios, parallelism = (
             np.array([course["ways"][way][key] for course in found]) for key in ("over_best", "replicas")
         )
         yield {
             "way": way,
             **{name: _mean(ratios[part]) for name, part in (("calm", ~after), ("after", after), ("last", last))},
             "behind": float(100.0 * (ratios > SLOW).mean()),
-            "replicas": float(replicas.mean()),
+            "replicas": float(parallelism.mean()),
             "_at_s": at_s.tolist(),
             "_over_best_by_period": np.exp(np.log(ratios).mean(axis=0)).tolist(),
-            "_replicas_by_period": replicas.mean(axis=0).tolist(),
+            "_subtasks_by_period": parallelism.mean(axis=0).tolist(),
         }
 
 
@@ -127,7 +127,7 @@ def _mean(ratios: np.ndarray) -> float:
 def _over_time(tables: Mapping[str, Rows]) -> Figure:
     from figures.answers import over_time
 
-    panels = {"latency over the best": "_over_best_by_period", "replicas": "_replicas_by_period"}
+    panels = {"latency over the best": "_over_best_by_period", "replicas": "_subtasks_by_period"}
     points = [
         {"panel": panel, "series": row["way"], "x": at_s, "mean": value, "half_width": float("nan")}
         for panel, key in panels.items()

@@ -28,7 +28,7 @@ CASES = {
     "the same, and 10 min": ([(1440, 10), (10, 10)], 2880),
 }
 """For each case, pairs (length, every) in panes, and the number of panes."""
-KEYS, TUPLES_A_PANE = (10, 1_000, 100_000), 100.0
+KEYS, RECORDS_A_PANE = (10, 1_000, 100_000), 100.0
 
 
 def formed(name: str, keys: Keys = one_each) -> list[Formation]:
@@ -49,7 +49,7 @@ def pieces(_workspace: Workspace | None, windows: str) -> Row:
 
 def different_keys(_workspace: Workspace | None, keys: int) -> Row:
     """Row of the keys that are merged in the paper's hour, if there are `keys` different ones."""
-    expected = expected_keys(keys, TUPLES_A_PANE)
+    expected = expected_keys(keys, RECORDS_A_PANE)
     found = formed(HOUR, expected)
     merged = sum(expected(piece) for formation in found for piece in formation.pieces)
     alone = sum(formation.window.length * expected(Span(0, 1)) for formation in found)
@@ -91,7 +91,7 @@ CONSOLIDATION = Experiment(
     },
     notes=f"""
 - Each window is formed the cheapest way there is, from panes and from windows that were formed before.
-- In keys: the paper's hour, {TUPLES_A_PANE:g} records a pane of random keys. Where hardly any repeats, a longer window
+- In keys: the paper's hour, {RECORDS_A_PANE:g} records a pane of random keys. Where hardly any repeats, a longer window
   has as many as its parts, and nothing is saved; the paper counts each result as one.
 """,
     about="Nothing here is measured or simulated: what is merged is counted.",

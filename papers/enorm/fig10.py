@@ -65,7 +65,7 @@ def grows(values: Sequence[float]) -> bool:
 
 def moved(strategy: str, key_bytes: float, seed: int) -> dict[str, float]:
     """Numbers of one migration."""
-    move = {"kind": "migration", "operator": COMPUTE, "at_s": AT_S, "key_groups": [0], "to_replica": 3}
+    move = {"kind": "migration", "operator": COMPUTE, "at_s": AT_S, "key_groups": [0], "to_subtask": 3}
     job = simple_job(
         pane_keys=PANE_KEYS,
         rate_per_s=LOADED_PER_S,

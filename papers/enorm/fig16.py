@@ -15,7 +15,7 @@ from twin.spec import parse
 STAGES = ("first", "second", "third", "fourth")
 FUSED = (0, 2, 3, 4)
 WORKERS = 6
-HAND_OVER_S, TUPLE_BYTES = 150e-6, 100.0
+HAND_OVER_S, RECORD_BYTES = 150e-6, 100.0
 """Time to serialise a record and deserialise it, together."""
 RECEIVE_S = 25e-6
 LOGICS_S = (10e-6, 100e-6, 1e-3)
@@ -23,7 +23,7 @@ LOGICS_S = (10e-6, 100e-6, 1e-3)
 TENTHS = 10
 """Divisor of cores and records: workers have a tenth of a core."""
 OFFERED_PER_S, HORIZON_S = 6000.0, 15.0
-TUPLES = 18e6
+RECORDS = 18e6
 
 
 def times(workspace: Workspace, logic_s: float, fused: int) -> Row:
@@ -31,13 +31,13 @@ def times(workspace: Workspace, logic_s: float, fused: int) -> Row:
     rate, none = (workspace.measured("enorm-fig16", measured, logic_s=logic_s, fused=count) for count in (fused, 0))
     return {
         "logic": 1e6 * logic_s,
-        "time_s": TUPLES / rate,
-        "law_s": TUPLES * tuple_s(logic_s, fused) / WORKERS,
-        "faster": TUPLES / none * rate / TUPLES,
+        "time_s": RECORDS / rate,
+        "law_s": RECORDS * record_s(logic_s, fused) / WORKERS,
+        "faster": RECORDS / none * rate / RECORDS,
     }
 
 
-def tuple_s(logic_s: float, count: int) -> float:
+def record_s(logic_s: float, count: int) -> float:
     """CPU time of a record at all workers: half a hand-over from the source, and those between unfused operators."""
     away, between = 1.0 - 1.0 / WORKERS, len(STAGES) - max(1, count)
     return RECEIVE_S + HAND_OVER_S / 2.0 + len(STAGES) * logic_s + between * away * HAND_OVER_S
@@ -58,14 +58,14 @@ def fast_job(logic_s: float, fused: int, seed: int) -> Scenario:
         for name in STAGES
     ]
     names = ["source", *STAGES, "sink"]
-    half_ns = HAND_OVER_S / 2.0 / TUPLE_BYTES * 1e9
+    half_ns = HAND_OVER_S / 2.0 / RECORD_BYTES * 1e9
     document = {
         "name": "fast job",
         "query": {
             "operators": [
-                {"kind": "source", "name": "source", "service_time_s": 0, "tuple_bytes": TUPLE_BYTES},
-                *({**stage, "tuple_bytes": TUPLE_BYTES} for stage in stages[:-1]),
-                {**stages[-1], "tuple_bytes": 1e-3},
+                {"kind": "source", "name": "source", "service_time_s": 0, "record_bytes": RECORD_BYTES},
+                *({**stage, "record_bytes": RECORD_BYTES} for stage in stages[:-1]),
+                {**stages[-1], "record_bytes": 1e-3},
                 {"kind": "sink", "name": "sink", "service_time_s": 0},
             ],
             "streams": [
@@ -86,7 +86,7 @@ def fast_job(logic_s: float, fused: int, seed: int) -> Scenario:
         "workload": {"arrivals": {"source": {"law": "poisson", "rate_per_s": OFFERED_PER_S}}},
         "engine": {
             **engine(),
-            "channel_tuples": 64,
+            "channel_records": 64,
             "serialise_ns_per_byte": half_ns,
             "deserialise_ns_per_byte": half_ns,
         },

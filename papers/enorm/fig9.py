@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from papers.drawing import lines
 from papers.enorm.simple_job import (
-    CHANNEL_TUPLES,
+    CHANNEL_RECORDS,
     SIX,
     TWO,
     large,
@@ -19,7 +19,7 @@ from twin.simulation import simulate
 KEYS = (20_000, 100_000, 500_000, 1_000_000, 2_000_000)
 OFFERED_PER_S = 44_000.0
 """Offered rate, a bit more than the job can take."""
-TUPLES = 18e6
+RECORDS = 18e6
 FITTED_KEYS = 2_000_000
 FITTED_TO = 0.02
 """Relative deviation that fitted times may have: costs are whole microseconds, and a run's first partial result is
@@ -58,7 +58,7 @@ def measured(keys: int, combined: bool, minutes: tuple[int, ...], seconds: float
         pane_keys=keys,
         rate_per_s=OFFERED_PER_S,
         horizon_s=seconds,
-        channel_tuples=CHANNEL_TUPLES,
+        channel_records=CHANNEL_RECORDS,
         combined=combined,
         minutes=minutes,
         seed=seed,
@@ -89,7 +89,7 @@ def shapes(rows: Rows) -> Rows:
 
 def fitted(workspace: Workspace) -> Rows:
     """Rows of the time of 18 million records as one component and as two (Section 7.7)."""
-    combined, split = (TUPLES / throughput(workspace, FITTED_KEYS, form, (5,), SHORT_S) for form in (True, False))
+    combined, split = (RECORDS / throughput(workspace, FITTED_KEYS, form, (5,), SHORT_S) for form in (True, False))
     times = {"one component (combined)": combined, "two components (split)": split, "ratio": split / combined}
     return [{"form": form, "time_s": time_s} for form, time_s in times.items()]
 

@@ -34,7 +34,7 @@ TWO, SIX = (5, 10), (5, 10, 15, 20, 25, 30)
 CAPACITY_PER_S = 40_000.0
 FEWER = 200
 """Number of the job's records that a simulated one stands for: hours of 40,000 a second are too many for each."""
-CHANNEL_TUPLES = 16_384
+CHANNEL_RECORDS = 16_384
 """Credits of a channel, in records of the job: a few seconds of what a worker takes."""
 
 
@@ -55,12 +55,12 @@ def notes(fewer: int = FEWER) -> str:
 """
 
 
-def keys_for(pane_keys: float, pane_tuples: float) -> int:
+def keys_for(pane_keys: float, pane_records: float) -> int:
     """Number of keys for `pane_keys` different ones in a pane on average: K (1 - exp(-n / K)) = k, by bisection."""
     low, high = pane_keys, 1e9
     while high - low > 0.5:
         middle = (low + high) / 2.0
-        low, high = (middle, high) if -middle * math.expm1(-pane_tuples / middle) < pane_keys else (low, middle)
+        low, high = (middle, high) if -middle * math.expm1(-pane_records / middle) < pane_keys else (low, middle)
     return max(GROUPS, round(high))
 
 
@@ -70,7 +70,7 @@ def simple_job(
     rate_per_s: float,
     horizon_s: float,
     fewer: int = FEWER,
-    channel_tuples: int | None = None,
+    channel_records: int | None = None,
     combined: bool = False,
     minutes: Sequence[float] = (5,),
     events: Sequence[Mapping[str, Any]] = (),
@@ -79,12 +79,12 @@ def simple_job(
     **more: Any,
 ) -> Scenario:
     """Scenario of the simple job. Keys, rates, bytes are the job's. pane_keys: different keys in a minute. key_bytes:
-    state of one. fewer: records that a simulated one stands for. channel_tuples: simulated ones; None: those of the
+    state of one. fewer: records that a simulated one stands for. channel_records: simulated ones; None: those of the
     job.
     more: run settings, or a policy."""
     keys = keys_for(pane_keys / fewer, min(rate_per_s, CAPACITY_PER_S) * PANE_S / fewer)
     keyed = {"keys": keys, "key_groups": GROUPS, "state_bytes_per_key": key_bytes * fewer}
-    tuple_bytes = KEY_BYTES * fewer
+    record_bytes = KEY_BYTES * fewer
     workers = [f"worker-{number}" for number in range(WORKERS)]
     owners = [group * WORKERS // GROUPS for group in range(GROUPS)]
     away = owners if combined else [(owner + 1) % WORKERS for owner in owners]
@@ -94,7 +94,7 @@ def simple_job(
         "name": "simple job",
         "query": {
             "operators": [
-                {"kind": "source", "name": "source", "service_time_s": 0, "tuple_bytes": tuple_bytes},
+                {"kind": "source", "name": "source", "service_time_s": 0, "record_bytes": record_bytes},
                 {
                     "kind": "compute",
                     "name": COMPUTE,
@@ -102,7 +102,7 @@ def simple_job(
                     "sharing": "panes",
                     "service_time_s": RECEIVE_S * fewer,
                     "execute_time_s": EXECUTE_S * fewer,
-                    "tuple_bytes": tuple_bytes,
+                    "record_bytes": record_bytes,
                     **keyed,
                 },
                 {
@@ -135,7 +135,7 @@ def simple_job(
             "key_groups": {COMPUTE: owners, "consolidate": away},
         },
         "workload": {"arrivals": {"source": {"law": "poisson", "rate_per_s": rate_per_s / fewer}}},
-        "engine": {**engine(), "channel_tuples": channel_tuples or CHANNEL_TUPLES // fewer},
+        "engine": {**engine(), "channel_records": channel_records or CHANNEL_RECORDS // fewer},
         "events": list(events),
         "run": {"horizon_s": horizon_s, "seed": seed, **more},
     }

@@ -268,7 +268,7 @@ def _apart(a: float, b: float, floor: float = 0.0) -> float:
 
 
 SCV = "service_scv"
-TUPLES, BUFFERS = "channel_tuples", "network_memory"
+RECORDS, BUFFERS = "channel_records", "network_memory"
 """Hidden constants. Latencies tell the variation of service times; slowed sources tell the capacity of channels, in
 records or times the profile's network memory."""
 LEAST_POINTS = 2
@@ -323,10 +323,12 @@ def under(
 def own_cores(scenario: Scenario) -> Scenario:
     """Scenario on hosts with at least one core for each subtask."""
     operators = scenario.query.operators
-    replicas = Counter(place.host for each in operators for place in scenario.plan.locations(each.name))
+    parallelism = Counter(place.host for each in operators for place in scenario.plan.locations(each.name))
     hosts = tuple(
         host.model_copy(
-            update={"cpu_percent": max(host.cpu_percent, host.others_percent + host.core_percent * replicas[host.name])}
+            update={
+                "cpu_percent": max(host.cpu_percent, host.others_percent + host.core_percent * parallelism[host.name])
+            }
         )
         for host in scenario.cluster.hosts
     )
@@ -425,10 +427,10 @@ def _hidden_costs(engine: EngineProfile, points: Sequence[Point]) -> list[UnitCo
     """Hidden constants that the readings depend on and CPU time does not show."""
     slowed = any(share < KEEPS_UP for point in points for share in point.delivered.values())
     timed = any(point.latency_s is not None or point.markers_s for point in points)
-    capacity = TUPLES if engine.network_memory is None else BUFFERS
+    capacity = RECORDS if engine.network_memory is None else BUFFERS
     names = [*([capacity] if slowed else []), *([SCV] if timed else [])]
-    prior = {BUFFERS: 1.0, TUPLES: float(engine.channel_tuples or 1), SCV: engine.service_scv}
-    units = {BUFFERS: "times the profile's", TUPLES: "tuples", SCV: ""}
+    prior = {BUFFERS: 1.0, RECORDS: float(engine.channel_records or 1), SCV: engine.service_scv}
+    units = {BUFFERS: "times the profile's", RECORDS: "records", SCV: ""}
     found = [UnitCost(name, units[name], max(prior[name], 1e-3)) for name in names]
     return found + (of_calls(point.scenario for point in points) if slowed or timed else [])
 
@@ -439,8 +441,8 @@ def _values(costs: Sequence[UnitCost], logs_k: np.ndarray) -> dict[str, float]:
 
 def _with_hidden(engine: EngineProfile, hidden: Mapping[str, float]) -> EngineProfile:
     values: dict[str, float | int] = {name: each for name, each in hidden.items() if not name.startswith(CALL)}
-    if TUPLES in values:
-        values[TUPLES] = max(1, round(values[TUPLES]))
+    if RECORDS in values:
+        values[RECORDS] = max(1, round(values[RECORDS]))
     if SCV in values:
         values[SCV] = min(100.0, values[SCV])
     buffers = values.pop(BUFFERS, 1.0)

@@ -241,7 +241,7 @@ def training_row(point: Point, index: int, seconds: float) -> dict[str, Any]:
         **{name: _known(value) for name, value in labels.items()},
         "success": bool(results > 0) if seen else True,
         "backpressure_per_s": max(0.0, totals.arrived - totals.taken) / seconds,
-        "tuples_out": 0 if not seen else round(results),
+        "records_out": 0 if not seen else round(results),
         "measured": True,
     }
 
@@ -253,14 +253,14 @@ def check_subtasks(point: Point, counted: Mapping[str, int]) -> list[str]:
     """
     more = []
     for operator, count in counted.items():
-        replicas = point.scenario.plan.replicas(operator)
-        if count < replicas:
+        parallelism = point.scenario.plan.parallelism(operator)
+        if count < parallelism:
             raise BadInput(
-                f"run {point.name}: {operator} has samples of {count} of its {replicas} subtasks, and rates are sums; "
-                f"export them all, or give the plan of that run in a column plan.placement.{operator}"
+                f"run {point.name}: {operator} has samples of {count} of its {parallelism} subtasks, and rates "
+                f"are sums; export them all, or give the plan of that run in a column plan.placement.{operator}"
             )
-        if count > replicas:
-            more.append(f"{operator} has samples of {count} subtasks, and {replicas} in the plan")
+        if count > parallelism:
+            more.append(f"{operator} has samples of {count} subtasks, and {parallelism} in the plan")
     return more
 
 

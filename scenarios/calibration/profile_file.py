@@ -146,7 +146,7 @@ def _parts(points: Sequence[Point]) -> list[list[int]]:
 
 def baselines(seen: Sequence[Point]) -> dict[str, Predict]:
     """Predictors that need no calibration, by name. seen: points that tell the most a subtask of a source delivers."""
-    cap = cap_per_replica(seen)
+    cap = cap_per_subtask(seen)
     return {
         ALWAYS: lambda point: _capped(point, np.inf),
         CAP: lambda point: _capped(point, cap),
@@ -154,10 +154,10 @@ def baselines(seen: Sequence[Point]) -> dict[str, Predict]:
     }
 
 
-def cap_per_replica(points: Sequence[Point]) -> float:
+def cap_per_subtask(points: Sequence[Point]) -> float:
     """Records a second that a source's subtask delivers when it falls behind, the median; inf if none does."""
     caps = [
-        point.taken_per_s[source] / point.scenario.plan.replicas(source)
+        point.taken_per_s[source] / point.scenario.plan.parallelism(source)
         for point in points
         for source, share in point.delivered.items()
         if share < KEEPS_UP
@@ -168,7 +168,7 @@ def cap_per_replica(points: Sequence[Point]) -> float:
 def _capped(point: Point, cap: float) -> Predicted:
     """Prediction of a point by one number: the most records/s that a source's subtask delivers."""
     plan = point.scenario.plan
-    delivered = {name: min(1.0, cap * plan.replicas(name) / point.offered_per_s(name)) for name in point.delivered}
+    delivered = {name: min(1.0, cap * plan.parallelism(name) / point.offered_per_s(name)) for name in point.delivered}
     return Predicted(delivered=delivered, margin={}, busy={}, cpu={}, latency_s=np.nan, markers_s={})
 
 

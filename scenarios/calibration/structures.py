@@ -164,8 +164,8 @@ def _each_s(points: Sequence[Point]) -> dict[str, float]:
         name = operator.name
         pairs = [(point.busy.get(name, 0.0), point.taken_per_s.get(name, 0.0)) for point in read]
         if not isinstance(operator, Windowed) and all(min(pair) > 0.0 for pair in pairs):
-            replicas = (point.scenario.plan.replicas(name) for point in read)
-            logs = [np.log(busy * count / taken) for (busy, taken), count in zip(pairs, replicas, strict=True)]
+            parallelism = (point.scenario.plan.parallelism(name) for point in read)
+            logs = [np.log(busy * count / taken) for (busy, taken), count in zip(pairs, parallelism, strict=True)]
             found[name] = float(np.exp(np.mean(logs)))
     return found
 
@@ -273,7 +273,7 @@ class Structure:
     def words(self) -> str:
         """Description of the structure for people."""
         hosts = "" if self.exponent == 1.0 else ", hosts give a power of their cores"
-        return f"costs by {self.by}{hosts}{', each replica on a core of its own' if self.own_cores else ''}"
+        return f"costs by {self.by}{hosts}{', each subtask on a core of its own' if self.own_cores else ''}"
 
 
 @dataclass(frozen=True)

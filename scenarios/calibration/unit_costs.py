@@ -27,7 +27,7 @@ SCALARS = ("result_us", "scan_us", "serialise_ns_per_byte", "deserialise_ns_per_
 TYPES = ("ints", "strings", "doubles")
 BACKEND, ACCESSES = "state_backend.", ("read_us", "write_us")
 OWN = "operator "
-FUNCTION = "tuple_us."
+FUNCTION = "record_us."
 US = 1e-6
 CALL = "call_s."
 """Prefix of the time of an operator's calls to systems outside, which CPU time does not show. It shows in latencies of
@@ -36,7 +36,7 @@ TIED = (
     ("value_us.ints", "value_us.strings", "value_us.doubles"),
     ("serialise_ns_per_byte", "deserialise_ns_per_byte"),
     ("result_us", "scan_us"),
-    ("tuple_us.filter", "tuple_us.sink"),
+    ("record_us.filter", "record_us.sink"),
     ("state_backend.read_us", "state_backend.write_us"),
 )
 """Costs that delivered rates cannot tell apart: where no CPU time was measured, each tie keeps the profile's ratios.
@@ -54,8 +54,8 @@ class UnitCost:
 
 def of_kinds(engine: EngineProfile) -> list[UnitCost]:
     """Unit costs of a profile, by kind of operator and type of value."""
-    kinds = {name: micros for name, micros in engine.tuple_us if micros is not None}
-    found = [UnitCost(f"tuple_us.{name}", "us", float(micros)) for name, micros in kinds.items()]
+    kinds = {name: micros for name, micros in engine.record_us if micros is not None}
+    found = [UnitCost(f"record_us.{name}", "us", float(micros)) for name, micros in kinds.items()]
     found += [UnitCost(f"value_us.{name}", "us", float(getattr(engine.value_us, name))) for name in TYPES]
     units = {"us": "us", "byte": "ns/byte"}
     found += [UnitCost(name, units[name.rpartition("_")[2]], getattr(engine, name)) for name in SCALARS]
@@ -68,7 +68,7 @@ def of_functions(engine: EngineProfile, queries: Iterable[Query]) -> list[UnitCo
     """Unit costs of a profile, where kinds whose operators have functions get a cost for each function instead."""
     operators = [operator for query in queries for operator in query.operators]
     words = sorted({word for word in map(function_of, operators) if word})
-    by_kind = {word: getattr(engine.tuple_us, word.partition(":")[0]) for word in words}
+    by_kind = {word: getattr(engine.record_us, word.partition(":")[0]) for word in words}
     costs = [
         each
         for each in of_kinds(engine)
@@ -93,7 +93,7 @@ def function_of(operator: AnyOperator) -> str:
 def occurs(scenario: Scenario, name: str) -> bool:
     """Whether a cost of that name can occur in a scenario."""
     query, group = scenario.query, name.partition(".")[0]
-    if group == "tuple_us":
+    if group == "record_us":
         like = [each.costs_like for each in query.operators]
         words = {*(each.kind for each in query.operators), *like, *map(function_of, query.operators)}
         return name.removeprefix(FUNCTION) in words
@@ -110,7 +110,7 @@ def occurs(scenario: Scenario, name: str) -> bool:
 def charged(scenario: Scenario, costs: Mapping[str, float]) -> Scenario:
     """Scenario with these costs in place of its own; costs that are not named stay."""
     engine = scenario.engine
-    for group in ("tuple_us", "value_us"):
+    for group in ("record_us", "value_us"):
         named = {name.partition(".")[2]: value for name, value in costs.items() if name.startswith(f"{group}.")}
         plain = {name: value for name, value in named.items() if ":" not in name}
         engine = engine.model_copy(update={group: getattr(engine, group).model_copy(update=plain)})
@@ -215,7 +215,7 @@ class Work:
     each_ok: np.ndarray
     base_o: np.ndarray
     taken_o: np.ndarray
-    replicas_o: np.ndarray
+    subtasks_o: np.ndarray
     core_o: np.ndarray
     share_o: Mapping[str, np.ndarray]
     tasks: tuple[tuple[int, ...], ...]
@@ -248,7 +248,7 @@ def work_of(point: Point, costs: Sequence[UnitCost]) -> Work:
         each_ok=np.maximum(each_ok, 0.0),
         base_o=base_o,
         taken_o=np.array(list(taken)),
-        replicas_o=np.array([len(each) for each in places]),
+        subtasks_o=np.array([len(each) for each in places]),
         core_o=np.array([harmonic_mean(core_speeds(scenario, name)) for name in names]),
         share_o={name: share_o for name, share_o in on_hosts.items() if share_o.any()},
         tasks=tuple(
@@ -267,7 +267,7 @@ def _each_s(scenario: Scenario) -> tuple[tuple[str, ...], np.ndarray, np.ndarray
     """Names of operators, reference-core seconds of one input record [O], and input records a second [O]."""
     answer = RateModel().answer(scenario, [scenario.plan])
     flow_o = answer.in_per_s[0]
-    busy_o = answer.busy_cores[0] * np.array([scenario.plan.replicas(name) for name in answer.operators])
+    busy_o = answer.busy_cores[0] * np.array([scenario.plan.parallelism(name) for name in answer.operators])
     return answer.operators, np.divide(busy_o, flow_o, out=np.zeros_like(busy_o), where=flow_o > 0), flow_o
 
 
@@ -290,7 +290,7 @@ def rows_of(
                 continue
             speed = 1.0 if speeds is None else float(speeds[number][read])
             cores = max(point.busy[work.names[read]], 0.0) * speed * float(work.core_o[read])
-            trust, share, all_of_it = 1.0 / (1.0 + DOUBT * abs(1.0 - speed)), 1.0 / work.replicas_o[read], list(task)
+            trust, share, all_of_it = 1.0 / (1.0 + DOUBT * abs(1.0 - speed)), 1.0 / work.subtasks_o[read], list(task)
             label = f"{point.name}: {BUSY} {'+'.join(work.names[o] for o in task)}"
             rows.append((cores, base_o[all_of_it].sum() * share, need_ok[all_of_it].sum(axis=0) * share, trust, label))
     cores_r, base_r, trust_r = (np.array([row[place] for row in rows], dtype=float) for place in (0, 1, 3))

@@ -136,8 +136,8 @@ def _scheduled(job: Scenario, free: Set[str], counts: Mapping[str, int], where: 
         placement |= resized(grown, name, counts[name], where)
         grown = grown.model_copy(update={"plan": grown.plan.model_copy(update={"placement": placement})})
     for name, places in placement.items():
-        if (name in counts or name not in free) and len(places) != job.plan.replicas(name):
-            has = f"{where}: {name} has {job.plan.replicas(name)} subtasks"
+        if (name in counts or name not in free) and len(places) != job.plan.parallelism(name):
+            has = f"{where}: {name} has {job.plan.parallelism(name)} subtasks"
             raise BadInput(f"{has}, and by a forward stream or a chain {len(places)}; give both ends the same")
     return job.with_plan(grown.plan)
 

@@ -185,7 +185,7 @@ def alternatives(scenario: Scenario, references: int, seed: int, space: Space) -
     """Plans to compare with, drawn uniformly, with the given numbers of subtasks even if the space leaves them free."""
     if references == 0:
         return []
-    plans = SpacePlans(scenario, replace(space, free_replicas=False))
+    plans = SpacePlans(scenario, replace(space, free_subtasks=False))
     return as_plans(scenario, plans.sample(random_stream(seed, "references"), references))
 
 

@@ -19,7 +19,7 @@ from scenarios.files.documents import CLOSED, Seconds, Share
 from scenarios.questions import proof
 from scenarios.questions.bench import Bench
 from scenarios.questions.bisection import FAR, Prober, Range, broken
-from scenarios.questions.knobs import Knob, LoadKnob, ReplicasKnob, whole
+from scenarios.questions.knobs import Knob, LoadKnob, SubtasksKnob, whole
 from scenarios.questions.measures import LATENCIES, Condition, Term, condition
 from scenarios.questions.prediction import LimitForecast, PredictedLimit, status_of
 from twin.errors import BadInput
@@ -165,7 +165,7 @@ def capacity(
         scenario=scenario.name,
         find=question.find,
         of=question.knob.name,
-        as_many=question.knob.as_many(scenario) if isinstance(question.knob, ReplicasKnob) else (),
+        as_many=question.knob.as_many(scenario) if isinstance(question.knob, SubtasksKnob) else (),
         while_=question.condition.text,
         status="predicted",
         predicted=forecast.predicted,

@@ -38,7 +38,7 @@ from twin.spec import parse
 from twin.steadiness import growth_per_s, varying
 from twin.world.meters import Row
 
-_REPLICA = re.compile(r"^(?P<operator>[^\[\]]+)(\[(?P<replica>\d+)\])?$")
+_SUBTASK = re.compile(r"^(?P<operator>[^\[\]]+)(\[(?P<subtask>\d+)\])?$")
 _COUNT = re.compile(r"-?[0-9]{1,18}")
 FAILOVERS = ("region", "full", "both")
 LOST = ("spread", "wait")
@@ -155,17 +155,17 @@ def _migrations(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str,
     """Migration events: of one subtask, or of all subtasks of an operator that are not at the place yet."""
     for text in change.migrate:
         who, to = parted(text, "--migrate", "OPERATOR=HOST, or OPERATOR[1]=HOST for one subtask", empty=False)
-        match = _REPLICA.match(who)
+        match = _SUBTASK.match(who)
         name = match["operator"] if match else who
         check_operator(name, given, f"--migrate {text}")
         place = _place(to, given, f"--migrate {text}")
-        count = given.plan.replicas(name)
-        replicas = [int(match["replica"])] if match and match["replica"] else range(count)
-        moving = [each for each in replicas if each >= count or given.plan.placement[name][each] != place]
+        count = given.plan.parallelism(name)
+        parallelism = [int(match["subtask"])] if match and match["subtask"] else range(count)
+        moving = [each for each in parallelism if each >= count or given.plan.placement[name][each] != place]
         if not moving:
             raise BadInput(f"--migrate {text}: it is there already")
-        for replica in moving:
-            yield {"kind": "migration", "operator": name, "replica": replica, "to": place}
+        for subtask in moving:
+            yield {"kind": "migration", "operator": name, "subtask": subtask, "to": place}
 
 
 def _failures(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, Any]]:

@@ -26,7 +26,7 @@ from twin.scenario import Scenario
 from twin.scheduling import as_many, resized
 from twin.spec import parse
 
-SUBTASKS, REPLICAS = "subtasks of ", "replicas of "
+SUBTASKS, OLDER = "subtasks of ", "replicas of "
 """Flink's word, and the twin's older one, for the knob of an operator's subtasks."""
 SEED = "run.seed"
 LOAD = "load"
@@ -64,7 +64,7 @@ class PathKnob:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicasKnob:
+class SubtasksKnob:
     """Number of subtasks of an operator. Those that the plan has stay; further ones go where the engine would put them
     (`twin.scheduling`). With `places`, all take these in turn instead.
 
@@ -90,7 +90,7 @@ class ReplicasKnob:
     def given(self, scenario: Scenario) -> int:
         """Number of subtasks in the plan. Raises BadInput if there is no such operator."""
         check_operator(self.operator, scenario, f"{self.flag} {self.name}")
-        return scenario.plan.replicas(self.operator)
+        return scenario.plan.parallelism(self.operator)
 
     def turned(self, scenario: Scenario, value: Any) -> Scenario:
         """Scenario with `value` subtasks. Raises BadInput if there is no such operator, or it cannot have so many."""
@@ -174,7 +174,7 @@ def _on(scenario: Scenario, kept: list[str], where: str) -> Scenario:
     nodes = {*kept, *scenario.cluster.switches}
     links = [link.model_dump(mode="json") for link in scenario.cluster.links if set(link.between) <= nodes]
     data = scenario.cluster.model_dump(mode="json") | {"hosts": hosts, "links": links}
-    together = {name: [kept[0]] * scenario.plan.replicas(name) for name in scenario.plan.placement}
+    together = {name: [kept[0]] * scenario.plan.parallelism(name) for name in scenario.plan.placement}
     for operator in scenario.query.operators:
         if operator.pinned:
             chain = next((each for each in scenario.plan.fused if operator.name in each), (operator.name,))
@@ -194,11 +194,9 @@ def knob(name: str, flag: str, places: Sequence[str] = ()) -> Knob:
     """Knob that users call `name`; only its use shows whether it exists. Raises BadInput for the seed."""
     if name == SEED:
         raise BadInput(f"{flag} {name}: replications have seeds of their own; use --seed and --replications")
-    operator = next(
-        (name.removeprefix(words).strip() for words in (SUBTASKS, REPLICAS) if name.startswith(words)), None
-    )
+    operator = next((name.removeprefix(words).strip() for words in (SUBTASKS, OLDER) if name.startswith(words)), None)
     if operator is not None:
-        return ReplicasKnob(operator, flag, tuple(places))
+        return SubtasksKnob(operator, flag, tuple(places))
     if places:
         listed = ", ".join(places)
         raise BadInput(f"{flag} {name}: {listed} are places for subtasks; naming them goes with '{SUBTASKS}OPERATOR'")
@@ -206,7 +204,7 @@ def knob(name: str, flag: str, places: Sequence[str] = ()) -> Knob:
         return LoadKnob(flag)
     if name == HOSTS:
         return HostsKnob(flag)
-    if name.lower().startswith(("replica", "subtask", "parallelism")):
+    if name.lower().startswith(("subtask", "subtask", "parallelism")):
         raise BadInput(f"{flag} {name}: write '{SUBTASKS}OPERATOR'")
     if get_close_matches(name.lower(), [LOAD], cutoff=0.8):
         raise BadInput(f"{flag} {name}: did you mean {LOAD!r}, a factor on the rates of all sources?")

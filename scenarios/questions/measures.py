@@ -33,7 +33,7 @@ MEAN = ".mean"
 EVENT_TIME = tuple(field.name for field in dataclasses.fields(EventTimeTotals))
 KEEPS_UP = "keeps_up"
 FLAGS = (KEEPS_UP, "backpressured", "success", "crashed")
-COUNTS = ("tuples_in", "tuples_out", "duplicates")
+COUNTS = ("records_in", "records_out", "duplicates")
 WHOLE_JOB = (
     "throughput_per_s",
     *(f"{name}.{quantile}" for name in LATENCIES for quantile in QUANTILES),
@@ -61,8 +61,8 @@ def measures(run: Run) -> dict[str, float]:
         "backpressured": float(metrics.backpressured),
         "success": float(metrics.success),
         "crashed": float(run.crashed),
-        "tuples_in": float(metrics.tuples_in),
-        "tuples_out": float(metrics.tuples_out),
+        "records_in": float(metrics.records_in),
+        "records_out": float(metrics.records_out),
         "duplicates": float(run.duplicates),
         **{f"full.{name}": 1.0 for name in run.full},
     }

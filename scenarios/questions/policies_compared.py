@@ -126,7 +126,7 @@ MEANINGS: Mapping[str, str] = {
     "e2e_latency_s.p99": "end-to-end latency, 99 %",
     "slo.late": "results later than {slo}",
     "slo.violated": "time in which 1 % are later than {slo}",
-    "replica_seconds": "replica-seconds",
+    "subtask_seconds": "replica-seconds",
     "rescalings": "rescalings",
     "migrations": "migrations",
     "moved_mb": "state moved (MB)",
@@ -137,7 +137,7 @@ OF_SLO = ("slo.late", "slo.violated")
 COURSE: Mapping[str, str] = {
     "backlog": "backlog (records)",
     "latency": "latency, 99 % (s)",
-    "replicas": "replicas",
+    "subtasks": "subtasks",
 }
 """Columns by period: the backlog at the period's end, the latency of its results, and the subtasks at its end."""
 
@@ -159,7 +159,7 @@ def control_measures(made: Run, scenario: Scenario, slo_s: float | None = None) 
     found = {
         "backlog.mean": float(np.average(waiting, weights=seconds)),
         "backlog.peak": float(waiting.max()),
-        "replica_seconds": sum(_replicas(rows) * length for rows, length in zip(periods, seconds, strict=True)),
+        "subtask_seconds": sum(_subtasks(rows) * length for rows, length in zip(periods, seconds, strict=True)),
         "rescalings": float(sum(event["kind"] == "scale" and "after" in event["detail"] for event in changes)),
         "migrations": float(sum(moved(event) for event in changes if event["kind"] == "migration")),
         "moved_mb": sum(event["bytes"] or 0.0 for event in changes if event["kind"] not in RECOVERY) / 1e6,
@@ -183,7 +183,7 @@ def course(made: Run) -> dict[str, list[float]]:
         "at_s": [float(rows[0]["end_s"]) for rows in periods],
         "backlog": [_backlog(rows) for rows in periods],
         "latency": [_p99_s(rows) for rows in periods],
-        "replicas": [_replicas(rows) for rows in periods],
+        "subtasks": [_subtasks(rows) for rows in periods],
     }
 
 
@@ -220,8 +220,8 @@ def _backlog(rows: Sequence[Row]) -> float:
     return float(sum(row["backlog"] or 0 for row in rows))
 
 
-def _replicas(rows: Sequence[Row]) -> float:
-    return float(sum(row["replicas"] for row in rows))
+def _subtasks(rows: Sequence[Row]) -> float:
+    return float(sum(row["parallelism"] for row in rows))
 
 
 def latencies(rows: Sequence[Row]) -> dict[int, int]:
@@ -250,7 +250,7 @@ def oscillations(events: Sequence[Mapping[str, Any]], deployment: Deployment) ->
 def moved(event: Mapping[str, Any]) -> int:
     """Number of key groups that a migration moved; 1 for a whole subtask; 0 if it was refused or cut off by the end."""
     detail = event["detail"]
-    return 0 if "refused" in detail else len(detail.get("key_groups", ())) or int("replica" in detail)
+    return 0 if "refused" in detail else len(detail.get("key_groups", ())) or int("subtask" in detail)
 
 
 def _turns(events: Sequence[Mapping[str, Any]]) -> Iterator[int]:
@@ -276,7 +276,7 @@ def _returns(events: Sequence[Mapping[str, Any]], deployment: Deployment) -> Ite
         if event["kind"] != "migration" or not moved(event):
             continue
         groups = detail.get("key_groups")
-        movers = [("replica", operator, detail["replica"])] if groups is None else []
+        movers = [("subtask", operator, detail["subtask"])] if groups is None else []
         for mover in movers or [("group", operator, group) for group in groups]:
             target = _target(detail, operator, deployment)
             yield int(before.get(mover) == target and where.get(mover) != target)
@@ -288,7 +288,7 @@ def _returns(events: Sequence[Mapping[str, Any]], deployment: Deployment) -> Ite
 def _start(deployment: Deployment) -> dict[tuple[str, str, int], str]:
     found: dict[tuple[str, str, int], str] = {}
     for name, places in deployment.plan.placement.items():
-        found |= {("replica", name, number): place for number, place in enumerate(places)}
+        found |= {("subtask", name, number): place for number, place in enumerate(places)}
         groups = group_count(deployment.query, name, len(places))
         if groups is not None:
             owners = deployment.plan.key_groups.get(name) or contiguous(groups, len(places))
@@ -301,4 +301,4 @@ def _target(detail: Mapping[str, Any], operator: str, deployment: Deployment) ->
     if "to" in detail:
         return str(detail["to"])
     places = deployment.plan.placement[operator]
-    return places[detail["to_replica"]] if detail["to_replica"] < len(places) else f"#{detail['to_replica']}"
+    return places[detail["to_subtask"]] if detail["to_subtask"] < len(places) else f"#{detail['to_subtask']}"

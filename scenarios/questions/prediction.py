@@ -10,7 +10,7 @@ from typing import Literal
 from scenarios.files.documents import Number
 from scenarios.questions.bisection import Border, Prober, Range, broken, spot_checks
 from scenarios.questions.kept import RunOutcome
-from scenarios.questions.knobs import ReplicasKnob
+from scenarios.questions.knobs import SubtasksKnob
 from scenarios.questions.measures import FLAGS, KEEPS_UP, LATENCIES, MEAN, Measures
 from scenarios.questions.resources import binding, resources
 from twin.rates.model import RateModel
@@ -80,7 +80,7 @@ def measures_predicted(scenario: Scenario, model: RateModel | None = None) -> Me
     for number, host in enumerate(scenario.cluster.hosts):
         known[f"hosts.{host.name}.cpu"] = float(answer.cpu[0, number])
         known[f"hosts.{host.name}.memory_mb"] = float(answer.memory[0, number] * host.ram_mb)
-        known[f"links.{host.name}.utilisation"] = float(answer.nic[0, number])
+        known[f"links.{host.name}.utilisation"] = float(answer.card[0, number])
     ways = [ends for link in scenario.cluster.links for ends in (link.between, link.between[::-1])]
     for ends, used in zip(ways, answer.links[0], strict=True):
         known[f"links.{'->'.join(ends)}.utilisation"] = float(used)
@@ -218,7 +218,7 @@ class LimitForecast:
             return [self._holds(value, model, run) for _, value in asked]
 
         border = self._prober.search([0], finer, ask)[0]
-        uneven = isinstance(self._prober.knob, ReplicasKnob)
+        uneven = isinstance(self._prober.knob, SubtasksKnob)
         return self._among_all(border, lambda value: ask([(0, value)])[0]) if uneven else border
 
     def _among_all(self, border: Border, holds: Callable[[float], bool]) -> Border:

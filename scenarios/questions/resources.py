@@ -78,7 +78,7 @@ def resources(scenario: Deployment, outcomes: Sequence[RunOutcome]) -> list[Reso
         listed.append(Resource("operator", operator.name, max(busy, busiest), busy, full_on))
         if operator.calls is not None:
             in_per_s = np.asarray(_mean(outcomes, f"operators.{operator.name}.rate_in_per_s"))
-            share = float(operator.calls.used(in_per_s, in_per_s / scenario.plan.replicas(operator.name)))
+            share = float(operator.calls.used(in_per_s, in_per_s / scenario.plan.parallelism(operator.name)))
             listed.append(Resource("calls", operator.name, share, share))
     return sorted((resource for resource in listed if resource.used > 0.0), key=lambda resource: -resource.used)
 
@@ -102,13 +102,13 @@ def _moved(scenario: Deployment, outcomes: Sequence[RunOutcome]) -> dict[tuple[s
     count as dealt evenly."""
     job, moved = compile(scenario).apart, defaultdict[tuple[str, int, int], float](float)
     for component in job.components:
-        each_per_s = _mean(outcomes, f"operators.{component.name}.rate_in_per_s") / component.replicas
+        each_per_s = _mean(outcomes, f"operators.{component.name}.rate_in_per_s") / component.parallelism
         for place in component.places:
             moved[place.host, place.socket, place.socket] += each_per_s * component.memory_bytes
         sent = [(edge, job.rates[edge.ends[0]].out_per_s * edge.share) for edge in job.inputs(component.name)]
         for edge, per_s in sent:
             start = job.components[edge.producer]
-            part = per_s / max(sum(each for _, each in sent), 1e-300) / start.replicas
+            part = per_s / max(sum(each for _, each in sent), 1e-300) / start.parallelism
             for here, there in product(start.places, component.places):
                 if here.host == there.host and here.socket != there.socket:
                     moved[here.host, here.socket, there.socket] += part * each_per_s * edge.bytes_each
@@ -180,7 +180,7 @@ def most_subtasks(name: str, job: Deployment) -> str:
     has one for each partition or key group. Empty if it may gain."""
     most = {}
     for each in job.query.operators:
-        count = job.plan.replicas(each.name)
+        count = job.plan.parallelism(each.name)
         for parts, what in ((each.parts, "partitions"), (group_count(job.query, each.name, count), "key groups")):
             if parts is not None and count >= parts:
                 most[each.name] = f"as many subtasks as {'it' if each.name == name else each.name} has {what} ({parts})"
@@ -208,12 +208,12 @@ def _words(operator: Resource, scenario: Scenario) -> str:
     """Utilisation of an operator in words, and the key group, if any, that alone has more records than an even share of
     a subtask."""
     words, skew = busy_words(operator), scenario.workload.keys.get(operator.name)
-    replicas = scenario.plan.replicas(operator.name)
-    groups = group_count(scenario.query, operator.name, replicas)
+    parallelism = scenario.plan.parallelism(operator.name)
+    groups = group_count(scenario.query, operator.name, parallelism)
     if skew is None or groups is None:
         return words
     shares = skew.by_group(groups) if skew.placed else zipf_shares(groups, skew.zipf)
-    if shares.max() * replicas <= UNEVEN:
+    if shares.max() * parallelism <= UNEVEN:
         return words
     which = f"key group {shares.argmax()}" if skew.placed else "one key group"
     return f"{words}; {which} alone has {shares.max():.0%} of its records, which more subtasks do not divide"

@@ -18,7 +18,7 @@ from scenarios.files import registry
 from scenarios.files.scenario_file import parted, read_text
 from scenarios.files.yaml_text import parse_text
 from scenarios.questions.kept import key
-from scenarios.questions.knobs import REPLICAS, SUBTASKS, Knob, ReplicasKnob, knob, values
+from scenarios.questions.knobs import OLDER, SUBTASKS, Knob, SubtasksKnob, knob, values
 from twin.errors import BadInput, suggest
 from twin.overrides import put
 from twin.scenario import Scenario
@@ -129,7 +129,7 @@ def variants(given: Scenario, question: VariantsQuestion) -> list[Variant]:
     Raises BadInput if there are none or too many, or if one is no valid scenario.
     """
     dimensions = [*_choices(question), *(_knob(given, text, question.on) for text in question.vary)]
-    if question.on and not any(isinstance(each[0].turn, ReplicasKnob) for each in dimensions):
+    if question.on and not any(isinstance(each[0].turn, SubtasksKnob) for each in dimensions):
         raise BadInput(
             f"--on {','.join(question.on)}: places for subtasks; say how many: --vary '{SUBTASKS}OPERATOR=1..4'"
         )
@@ -194,7 +194,7 @@ def _choices(question: VariantsQuestion) -> list[list[VariantStep]]:
 
 def _knob(given: Scenario, text: str, on: Sequence[str]) -> list[VariantStep]:
     path, listed = parted(text, "--vary", "PATH=V1,V2, such as run.horizon_s=60,120")
-    turn = knob(path, "--vary", on if path.startswith((SUBTASKS, REPLICAS)) else ())
+    turn = knob(path, "--vary", on if path.startswith((SUBTASKS, OLDER)) else ())
     turn.given(given)
     return [VariantStep(turn.name, value, "knob", turn) for value in values(listed, f"--vary {path}")]
 

@@ -33,7 +33,7 @@ LENGTHS_S = (2.0, 240.0)
 CALLS, SKEWS, DRIFTS, LINKED, CROWDED, STEADY = 0.25, 0.6, 0.35, 0.3, 0.5, 0.25
 """Shares of scenarios with a call, of keyed operators whose keys are skewed, of these that drift, of clusters of three
 hosts or more with links, of clusters cut to at most three hosts, and of sources whose rate is steady."""
-REPLICAS = (1, 1, 1, 2, 2, 3, 4, 6, 8)
+PARALLELISM = (1, 1, 1, 2, 2, 3, 4, 6, 8)
 OWN_WORK = (1.0, 100.0)
 """Least and most factor, log-uniform, of a record's cost with users' functions over that of Flink alone."""
 MOST_KEY_GROUPS = 128
@@ -87,7 +87,7 @@ def _keyed(operator: AnyOperator, rng: np.random.Generator) -> AnyOperator:
     """Operator with key groups, if it is drawn so: a join, or an aggregate with at least as many groups as subtasks may
     be."""
     groups = MOST_KEY_GROUPS if operator.joins else getattr(operator, "groups", 1)
-    if groups < max(REPLICAS) or rng.random() >= SKEWS:
+    if groups < max(PARALLELISM) or rng.random() >= SKEWS:
         return operator
     return operator.model_copy(update={"key_groups": min(groups, MOST_KEY_GROUPS)})
 
@@ -112,8 +112,8 @@ def _cluster(rng: np.random.Generator) -> Cluster:
 
 def _replicated(query: Query, cluster: Cluster, rng: np.random.Generator) -> ExecutionPlan:
     """Plan with a number of subtasks for each operator; all are on the first host, as they are placed later."""
-    replicas = {each.name: int(rng.choice(REPLICAS)) for each in query.operators}
-    return ExecutionPlan(placement={name: (cluster.hosts[0].name,) * count for name, count in replicas.items()})
+    parallelism = {each.name: int(rng.choice(PARALLELISM)) for each in query.operators}
+    return ExecutionPlan(placement={name: (cluster.hosts[0].name,) * count for name, count in parallelism.items()})
 
 
 def _engine(rng: np.random.Generator) -> EngineProfile:
@@ -123,8 +123,8 @@ def _engine(rng: np.random.Generator) -> EngineProfile:
     if which == 1:
         return random_engine(rng)
     work = log_uniform(rng, *OWN_WORK)
-    tuple_us = {kind: work * micros for kind, micros in FLINK.tuple_us.model_dump(exclude_none=True).items()}
-    return FLINK.model_copy(update={"name": "worked-flink", "tuple_us": PerKind(**tuple_us)})
+    record_us = {kind: work * micros for kind, micros in FLINK.record_us.model_dump(exclude_none=True).items()}
+    return FLINK.model_copy(update={"name": "worked-flink", "record_us": PerKind(**record_us)})
 
 
 def _utilisation(rng: np.random.Generator) -> float:

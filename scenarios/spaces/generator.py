@@ -65,11 +65,11 @@ def random_engine(rng: np.random.Generator) -> EngineProfile:
     def cost(value: float, power: float = 1.0) -> float:
         return float(value * factor**power * np.exp(OWN * rng.standard_normal()))
 
-    kinds = STORM.tuple_us.model_dump(exclude_none=True)
+    kinds = STORM.record_us.model_dump(exclude_none=True)
     values = STORM.value_us.model_dump()
     return EngineProfile(
         name="random",
-        tuple_us=PerKind(**{kind: cost(micros) for kind, micros in kinds.items()}),
+        record_us=PerKind(**{kind: cost(micros) for kind, micros in kinds.items()}),
         value_us=PerType(**{kind: cost(micros) for kind, micros in values.items()}),
         result_us=cost(STORM.result_us),
         scan_us=cost(STORM.scan_us),
@@ -77,8 +77,8 @@ def random_engine(rng: np.random.Generator) -> EngineProfile:
         deserialise_ns_per_byte=cost(STORM.deserialise_ns_per_byte, SERIALISATION),
         service_scv=log_uniform(rng, 0.05, 2.0),
         value_bytes=PerType(ints=int(rng.integers(4, 9)), strings=int(rng.integers(12, 33)), doubles=8),
-        tuple_bytes=int(rng.integers(8, 65)),
-        channel_tuples=round(log_uniform(rng, 64, 8192)),
+        record_bytes=int(rng.integers(8, 65)),
+        channel_records=round(log_uniform(rng, 64, 8192)),
         memory=_memory(rng),
         context_switch=log_uniform(rng, 0.005, 0.2) if rng.random() < 0.4 else 0.0,
         **_batches(rng),
@@ -102,7 +102,7 @@ def _batches(rng: np.random.Generator) -> dict[str, Any]:
     if kind < 0.5:
         return {}
     if kind < 0.75:
-        return {"batch_tuples": round(log_uniform(rng, 2, 500)), "flush_s": flush_s}
+        return {"batch_records": round(log_uniform(rng, 2, 500)), "flush_s": flush_s}
     return {"buffer_bytes": log_uniform(rng, 1024, 65_536), "flush_s": flush_s}
 
 
@@ -130,7 +130,7 @@ class ParameterSpace:
     data_types: tuple[DataType, ...]
     filter_functions: tuple[FilterFunction, ...]
     filter_selectivity_range: tuple[float, float]
-    window_sizes_tuples: tuple[int, ...]
+    window_sizes_records: tuple[int, ...]
     window_sizes_s: tuple[float, ...]
     slide_share_range: tuple[float, float]
     aggregate_functions: tuple[AggregateFunction, ...]
@@ -159,7 +159,7 @@ COSTREAM = ParameterSpace(
     data_types=("int", "string", "double"),
     filter_functions=("<", ">", "<=", ">=", "!=", "startswith", "endswith"),
     filter_selectivity_range=(0.1, 1.0),
-    window_sizes_tuples=(5, 10, 20, 40, 80, 160, 320, 640),
+    window_sizes_records=(5, 10, 20, 40, 80, 160, 320, 640),
     window_sizes_s=(0.25, 0.5, 1, 2, 4, 8, 16),
     slide_share_range=(0.3, 0.7),
     aggregate_functions=("min", "max", "mean", "avg"),
@@ -409,9 +409,9 @@ def _window(space: ParameterSpace, rng: np.random.Generator) -> Window:
     sliding, counting = rng.random(2) < 0.5
     share = float(rng.uniform(*space.slide_share_range)) if sliding else None
     if counting:
-        size_tuples = _pick(rng, space.window_sizes_tuples)
-        slide_tuples = None if share is None else max(1, round(share * size_tuples))
-        return CountWindow(size_tuples=size_tuples, slide_tuples=slide_tuples)
+        size_records = _pick(rng, space.window_sizes_records)
+        slide_records = None if share is None else max(1, round(share * size_records))
+        return CountWindow(size_records=size_records, slide_records=slide_records)
     size_s = _pick(rng, space.window_sizes_s)
     return TimeWindow(size_s=size_s, slide_s=None if share is None else share * size_s)
 

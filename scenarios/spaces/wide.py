@@ -101,8 +101,8 @@ def _parted(host: Host, count: int, latency_ns: float) -> Host:
 def _replicated(query: Query, cluster: Cluster, rng: np.random.Generator) -> ExecutionPlan:
     """Plan with a number of subtasks for each operator; all are on the first host, as they are placed later."""
     spread = rng.random() < SPREAD
-    replicas = {each.name: 1 + int(rng.integers(4)) * int(spread and rng.random() < 0.5) for each in query.operators}
-    return ExecutionPlan(placement={name: (cluster.hosts[0].name,) * count for name, count in replicas.items()})
+    parallelism = {each.name: 1 + int(rng.integers(4)) * int(spread and rng.random() < 0.5) for each in query.operators}
+    return ExecutionPlan(placement={name: (cluster.hosts[0].name,) * count for name, count in parallelism.items()})
 
 
 def chosen_plan(base: Scenario, rng: np.random.Generator) -> ExecutionPlan:

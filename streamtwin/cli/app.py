@@ -23,7 +23,7 @@ from streamtwin.options import add
 from streamtwin.package import PACKAGES
 from streamtwin.questions.runs import QUESTIONS
 from twin.errors import BadInput, Unfinished, one_line, suggest
-from twin.retired import LEAVE_OUT, RETIRED
+from twin.retired import LEAVE_OUT, RETIRED, newer
 from twin.version import VERSION
 
 UsageError: Any = typer.BadParameter.__base__
@@ -196,7 +196,10 @@ def _similar(error: Any) -> str:
         return f" ({LEAVE_OUT})"
     if not name or getattr(error, "possibilities", None) or error.ctx is None:
         return ""
+    today = f"--{newer(name.lstrip('-'))}"
     known = [option for parameter in error.ctx.command.params for option in parameter.opts if option.startswith("--")]
+    if today in known and today != name:
+        return f" (it is {today} now)"
     hint = suggest(name, known)
     return f" ({hint})" if hint.startswith("did you mean") else ""
 

@@ -122,7 +122,7 @@ def _as_profiled(operator: AnyOperator, found: OperatorProfile, percentile: floa
         )
     known = {"service_time_s": time_s, "memory_bytes": found.memory_bytes, **operator.measured_as(found.selectivity)}
     if found.output_bytes is not None:
-        known["tuple_bytes"] = found.output_bytes
+        known["record_bytes"] = found.output_bytes
     return operator.__class__(**{**dict(operator), **known})
 
 
@@ -146,14 +146,14 @@ def _inputs_per_s(
 
 def _profile(deployment: Deployment, operator: AnyOperator, measured: MeasuredTimes) -> OperatorProfile:
     query, engine = deployment.query, deployment.engine
-    tuples = sum(measured.inputs.values())
+    records = sum(measured.inputs.values())
     sizes = {name: engine.output_bytes(query, name) for name in measured.inputs}
     return OperatorProfile(
         samples=len(measured.times_s),
         times_s=tuple(np.quantile(measured.times_s, PERCENTILES / 100).tolist()),
         mean_s=float(measured.times_s.mean()),
         memory_bytes=engine.memory_bytes(query, operator, measured.inputs),
-        input_bytes=sum(count * sizes[name] for name, count in measured.inputs.items()) / tuples,
+        input_bytes=sum(count * sizes[name] for name, count in measured.inputs.items()) / records,
         output_bytes=None if operator.is_sink else engine.output_bytes(query, operator.name),
         selectivity=measured.results_per_input,
     )

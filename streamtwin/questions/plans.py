@@ -58,7 +58,7 @@ class PlanRules(Options):
 
     pin: Sequence[str] = option((), "Operators that stay where they are, such as sensors.", "OP,...")
     allow: Sequence[str] = option((), "Hosts on which an operator may run. Repeatable.", "OP=HOST,...")
-    replicas: Literal["fixed", "free"] | None = option(
+    parallelism: Literal["fixed", "free"] | None = option(
         None, "Whether numbers of subtasks may change. Default: the optimizer's."
     )
     rules: Literal["none", "costream"] = option(
@@ -97,7 +97,7 @@ class PlanRules(Options):
             costream_rules=self.rules == "costream",
             most_moves=self.moves,
             part_chains=self.part_chains,
-            free_replicas=None if self.replicas is None else self.replicas == "free",
+            free_subtasks=None if self.parallelism is None else self.parallelism == "free",
         )
 
     def requirements(self) -> Requirements:
@@ -187,7 +187,7 @@ class OptimizePlan(Question):
     `twin optimize smart-grid --budget 5000 --prove 10` ·
     `twin optimize smart-grid --optimizer fusion` · `twin optimize smart-grid --optimizer fusion+milp` ·
     `twin optimize smart-grid --optimizer milp --objective e2e_latency_s` ·
-    `twin optimize smart-grid --pin meters --allow parse=edge-1,edge-2 --replicas fixed` ·
+    `twin optimize smart-grid --pin meters --allow parse=edge-1,edge-2 --parallelism fixed` ·
     `twin optimize smart-grid --head-room 0.2 --at-most e2e_latency_s=2` ·
     `twin optimize edge-filter --objective price --head-room 0.1 --price edge-1=2` ·
     `twin optimize briskstream-wc --optimizer rlas --time-limit 10 --profiled`

@@ -137,7 +137,7 @@ def _drops(job: Deployment, run: Run) -> Iterator[str]:
     totals = {each.operator: each for each in run.operators}
     for name, lost in drops(run).items():
         into = [totals[each.consumer] for each in job.query.outputs(name) if each.overflow == "drop"]
-        share = lost / (lost + sum(each.tuples_in for each in into))
+        share = lost / (lost + sum(each.records_in for each in into))
         busy = joined(f"{each.operator} ({each.busy:.0%} busy)" for each in into)
         yield f"It drops {number(100 * share)}% of all records for {busy}, at full channels from {name}."
 
@@ -244,7 +244,7 @@ def headline(run: Run) -> list[tuple[str, str]]:
         ("end-to-end latency, mean", rounding.seconds(mean_s, latency_error) or seconds(mean_s)),
         ("99 % of results within", seconds(latency.p99 if latency else None)),
         ("left unread a second", number(metrics.backpressure_per_s)),
-        ("results", f"{metrics.tuples_out:,}"),
+        ("results", f"{metrics.records_out:,}"),
     ]
 
 

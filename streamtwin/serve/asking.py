@@ -28,7 +28,7 @@ FIELDS: Mapping[str, Sequence[str]] = {
     "link-degradation": ("at_s", "host", "link", "latency_factor", "bandwidth_factor", "duration_s"),
     "slow-down": ("at_s", "host", "factor", "duration_s"),
     "rate-change": ("at_s", "source", "factor"),
-    "scale": ("at_s", "operator", "replicas"),
+    "scale": ("at_s", "operator", "parallelism"),
 }
 """Fields of the form of each kind of event."""
 
@@ -63,7 +63,7 @@ def happening(now: Scenario, kind: str, fields: Mapping[str, str]) -> Alteration
     filled = {name: fields[name].strip() for name in FIELDS[kind] if fields.get(name, "").strip()}
     if kind == "scale":
         at_s = _seconds(filled.get("at_s", ""))
-        rescale = f"{filled.get('operator', '')}={filled.get('replicas', '')}"
+        rescale = f"{filled.get('operator', '')}={filled.get('parallelism', '')}"
         event = planned(now, ChangeOptions(rescale=[rescale], at_s=at_s)).scenario.events[-1]
         return Alteration(EVENT, _written(event.model_dump(mode="json", exclude_none=True)))
     read = {name: parse_text(value, f"{kind}: {name}") for name, value in filled.items()}
@@ -285,7 +285,7 @@ def events(asked: Asked) -> Iterator[str]:
         {"kind": "scale"},
         choice("operator", "operator", operators),
         at,
-        field("replicas", "replicas", "2"),
+        field("parallelism", "parallelism", "2"),
     )
     move = (choice("operators", "operator", operators), choice("end", "to", [*_places(now)]))
     yield form("Move an operator", {"act": "move", "start": ""}, *move)

@@ -18,7 +18,7 @@ from optimizers.policies.registry import POLICIES
 from scenarios.files import registry, scenario_file
 from scenarios.files.scenario_file import set_values
 from scenarios.files.yaml_text import parse_text
-from scenarios.questions.knobs import ReplicasKnob
+from scenarios.questions.knobs import SubtasksKnob
 from scenarios.questions.variants import with_all_events
 from twin.arrivals.replay import Replay, only_recordings
 from twin.errors import BadInput, suggest
@@ -261,7 +261,7 @@ class Store:
 
 WIDE = 10.0
 """Factor on the given value, up and down, to which a slider reaches."""
-MOST_REPLICAS = 16
+MOST_SUBTASKS = 16
 MOST_SKEW = 2.0
 
 
@@ -288,7 +288,7 @@ class Control(NamedTuple):
 
 def controls(given: Scenario, now: Scenario) -> dict[str, Control]:
     """All controls of a job, by name. given: the job of the file. now: with the changes."""
-    listed = (*_rates(given, now), *_replicas(given, now), *_hosts(given, now), *_keys(given, now), *_run(given, now))
+    listed = (*_rates(given, now), *_subtasks(given, now), *_hosts(given, now), *_keys(given, now), *_run(given, now))
     return {each.name: each for each in listed}
 
 
@@ -349,19 +349,19 @@ def _law(law: Any) -> Mapping[str, Any]:
     return {"law": law.law, **kept}
 
 
-def _replicas(given: Scenario, now: Scenario) -> Iterator[Control]:
+def _subtasks(given: Scenario, now: Scenario) -> Iterator[Control]:
     for operator in now.query.topological:
-        name, first = operator.name, given.plan.replicas(operator.name)
+        name, first = operator.name, given.plan.parallelism(operator.name)
         if operator.pinned:
             continue
 
         def dealt(value: str, name: str = name) -> str:
             count = _number(value, f"subtasks of {name}")
-            turned = ReplicasKnob(name, SET).turned(now, int(count) if count.is_integer() else count)
+            turned = SubtasksKnob(name, SET).turned(now, int(count) if count.is_integer() else count)
             return plan_option(now, turned)
 
-        high = float(max(MOST_REPLICAS, 2 * first))
-        label, count = f"{name}", now.plan.replicas(name)
+        high = float(max(MOST_SUBTASKS, 2 * first))
+        label, count = f"{name}", now.plan.parallelism(name)
         yield Control("Subtasks", f"subtasks {name}", label, count, first, dealt, "", 1, high, whole=True)
 
 
@@ -399,7 +399,7 @@ def _keys(given: Scenario, now: Scenario) -> Iterator[Control]:
         if name in follows:  # its keys are those of its producer
             continue
         skew, first = now.workload.keys.get(name), given.workload.keys.get(name)
-        groups = group_count(now.query, name, now.plan.replicas(name))
+        groups = group_count(now.query, name, now.plan.parallelism(name))
         splits = operator.keyed and "key_groups" in type(operator).model_fields
         if (groups is None and not splits) or (skew is not None and skew.shares):
             continue
@@ -413,7 +413,7 @@ def _keys(given: Scenario, now: Scenario) -> Iterator[Control]:
             return f"workload.keys={flow({**others, name: {'zipf': _number(value, f'skew of {name}')}})}"
 
         values = (skew.zipf if skew else 0.0, first.zipf if first else 0.0)
-        count = default_key_groups(now.plan.replicas(name))
+        count = default_key_groups(now.plan.parallelism(name))
         before = f"query.operators.{name}.key_groups={count}" if groups is None else ""
         control = Control("Skew of keys", f"skew {name}", name, *values, skewed, "Zipf", 0.0, MOST_SKEW)
         yield control._replace(first=before)

@@ -35,7 +35,7 @@ LEAST_PART = 0.01
 """Share of the latency from which on a part of it is listed."""
 SAME = 1.0 - 1e-6
 """Share of a latency above which another is the same, but for rounding."""
-NUMBERED = frozenset({"replica", "to_replica"})
+NUMBERED = frozenset({"subtask", "to_subtask"})
 """Details of events in which 0 means the first one, and not none."""
 
 
@@ -76,9 +76,9 @@ def _metrics(name: str, run: Run) -> Wide:
     rows.append(("keeps up", keeps_up(run)))
     results = "results came, no crash" if metrics.success else "it crashed" if run.crashed else "no results"
     rows.append(("success", f"{'yes' if metrics.success else 'no'} ({results})"))
-    out = metrics.tuples_out
+    out = metrics.records_out
     results = rounding.number(out, out * error / rate) if error and rate else ""
-    rows.append(("records in / out", f"{metrics.tuples_in:,} / {results or format(out, ',')}"))
+    rows.append(("records in / out", f"{metrics.records_in:,} / {results or format(out, ',')}"))
     columns = zip(("metric", mean, *QUANTILES), zip_longest(*rows, fillvalue=""), strict=True)
     shown = tuple(Column((heading,), cells, number=heading != "metric") for heading, cells in columns)
     more = " of this run's; how much of them is chance is unknown" * (errors["processing_latency_s"] is None)
@@ -116,7 +116,7 @@ def _operators(run: Run) -> Wide:
     columns = {
         "operator": "operator",
         "kind": "kind",
-        "replicas": "replicas",
+        "parallelism": "parallelism",
         "rate_in_per_s": "in/s",
         "rate_out_per_s": "out/s",
         "dropped_per_s": "dropped/s",
@@ -213,7 +213,7 @@ def _busiest(totals: OperatorTotals) -> str | None:
     busiest = totals.busiest
     if busiest is None or f"{busiest.busy:.0%}" == f"{totals.busy:.0%}":
         return None
-    numbered = all(each.subtask < totals.replicas for each in totals.subtasks)  # else some left, and numbers go on
+    numbered = all(each.subtask < totals.parallelism for each in totals.subtasks)  # else some left, and numbers go on
     which = f"subtask {busiest.subtask}" if numbered else "one"
     return f"{busiest.busy:.0%} ({which} on {Location(busiest.host, busiest.socket)})"
 
@@ -322,7 +322,7 @@ def in_words(event: Mapping[str, Any]) -> str:
     moved = detail.get("key_groups", ())
     what = f", {len(moved)} key group{'s' * (len(moved) != 1)}" if moved else ""
     to = f" to {detail['to']}" if "to" in detail else ""
-    to = f" to subtask {detail['to_replica']}" if "to_replica" in detail else to
+    to = f" to subtask {detail['to_subtask']}" if "to_subtask" in detail else to
     reason = f" ({detail['reason']})" if detail.get("reason") else ""
     return f"{cell(event['at_s'])} s: {event['kind']} of {event['component']}{what}{to}{paused}{reason}"
 

@@ -75,7 +75,7 @@ def test_a_consolidate_has_other_consumers_beside_a_consolidate() -> None:
         "d: {kind: consolidate, from: c, keys: 1, key_groups: 1, windows: [{length_s: 8}], ms: 0}\nout: {from: [c, d]}"
     )
     run = simulate(scenario("both", filled_in(yaml.safe_load(CONSOLIDATES % "" + rest)), seed=1))
-    assert [each.tuples_in for each in run.operators[3:]] == [12, 18]
+    assert [each.records_in for each in run.operators[3:]] == [12, 18]
 
 
 @pytest.mark.parametrize(

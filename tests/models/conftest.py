@@ -11,7 +11,7 @@ from tests.models.deployments import random_deployment
 @pytest.fixture(scope="session")
 def graphs() -> list[JointGraph]:
     """Graphs of forty jobs, with one to three subtasks."""
-    return [joint_graph(random_deployment(seed, replicas=1 + seed % 3, size=3)) for seed in range(40)]
+    return [joint_graph(random_deployment(seed, parallelism=1 + seed % 3, size=3)) for seed in range(40)]
 
 
 @pytest.fixture(scope="session")

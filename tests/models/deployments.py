@@ -26,7 +26,7 @@ from twin.query import (
 from twin.workload import Poisson, Workload
 
 
-def random_deployment(seed: int, hosts: int = 4, replicas: int = 1, size: int = 5) -> Deployment:
+def random_deployment(seed: int, hosts: int = 4, parallelism: int = 1, size: int = 5) -> Deployment:
     """Random deployment: 1 to 3 sources, up to `size` operators that read from open ends, a sink for each open end."""
     rng = np.random.default_rng(seed)
     operators: list[AnyOperator] = []
@@ -53,15 +53,15 @@ def random_deployment(seed: int, hosts: int = 4, replicas: int = 1, size: int = 
     query = Query(operators=tuple(operators), streams=tuple(streams))
     cluster = Cluster(hosts=tuple(_host(rng, f"h{index}") for index in range(hosts)))
     arrivals = {source.name: Poisson(rate_per_s=float(rng.choice([20, 200, 2000]))) for source in query.sources}
-    plan = random_plan(rng, query, hosts, replicas)
+    plan = random_plan(rng, query, hosts, parallelism)
     return Deployment(query=query, cluster=cluster, plan=plan, workload=Workload(arrivals=arrivals))
 
 
-def random_plan(rng: np.random.Generator, query: Query, hosts: int, replicas: int = 1) -> ExecutionPlan:
-    """Random plan with every operator on 1 to `replicas` random hosts."""
+def random_plan(rng: np.random.Generator, query: Query, hosts: int, parallelism: int = 1) -> ExecutionPlan:
+    """Random plan with every operator on 1 to `parallelism` random hosts."""
     return ExecutionPlan(
         placement={
-            operator.name: tuple(f"h{rng.integers(hosts)}" for _ in range(int(rng.integers(1, replicas + 1))))
+            operator.name: tuple(f"h{rng.integers(hosts)}" for _ in range(int(rng.integers(1, parallelism + 1))))
             for operator in query.operators
         }
     )
@@ -85,7 +85,7 @@ def _operator(rng: np.random.Generator, name: str, joins: bool) -> AnyOperator:
 def _window(rng: np.random.Generator) -> CountWindow | TimeWindow:
     slide = rng.random() < 0.5
     if rng.random() < 0.5:
-        return CountWindow(size_tuples=int(rng.integers(10, 640)), slide_tuples=5 if slide else None)
+        return CountWindow(size_records=int(rng.integers(10, 640)), slide_records=5 if slide else None)
     return TimeWindow(size_s=float(rng.uniform(0.25, 16)), slide_s=0.2 if slide else None)
 
 

@@ -38,7 +38,7 @@ def rows(count: int = 12) -> list[dict[str, Any]]:
             "backpressure_per_s": 0.0,
             "backpressured": index % 3 == 0,
             "success": index % 2 == 1,
-            "tuples_out": index,
+            "records_out": index,
         }
         for index in range(count)
     ]

@@ -125,7 +125,7 @@ def noisy(pairs: int) -> Dataset:
     part = one.take(rows)
     hashes = np.array([str(index) for index in range(pairs)] * 2)
     outputs = rng.choice([5.0, 50.0, 500.0], size=2 * pairs)
-    return replace(part, labels_GxA=labels, config_hash=hashes, tuples_out=outputs)
+    return replace(part, labels_GxA=labels, config_hash=hashes, records_out=outputs)
 
 
 def table(dataset: Dataset) -> dict[tuple[str, str], BreakdownRow]:

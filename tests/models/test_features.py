@@ -85,7 +85,7 @@ def test_encodings_at_their_marks() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_graph_has_a_node_an_operator_and_used_host_and_an_edge_a_pair(seed: int) -> None:
-    deployment = random_deployment(seed, hosts=5, replicas=4)
+    deployment = random_deployment(seed, hosts=5, parallelism=4)
     graph = joint_graph(deployment)
     names = [operator.name for operator in deployment.query.topological]
     assert [NODE_TYPES[kind] for kind in graph.kinds] == [operator.kind for operator in deployment.query.topological]
@@ -140,7 +140,7 @@ def test_features_of_operators_do_not_know_the_cluster_but_for_physics() -> None
 
 
 @pytest.mark.parametrize(("left", "right"), [(50, 450), (450, 50), (200, 200)])
-def test_the_state_of_a_join_is_of_its_sides_tuples_at_their_own_size(left: int, right: int) -> None:
+def test_the_state_of_a_join_is_of_its_sides_records_at_their_own_size(left: int, right: int) -> None:
     """A join's state counts each side's records at their own size; by hand, and as an exact run holds it at the end."""
     columns = {"wide": {"strings": 20}, "narrow": {"ints": 1}}
     operators = [
@@ -160,8 +160,8 @@ def test_the_state_of_a_join_is_of_its_sides_tuples_at_their_own_size(left: int,
     )
     run = simulate(Scenario.of(job, RunSettings(horizon_s=10, warmup_s=2, period_s=1)))
     held = [row["stateBytes"] for row in run.operator_rows if row["operator"] == "j"][-5:]
-    tuples = 2.0 * (left + right)
-    assert sum(held) / 5 == pytest.approx(by_hand, rel=5 / tuples**0.5)
+    records = 2.0 * (left + right)
+    assert sum(held) / 5 == pytest.approx(by_hand, rel=5 / records**0.5)
 
 
 FILE = Path(__file__).with_name("feature_values.json")

@@ -16,7 +16,7 @@ from twin.rates.channels import MeasuredSpan
 def constants(engine: object) -> np.ndarray:
     data = engine.model_dump()  # type: ignore[attr-defined]
     single = [data[name] for name in ("result_us", "scan_us", "serialise_ns_per_byte", "deserialise_ns_per_byte")]
-    return np.array([*data["tuple_us"].values(), *data["value_us"].values(), *single])
+    return np.array([*data["record_us"].values(), *data["value_us"].values(), *single])
 
 
 def test_every_cost_is_off_by_up_to_its_share_and_nothing_else() -> None:

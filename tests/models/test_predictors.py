@@ -39,7 +39,7 @@ def dataset() -> Dataset:
     labels[:, :3] = np.maximum(labels[:, :3], 1e-3) * np.where(one.about["hosts"] > 2, 2.0, 1.0)[:, None]
     labels[:, 3] = one.about["utilisation"] > 1
     labels[:, 4] = one.about["joins"] == 0
-    return Dataset(one.encoded, labels, one.config_hash, one.tuples_out, one.horizon_s)
+    return Dataset(one.encoded, labels, one.config_hash, one.records_out, one.horizon_s)
 
 
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.9])

@@ -211,7 +211,7 @@ def test_a_job_beyond_the_ranges_is_named():
 
 def test_engines_look_different_to_a_network():
     job = random_scenario(COSTREAM, 3, RunSettings())
-    other = job.model_copy(update={"engine": job.engine.model_copy(update={"channel_tuples": 64, "service_scv": 2.0})})
+    other = job.model_copy(update={"engine": job.engine.model_copy(update={"channel_records": 64, "service_scv": 2.0})})
     table = of_deployments([job.deployment, other.deployment], np.ones((2, 5))).graphs
     first, second = (table.nodes[0].take(np.array([row]))[0] for row in (0, 1))
     assert (first != second).any()

@@ -57,15 +57,15 @@ def model(config: NetworkConfig, members: int = 3, metrics: tuple[str, ...] = ME
     return LearnedCostModel("m", (Ensemble(metrics, config, scaling, tuple(map(noisy, range(members))), {}),))
 
 
-def plans_of(seed: int, count: int, hosts: int = 4, replicas: int = 1) -> tuple[Any, Sequence[ExecutionPlan]]:
+def plans_of(seed: int, count: int, hosts: int = 4, parallelism: int = 1) -> tuple[Any, Sequence[ExecutionPlan]]:
     deployment = random_deployment(seed, hosts=hosts)
     rng = np.random.default_rng(seed)
-    return deployment, [random_plan(rng, deployment.query, hosts, replicas) for _ in range(count)]
+    return deployment, [random_plan(rng, deployment.query, hosts, parallelism) for _ in range(count)]
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_plans_score_as_the_flat_network_says(name: str) -> None:
-    deployment, plans = plans_of(5, 20, hosts=6, replicas=2)
+    deployment, plans = plans_of(5, 20, hosts=6, parallelism=2)
     cost_model = model(CONFIGS[name])
     fast = cost_model.predict_plans(deployment, plans).values
     flat = cost_model.predict_graphs(graph_table((deployment.with_plan(plan) for plan in plans), RateModel())).values

@@ -98,7 +98,7 @@ def _graph(rng: np.random.Generator, sources: int) -> tuple[list[dict[str, Any]]
     streams: list[tuple[str, str]] = []
     for number, (name, kind) in enumerate(zip(names, kinds, strict=True)):
         operators.append({"kind": kind, "name": name, "service_time_s": float(rng.lognormal(0.0, 0.8))})
-        operators[-1]["tuple_bytes"] = int(rng.choice([64, 300]))
+        operators[-1]["record_bytes"] = int(rng.choice([64, 300]))
         if kind == "map":
             operators[-1]["selectivity"] = float(rng.choice([0.5, 1.0, 2.0]))
         feeding = [each for each, other in zip(names[:number], kinds, strict=False) if other != "sink"]
@@ -125,13 +125,13 @@ def _work(operators: list[dict[str, Any]], streams: list[tuple[str, str]], rates
 def _given(job: Scenario, rng: np.random.Generator) -> ExecutionPlan:
     """Job with a plan of a random kind of GIVEN, with up to two subtasks more than one each."""
     operators, places = len(job.query.operators), len(locations(job))
-    replicas_o = np.ones(operators, int) + np.bincount(
+    subtasks_o = np.ones(operators, int) + np.bincount(
         rng.integers(0, operators, int(rng.integers(0, 3))), minlength=operators
     )
     kind = str(rng.choice(GIVEN))
     counts_ol = np.zeros((operators, places), np.int64)
     first, turn = int(rng.integers(places)), 0
-    for o, count in enumerate(replicas_o):
+    for o, count in enumerate(subtasks_o):
         own = int(rng.integers(places))
         for _ in range(count):
             place = {"one place": first, "scattered": int(rng.integers(places)), "in turn": turn % places, "apart": own}

@@ -72,8 +72,8 @@ def _socketed(name: str, ram_mb: float) -> dict[str, Any]:
 def first_host_too_small() -> Scenario:
     """Job that crashes on the first of two hosts."""
     operators = [
-        source("s", service_time_s=1e-6, tuple_bytes=100),
-        {"kind": "map", "name": "m", "selectivity": 2, "service_time_s": 3e-6, "tuple_bytes": 64},
+        source("s", service_time_s=1e-6, record_bytes=100),
+        {"kind": "map", "name": "m", "selectivity": 2, "service_time_s": 3e-6, "record_bytes": 64},
         sink("k", service_time_s=5e-7),
     ]
     job = _scenario(

@@ -30,7 +30,7 @@ def deployment(
     kinds = ["source", *["map"] * (len(names) - 2), "sink"]
     operators: list[dict[str, Any]] = []
     for number, (name, kind, time_us) in enumerate(zip(names, kinds, times_us, strict=True)):
-        operators.append({"kind": kind, "name": name, "service_time_s": time_us * 1e-6, "tuple_bytes": bytes_each})
+        operators.append({"kind": kind, "name": name, "service_time_s": time_us * 1e-6, "record_bytes": bytes_each})
         if kind == "map" and gains:
             operators[-1]["selectivity"] = gains[number]
     limits = limits or {}
@@ -70,7 +70,7 @@ def small_jobs(draw: st.DrawFn) -> tuple[Deployment, np.ndarray]:
     return job, np.ones(count, int) + np.bincount(extra, minlength=count).astype(int)
 
 
-def every_placement(job: NumaJob, replicas_o: np.ndarray) -> Iterator[np.ndarray]:
+def every_placement(job: NumaJob, subtasks_o: np.ndarray) -> Iterator[np.ndarray]:
     """Yields all matrices of counts. [o, l]"""
     sockets = len(job.locations)
 
@@ -80,5 +80,5 @@ def every_placement(job: NumaJob, replicas_o: np.ndarray) -> Iterator[np.ndarray
             for places in itertools.combinations_with_replacement(range(sockets), count)
         ]
 
-    for chosen in itertools.product(*(rows(int(count)) for count in replicas_o)):
+    for chosen in itertools.product(*(rows(int(count)) for count in subtasks_o)):
         yield np.array(chosen, float)

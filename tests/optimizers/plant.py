@@ -36,7 +36,7 @@ class Plant:
     def __init__(
         self,
         load: ByPeriod,
-        replicas: int = 1,
+        parallelism: int = 1,
         noise: float = 0.0,
         seed: int = 0,
         slower: ByPeriod = 1.0,
@@ -45,7 +45,7 @@ class Plant:
         self.slower = slower
         self.noise = noise
         self.rng = random_stream(seed, "plant")
-        self.places: tuple[str, ...] = ("h0",) * replicas
+        self.places: tuple[str, ...] = ("h0",) * parallelism
         self.backlog = 0.0
         self.period = 0
 
@@ -75,7 +75,7 @@ class Plant:
                 "backlog": round(self.backlog) if name == "source" else None,
                 "numRecordsIn": round(taken),
                 "numRecordsOut": round(taken),
-                "replicas": len(self.places) if name == "m" else 1,
+                "parallelism": len(self.places) if name == "m" else 1,
                 "busyTimeMsPerSecond": 1000 * share,
                 "backPressuredTimeMsPerSecond": 1000 * (1 - runs),
             }

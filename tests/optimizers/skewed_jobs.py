@@ -83,7 +83,7 @@ def require_sums_of_hosts(seen: list[PeriodStatistics]) -> None:
         percent = dict.fromkeys(WORKERS, 0.0)
         for operator, groups in period.key_groups.items():
             for each in groups:
-                percent[period.placement[operator][each.replica]] += each.cpu_percent
+                percent[period.placement[operator][each.subtask]] += each.cpu_percent
         for host, total in percent.items():
             assert total == pytest.approx(100 * period.hosts[host]["cpuUtilisation"], rel=1e-9)
 

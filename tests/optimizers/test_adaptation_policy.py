@@ -46,8 +46,8 @@ def test_hosts_come_with_the_load_and_go_with_it(scaling: str) -> None:
     assert found[6] in (1, 2)
     assert found[-1] in (3, 4)
     assert not result.metrics.backpressured or scaling == "measured"
-    replicas = [row["replicas"] for row in result.operator_rows if row["operator"] == "m"]
-    assert replicas[6] == found[6], "subtasks went with their hosts"
+    subtasks = [row["parallelism"] for row in result.operator_rows if row["operator"] == "m"]
+    assert subtasks[6] == found[6], "subtasks went with their hosts"
 
 
 @DECIDERS

@@ -52,13 +52,13 @@ def test_rates_of_groups_sum_to_what_their_operator_took_also_when_keys_drift() 
             assert sum(each.rate_per_s for each in groups) * period.length_s == pytest.approx(took, rel=1e-9)
 
 
-def test_loads_are_proportional_to_the_work_of_tuples() -> None:
+def test_loads_are_proportional_to_the_work_of_records() -> None:
     """Loads are proportional to work: a record of m takes 2 ms on a reference core, wherever it runs."""
     watching = Watching()
     run(skewed(cores=(1, 1, 2, 2), rate=400), watching, horizon_s=120)
     cores = dict(zip(WORKERS, (1, 1, 2, 2), strict=True))
     for each in watching.seen[-1].key_groups["m"]:
-        host = watching.seen[-1].placement["m"][each.replica]
+        host = watching.seen[-1].placement["m"][each.subtask]
         assert each.cpu_percent / 100 * cores[host] == pytest.approx(each.rate_per_s * 2.1e-3, rel=0.25)
 
 
@@ -82,7 +82,7 @@ def test_a_balance_shows_hosts_as_loaded_as_they_are() -> None:
     assert balance.stays_g.sum() == len(WORKERS)
 
 
-def test_a_host_counts_as_no_more_cores_than_it_has_replicas() -> None:
+def test_a_host_counts_as_no_more_cores_than_it_has_subtasks() -> None:
     here = mapped(skewed(cores=(1, 8, 2, 2), rate=300))
     assert here.balance(MigrationBudget(10)).capacity_h[1] == pytest.approx(2, abs=1e-3)
 
@@ -93,8 +93,8 @@ def test_what_a_plan_moves_is_what_it_says() -> None:
     node_g = balance.home_g.copy()
     node_g[[0, 3, 41]] = (node_g[[0, 3, 41]] + 1) % 4
     assert here.moves(node_g) == (
-        Move(operator="a", key_groups=(1,), to_replica=int(node_g[41])),
-        Move(operator="m", key_groups=(0, 3), to_replica=int(node_g[0])),
+        Move(operator="a", key_groups=(1,), to_subtask=int(node_g[41])),
+        Move(operator="m", key_groups=(0, 3), to_subtask=int(node_g[0])),
     )
     assert here.moves(balance.home_g) == ()
 
@@ -157,10 +157,10 @@ def test_nothing_is_lost_or_doubled_however_much_moves(
     assert migrations and all(row["end_s"] is None or row["end_s"] >= row["at_s"] for row in migrations)
     assert failing or result.duplicates == 0
     taken, out = (next(each for each in result.operators if each.operator == name) for name in ("m", "a"))
-    assert out.tuples_in == pytest.approx(taken.tuples_out, abs=60)
+    assert out.records_in == pytest.approx(taken.records_out, abs=60)
 
 
-def test_replicas_are_made_where_groups_go() -> None:
+def test_subtasks_are_made_where_groups_go() -> None:
     """Subtasks are made where groups go, with their state: m on two full workers, a on two idle ones."""
     job = placed(skewed(rate=380, zipf=0.2), m=["w0", "w1"], a=["w2", "w3"])
     result = run(job, BalanceSpec(), horizon_s=40)
@@ -176,7 +176,7 @@ def test_key_groups_move_to_a_place_by_an_event_too() -> None:
     events = [Migration(at_s=at_s, operator="a", key_groups=(at_s,), to="in") for at_s in (3, 4)]
     result = run(job, None, *events, horizon_s=20)
     assert [row["detail"]["to"] for row in result.event_rows] == ["in", "in"]
-    assert {each.operator: each.replicas for each in result.operators} == {"source": 1, "m": 4, "a": 5, "sink": 1}
+    assert {each.operator: each.parallelism for each in result.operators} == {"source": 1, "m": 4, "a": 5, "sink": 1}
 
 
 # what must not end a run ---------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_periods_around_an_outage_say_nothing() -> None:
     assert 30 not in decided and 40 not in decided and 50 in decided
 
 
-def test_a_job_without_tuples_moves_nothing() -> None:
+def test_a_job_without_records_moves_nothing() -> None:
     result = run(skewed(rate=1e-6), BalanceSpec(band=0))
     assert not moved(result)
 
@@ -208,7 +208,7 @@ def test_odd_statistics_are_noted_once_and_move_nothing() -> None:
     assert event["kind"] == "decision" and "nothing to balance" in event["detail"]["reason"]
 
 
-def test_groups_without_tuples_stay() -> None:
+def test_groups_without_records_stay() -> None:
     """Groups without records have no load and stay: a hundredth of the groups have all records."""
     result = run(skewed(zipf=10), BalanceSpec(band=1))
     went = {group for row in result.event_rows for group in row["detail"].get("key_groups", ())}

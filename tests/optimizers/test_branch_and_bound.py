@@ -141,7 +141,7 @@ def test_a_partial_placement_is_bounded_by_its_completions(seed, placed):
     assert (reached >= bound * (1 - 1e-9)).all()
 
 
-def test_replicas_stay_together_unless_the_space_wants_them_parted():
+def test_subtasks_stay_together_unless_the_space_wants_them_parted():
     found = BranchAndBound().solve(replace(asked(edge()), space=Space()))
     assert {len(set(places)) for places in found.plan.placement.values()} == {1}
     assert "an operator on one socket" in found.among

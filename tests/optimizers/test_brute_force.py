@@ -27,12 +27,12 @@ NAMES = (*sorted(OPTIMIZERS), "fusion+rlas", "fusion+milp")
 BEST = {"exhaustive": 1e-9, "local-search": 1e-9, "branch-and-bound": 0.01, "milp": 0.01, "fusion+milp": 0.01}
 """Optimizers that find the best of so few plans, with their relative tolerance."""
 SPACES = (
-    Space(free_replicas=False),
-    Space(free_replicas=False, spread=False),
-    Space(free_replicas=False, pinned=frozenset({"s"})),
-    Space(free_replicas=False, allowed={"m": ("b",)}),
-    Space(free_replicas=False, costream_rules=True),
-    Space(free_replicas=False, most_moves=1),
+    Space(free_subtasks=False),
+    Space(free_subtasks=False, spread=False),
+    Space(free_subtasks=False, pinned=frozenset({"s"})),
+    Space(free_subtasks=False, allowed={"m": ("b",)}),
+    Space(free_subtasks=False, costream_rules=True),
+    Space(free_subtasks=False, most_moves=1),
 )
 SEEDS = (1, 5, 6, 8, 12, 16, 20, 23, 24, 27, 33, 0, 343)
 """Seeds of jobs that have a plan which keeps up, but for the last two: 343 is overloaded by too little to show it."""
@@ -96,7 +96,7 @@ def _by_rates() -> Iterator[Problem]:
 def _by_table() -> Iterator[Problem]:
     for query, objective in ((tree(), "processing_latency_s"), (diamond(), "throughput_per_s")):
         job = on_first_host(query, hosts=3)
-        space = Space(free_replicas=False, costream_rules=objective == "throughput_per_s")
+        space = Space(free_subtasks=False, costream_rules=objective == "throughput_per_s")
         yield Problem(scenario=job, cost_model=TableModel(), objective=objective, space=space, budget=1000)
 
 
@@ -159,7 +159,7 @@ def _check_space(space: Space, job: Scenario, plan: ExecutionPlan) -> None:
     assert space.most_moves is None or len(moved) <= space.most_moves
     assert {each.host for name in space.allowed for each in plan.locations(name)} <= {*sum(space.allowed.values(), ())}
     assert space.spread is not False or all(len({*plan.locations(each)}) == 1 for each in moved)
-    assert all(plan.replicas(each) == job.plan.replicas(each) for each in plan.placement)
+    assert all(plan.parallelism(each) == job.plan.parallelism(each) for each in plan.placement)
 
 
 def _check_claims(case: Case, found: Solution) -> None:

@@ -124,7 +124,7 @@ def test_a_plan_foresees_what_need_not_be_serialised() -> None:
 
 
 def _home(group: int) -> Move:
-    return Move(operator="n", key_groups=(group,), to_replica=0)
+    return Move(operator="n", key_groups=(group,), to_subtask=0)
 
 
 def test_a_join_of_two_sources_keeps_its_matches() -> None:
@@ -143,30 +143,30 @@ def test_a_join_of_two_sources_keeps_its_matches() -> None:
         run(deployment, JointSpec(max_migrations=6, band=10), horizon_s=40),
     )
     assert decisions(moved)[-1]["planned_collocation"] > 90
-    assert moved.metrics.tuples_out == pytest.approx(unmoved.metrics.tuples_out, rel=0.05)
+    assert moved.metrics.records_out == pytest.approx(unmoved.metrics.records_out, rel=0.05)
 
 
 # subtasks on demand ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("failing", [False, True])
-def test_a_replica_that_was_made_goes_when_it_has_no_groups(failing: bool) -> None:
+def test_a_subtask_that_was_made_goes_when_it_has_no_groups(failing: bool) -> None:
     """A subtask made for a key group goes when the group has gone back."""
     there, back = (
-        Reconfiguration(moves=(Move(operator="n", key_groups=(0,), **to),)) for to in ({"to": "in"}, {"to_replica": 1})
+        Reconfiguration(moves=(Move(operator="n", key_groups=(0,), **to),)) for to in ({"to": "in"}, {"to_subtask": 1})
     )
     events = [Failure(at_s=15.0005, host="w2", recover_after_s=1.0)] if failing else []
     result = run(apart(), Watching({1: there, 3: back}), *events, horizon_s=40)
-    counts = [row["replicas"] for row in result.operator_rows if row["operator"] == "n"]
+    counts = [row["parallelism"] for row in result.operator_rows if row["operator"] == "n"]
     assert counts[:3] == [4, 5, 5] and counts[-1] == 4
 
 
-def test_with_retire_all_replicas_without_groups_go() -> None:
-    empty = Reconfiguration(moves=(Move(operator="n", key_groups=(12, 13, 14, 15), to_replica=1),), retire=True)
+def test_with_retire_all_subtasks_without_groups_go() -> None:
+    empty = Reconfiguration(moves=(Move(operator="n", key_groups=(12, 13, 14, 15), to_subtask=1),), retire=True)
     result = run(apart(), Watching({1: empty}), horizon_s=20)
-    assert [row["replicas"] for row in result.operator_rows if row["operator"] == "n"][-1] == 3
+    assert [row["parallelism"] for row in result.operator_rows if row["operator"] == "n"][-1] == 3
     kept = run(apart(), Watching({1: Reconfiguration(moves=empty.moves)}), horizon_s=20)
-    assert [row["replicas"] for row in kept.operator_rows if row["operator"] == "n"][-1] == 4
+    assert [row["parallelism"] for row in kept.operator_rows if row["operator"] == "n"][-1] == 4
 
 
 # what must not end a run ----------------------------------------------------------------------------------------------

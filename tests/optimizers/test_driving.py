@@ -197,7 +197,7 @@ def test_throughput_is_not_calibrated_but_chosen_among_what_is_near():
     assert Planner(Milp(), keeps=False, drive="near").solve(problem).objective > 0
 
 
-def test_replicas_that_may_part_are_driven_too():
+def test_subtasks_that_may_part_are_driven_too():
     problem = Problem(scenario=edge(pinned=True), cost_model=Biased())
     for drive in DRIVES:
         found = Planner(Milp(), keeps=False, drive=drive).solve(replace(problem, budget=60))

@@ -44,10 +44,10 @@ def closed_loop(load: ByPeriod, periods: int = 60, **plant: Any) -> list[int]:
 # the loop on a perfect plant ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("replicas", [1, 12])
-def test_a_constant_load_is_met_with_one_or_two_changes(replicas: int) -> None:
+@pytest.mark.parametrize("parallelism", [1, 12])
+def test_a_constant_load_is_met_with_one_or_two_changes(parallelism: int) -> None:
     for load in LOADS:
-        counts = closed_loop(load, replicas=replicas)
+        counts = closed_loop(load, parallelism=parallelism)
         assert len(changes(counts)) <= 2, (load, counts)
         assert counts[20:] == counts[20:21] * 40
         fewest = max(1, int(np.ceil(load / 0.8 - 1e-9)))
@@ -70,7 +70,7 @@ def test_noise_of_a_tenth_makes_it_neither_flip_nor_wander() -> None:
 @pytest.mark.parametrize(("low", "high"), [(0.5, 2.0), (2.0, 6.0), (0.7, 8.0)])
 def test_a_step_moves_it_once_up_and_once_down(low: float, high: float) -> None:
     start = closed_loop(low)[-1]
-    counts = closed_loop(lambda period: high if 30 <= period < 70 else low, 120, replicas=start)
+    counts = closed_loop(lambda period: high if 30 <= period < 70 else low, 120, parallelism=start)
     (up, down) = changes(counts)
     assert up[0] == start and up[1] >= high / 0.8 and down == (up[1], max(1, int(np.ceil(low / 0.8))))
     assert counts[31] == up[1], "in the first period"
@@ -79,7 +79,7 @@ def test_a_step_moves_it_once_up_and_once_down(low: float, high: float) -> None:
 
 def test_a_shrink_that_is_undone_makes_it_patient() -> None:
     """A shrink that is undone is not repeated: twelve calm periods and twelve others lead to one shrink."""
-    counts = closed_loop(lambda period: 0.79 if period % 24 < 12 else 1.0, 100, replicas=2)
+    counts = closed_loop(lambda period: 0.79 if period % 24 < 12 else 1.0, 100, parallelism=2)
     assert changes(counts) == [(2, 1), (1, 2)]
 
 
@@ -87,19 +87,19 @@ def test_a_step_within_a_period_takes_one_more() -> None:
     def load(period: int) -> float:
         return 4.0 if period in (30, 70) else 6.0 if 30 < period < 70 else 2.0
 
-    assert len(changes(closed_loop(load, 120, replicas=3))) <= 3
+    assert len(changes(closed_loop(load, 120, parallelism=3))) <= 3
 
 
 def test_a_step_that_leaves_no_backlog_is_believed_at_once() -> None:
-    counts = closed_loop(lambda period: 1.95 if period >= 30 else 0.85, replicas=2)
+    counts = closed_loop(lambda period: 1.95 if period >= 30 else 0.85, parallelism=2)
     assert changes(counts) == [(2, 3)] and counts[31] == 3
 
 
-def test_slower_tuples_are_seen_as_soon_as_a_backlog_grows() -> None:
+def test_slower_records_are_seen_as_soon_as_a_backlog_grows() -> None:
     def slower(period: int) -> float:
         return 3.0 if period >= 30 else 1.0
 
-    counts = closed_loop(lambda period: 1.5 * slower(period), replicas=2, slower=slower)
+    counts = closed_loop(lambda period: 1.5 * slower(period), parallelism=2, slower=slower)
     assert counts[31] >= 4.5 / HIGHEST
     assert len(changes(counts)) <= 2
 
@@ -109,7 +109,7 @@ def test_slower_tuples_are_seen_as_soon_as_a_backlog_grows() -> None:
 
 def test_a_backlog_is_worked_off_and_then_forgotten() -> None:
     """A backlog of 240 s of work is worked off in 60 s by more subtasks besides the load, and then forgotten."""
-    plant = Plant(2.0, replicas=3)
+    plant = Plant(2.0, parallelism=3)
     plant.backlog = 240 / SERVICE_S
     counts = plant.run(STEADY.start(JOB), 60)
     assert counts[1] == np.ceil(2.0 / 0.8 + 230 / 60)
@@ -117,7 +117,7 @@ def test_a_backlog_is_worked_off_and_then_forgotten() -> None:
 
 
 def test_nothing_shrinks_while_there_is_a_backlog() -> None:
-    plant = Plant(2.0, replicas=8)
+    plant = Plant(2.0, parallelism=8)
     plant.backlog = 2000 / SERVICE_S  # more than five subtasks to spare can do in 30 periods
     policy = STEADY.model_copy(update={"catch_up_s": 1e9}).start(JOB)
     assert plant.run(policy, 30) == [8] * 30
@@ -127,7 +127,7 @@ def test_what_a_fixed_operator_cannot_take_does_not_reach_the_others() -> None:
     """The map does not grow with the backlog of a source that takes half of what arrives and cannot be scaled."""
     policy = STEADY.start(JOB)
     for period in range(40):
-        found = statistics(period, arrived=40_000, backlog=20_000.0 * (period + 1), taken=20_000, replicas=3)
+        found = statistics(period, arrived=40_000, backlog=20_000.0 * (period + 1), taken=20_000, parallelism=3)
         found.operators["source"]["busyTimeMsPerSecond"] = 1000.0  # type: ignore[index]
         decision = policy.decide(found)
         assert decision is not None and not decision.rescales, "2 of 3 subtasks are busy with all that can come"
@@ -135,10 +135,10 @@ def test_what_a_fixed_operator_cannot_take_does_not_reach_the_others() -> None:
 
 
 def statistics(
-    period: int, arrived: float, backlog: float = 0.0, taken: float | None = None, replicas: int = 1, **m: float
+    period: int, arrived: float, backlog: float = 0.0, taken: float | None = None, parallelism: int = 1, **m: float
 ) -> PeriodStatistics:
     """Statistics of the plant's job; taken: None if all that arrived. m: more of the map's row."""
-    plant = Plant(arrived * SERVICE_S / LENGTH_S, replicas=replicas)
+    plant = Plant(arrived * SERVICE_S / LENGTH_S, parallelism=parallelism)
     plant.period = period
     found = plant.step()
     row = {name: dict(values) for name, values in found.operators.items()}
@@ -146,7 +146,7 @@ def statistics(
     for each in row.values():
         each |= {"numRecordsIn": taken, "numRecordsOut": taken}
     row["source"] |= {"arrived": arrived, "backlog": backlog}
-    row["m"] |= {"busyTimeMsPerSecond": 1000 * taken * SERVICE_S / LENGTH_S / replicas} | m
+    row["m"] |= {"busyTimeMsPerSecond": 1000 * taken * SERVICE_S / LENGTH_S / parallelism} | m
     return replace(found, operators=row)
 
 
@@ -156,22 +156,22 @@ def statistics(
 def test_backpressure_hides_no_true_rate() -> None:
     """The true rate of a map that is blocked half of the time, and so takes half of it, is still found."""
     policy = STEADY.start(JOB)
-    wanted = policy.replicas_wanted(statistics(0, arrived=15_000, taken=5_000, backPressuredTimeMsPerSecond=500))
+    wanted = policy.subtasks_wanted(statistics(0, arrived=15_000, taken=5_000, backPressuredTimeMsPerSecond=500))
     assert wanted == {"m": 2}
 
 
 def test_a_period_in_which_the_job_was_down_says_nothing() -> None:
-    policy, plant = STEADY.start(JOB), Plant(2.0, replicas=3)
+    policy, plant = STEADY.start(JOB), Plant(2.0, parallelism=3)
     plant.run(policy, 5)
-    assert policy.replicas_wanted(plant.step(runs=0.3)) == {}
+    assert policy.subtasks_wanted(plant.step(runs=0.3)) == {}
     plant.step(runs=0.0)
     plant.step(runs=0.0)  # no policy is asked meanwhile
-    assert policy.replicas_wanted(plant.step()) == {}, "the job was up again some time within it"
-    assert policy.replicas_wanted(plant.step())["m"] >= 3
+    assert policy.subtasks_wanted(plant.step()) == {}, "the job was up again some time within it"
+    assert policy.subtasks_wanted(plant.step())["m"] >= 3
 
 
 def test_the_period_of_a_change_says_nothing() -> None:
-    policy, plant = STEADY.start(JOB), Plant(4.0, replicas=1)
+    policy, plant = STEADY.start(JOB), Plant(4.0, parallelism=1)
     assert policy.decide(plant.step()) is not None
     plant.places = ("h0",) * 2  # a change that is not the policy's
     assert policy.decide(plant.step()) is None
@@ -192,11 +192,12 @@ def test_an_operator_behind_a_window_is_not_judged_between_its_results() -> None
         ends = period % 12 == 11
         base = statistics(period, arrived=10_000)
         quiet = base.operators["sink"] | {"numRecordsIn": 0, "numRecordsOut": 0, "busyTimeMsPerSecond": 0.0}
-        burst = {"numRecordsIn": 120_000, "numRecordsOut": 0, "replicas": counts[-1]}
+        burst = {"numRecordsIn": 120_000, "numRecordsOut": 0, "parallelism": counts[-1]}
         rows = {
             "source": base.operators["source"],
             "a": base.operators["sink"] | {"numRecordsOut": 120_000 * ends, "busyTimeMsPerSecond": 300.0},
-            "m": quiet | (burst | {"busyTimeMsPerSecond": 1000 * 12 * 1.5 / counts[-1]} if ends else {"replicas": 2}),
+            "m": quiet
+            | (burst | {"busyTimeMsPerSecond": 1000 * 12 * 1.5 / counts[-1]} if ends else {"parallelism": 2}),
             "sink": quiet,
         }
         placement = {"source": ("h0",), "a": ("h0",), "m": ("h0",) * counts[-1], "sink": ("h0",)}
@@ -208,7 +209,7 @@ def test_an_operator_behind_a_window_is_not_judged_between_its_results() -> None
 # what there is room for -----------------------------------------------------------------------------------------------
 
 
-def test_no_more_replicas_than_idle_cores_and_key_groups() -> None:
+def test_no_more_subtasks_than_idle_cores_and_key_groups() -> None:
     def full(share: float, job: Deployment, why: str = "") -> int:
         found = Plant(6.0).step()
         used = {name: {"host": name, "cpuUtilisation": share} for name in ("h0", "h1")}

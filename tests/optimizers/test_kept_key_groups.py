@@ -36,11 +36,11 @@ def test_every_optimizer_keeps_the_assignment_or_says_that_it_cannot(name: str) 
     scenario = keyed()
     found = OPTIMIZERS[name].solve(Problem(scenario=scenario, cost_model=RateModel(), budget=60, alternatives=3))
     for plan in (found.plan, *(each.plan for each in found.alternatives)):
-        assert plan.key_groups == ({"a": OWNERS} if plan.replicas("a") == 2 else {})
-    assert ("key groups of a are dealt anew" in found.message) == (found.plan.replicas("a") != 2)
+        assert plan.key_groups == ({"a": OWNERS} if plan.parallelism("a") == 2 else {})
+    assert ("key groups of a are dealt anew" in found.message) == (found.plan.parallelism("a") != 2)
 
 
-def test_a_plan_with_other_replicas_loses_what_names_them() -> None:
+def test_a_plan_with_other_subtasks_loses_what_names_them() -> None:
     plan = keyed().plan
     more = plan.with_placement({**plan.placement, "a": ("h0", "h1", "h2")})
     elsewhere = plan.with_placement({**plan.placement, "a": ("h2", "h2")})

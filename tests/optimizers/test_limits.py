@@ -27,7 +27,7 @@ from twin.simulation import simulate
 P99 = "e2e_latency_s.p99"
 
 
-def farm(*, work_s: float, rate_per_s: float, hosts: int, replicas: int, scv: float = 1.0) -> Scenario:
+def farm(*, work_s: float, rate_per_s: float, hosts: int, parallelism: int, scv: float = 1.0) -> Scenario:
     """Job of a map with some subtasks, whose hosts are of one core each; source and sink take next to nothing."""
     operators = [
         source("s", service_time_s=1e-6),
@@ -37,7 +37,7 @@ def farm(*, work_s: float, rate_per_s: float, hosts: int, replicas: int, scv: fl
     names = [f"h{number}" for number in range(hosts)]
     host = {"cpu_percent": 100, "ram_mb": 8000, "bandwidth_mbps": 10_000, "latency_ms": 0.1}
     machines = [host | {"name": name} for name in names]
-    placement = {"s": "h0", "m": [names[n % hosts] for n in range(replicas)], "k": "h0"}
+    placement = {"s": "h0", "m": [names[n % hosts] for n in range(parallelism)], "k": "h0"}
     job = deployment(operators, [("s", "m"), ("m", "k")], {"s": rate_per_s}, machines, placement)
     return Scenario.of(job, RunSettings(horizon_s=60, warmup_s=10, period_s=10, seed=3))
 
@@ -47,17 +47,17 @@ def p99_s(job: Scenario, plan: ExecutionPlan) -> float:
 
 
 def evenly(job: Scenario, hosts: tuple[str, ...]) -> ExecutionPlan:
-    replicas = job.plan.replicas("m")
-    spread_m = [hosts[number % len(hosts)] for number in range(replicas)]
+    parallelism = job.plan.parallelism("m")
+    spread_m = [hosts[number % len(hosts)] for number in range(parallelism)]
     return ExecutionPlan(placement={"s": hosts[:1], "m": tuple(spread_m), "k": hosts[:1]})
 
 
 JOBS = {
-    "slack": (farm(work_s=0.01, rate_per_s=60, hosts=3, replicas=3), 1.0),
-    "one host waits too long": (farm(work_s=0.01, rate_per_s=75, hosts=3, replicas=2), 0.15),
-    "two hosts wait too long": (farm(work_s=0.02, rate_per_s=80, hosts=4, replicas=4), 0.22),
-    "short services": (farm(work_s=0.002, rate_per_s=420, hosts=3, replicas=3), 0.03),
-    "services alike": (farm(work_s=0.01, rate_per_s=78, hosts=3, replicas=3, scv=0.0), 0.06),
+    "slack": (farm(work_s=0.01, rate_per_s=60, hosts=3, parallelism=3), 1.0),
+    "one host waits too long": (farm(work_s=0.01, rate_per_s=75, hosts=3, parallelism=2), 0.15),
+    "two hosts wait too long": (farm(work_s=0.02, rate_per_s=80, hosts=4, parallelism=4), 0.22),
+    "short services": (farm(work_s=0.002, rate_per_s=420, hosts=3, parallelism=3), 0.03),
+    "services alike": (farm(work_s=0.01, rate_per_s=78, hosts=3, parallelism=3, scv=0.0), 0.06),
 }
 
 
@@ -66,7 +66,7 @@ def test_cheapest_hosts_for_a_quantile_are_confirmed_by_runs_and_no_fewer_do(nam
     """Hosts keep the limit in runs, and no even plan on fewer hosts does."""
     job, limit_s = JOBS[name]
     required = Requirements(head_room=0.0, at_most={P99: limit_s})
-    found = optimize(job, "milp-hosts", space=Space(free_replicas=False), requirements=required)
+    found = optimize(job, "milp-hosts", space=Space(free_subtasks=False), requirements=required)
     used = hosts_of(found.plan)
     assert found.feasible and f"simulated: {P99} = " in found.message
     assert np.mean([p99_s(job.with_run(seed=seed), found.plan) for seed in (11, 12)]) <= 1.25 * limit_s

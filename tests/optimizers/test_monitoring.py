@@ -21,10 +21,10 @@ from twin.simulation import simulate
 DEFAULT = MonitoringSpec()
 
 
-def random_job(seed: int, hosts: int = 3, replicas: int = 4) -> tuple[MeasuredLoads, dict[tuple[str, int], str]]:
+def random_job(seed: int, hosts: int = 3, parallelism: int = 4) -> tuple[MeasuredLoads, dict[tuple[str, int], str]]:
     """Loads of a chain of single subtasks with random work and rates, on random hosts."""
     rng = np.random.default_rng(seed)
-    chain = [(f"o{index}", 0) for index in range(replicas)]
+    chain = [(f"o{index}", 0) for index in range(parallelism)]
     measured = MeasuredLoads(
         cores={f"h{index}": float(rng.integers(1, 5)) for index in range(hosts)},
         work={each: float(rng.uniform(0.05, 0.5)) for each in chain},
@@ -34,7 +34,7 @@ def random_job(seed: int, hosts: int = 3, replicas: int = 4) -> tuple[MeasuredLo
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_with_room_for_all_no_tuple_of_a_filtered_stream_leaves_its_host(seed: int) -> None:
+def test_with_room_for_all_no_record_of_a_filtered_stream_leaves_its_host(seed: int) -> None:
     measured, now = random_job(seed)
     falling = sorted(measured.traffic.values(), reverse=True)
     traffic = dict(zip(measured.traffic, falling, strict=True))
@@ -108,14 +108,14 @@ def test_it_redeploys_once_the_job_is_stable_and_then_is_content() -> None:
 # what is made of statistics -------------------------------------------------------------------------------------------
 
 
-def fan_out(how: str | None, replicas: int = 2) -> Monitoring:
+def fan_out(how: str | None, parallelism: int = 2) -> Monitoring:
     """Statistics of source -> a and b -> sink, with several subtasks of a, in a period in which all operators emit
     1,000."""
     job = deployment(
         [source(), {"kind": "map", "name": "a"}, {"kind": "map", "name": "b"}, sink()],
         [("source", "a"), ("source", "b"), ("a", "sink"), ("b", "sink")],
         {"source": 100},
-        placement={"source": ["h"] * replicas, "a": ["h"] * replicas},
+        placement={"source": ["h"] * parallelism, "a": ["h"] * parallelism},
     )
     first, *others = job.query.streams
     streams = (first.model_copy(update={"partitioning": how}), *others)

@@ -24,7 +24,7 @@ from twin.scenario import Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 
-FIXED = Space(free_replicas=False)
+FIXED = Space(free_subtasks=False)
 FINDING = ("exhaustive", "local-search", "milp")
 SEEDS = (1, 5, 6, 8, 12, 16, 20)
 
@@ -122,8 +122,8 @@ JOBS: Mapping[str, tuple[dict[str, Any], str | None, bool]] = {
 def job_of(name: str) -> Scenario:
     placement, how, links = JOBS[name]
     operators = [
-        source("s", service_time_s=1e-4, tuple_bytes=200),
-        {"kind": "map", "name": "m", "service_time_s": 1e-4, "selectivity": 0.5, "tuple_bytes": 80},
+        source("s", service_time_s=1e-4, record_bytes=200),
+        {"kind": "map", "name": "m", "service_time_s": 1e-4, "selectivity": 0.5, "record_bytes": 80},
         sink("k", service_time_s=1e-4),
     ]
     hosts = [HOST | {"name": name, "cpu_percent": 400, "ram_mb": 8000, "bandwidth_mbps": 1000} for name in HOSTS]

@@ -147,13 +147,13 @@ def test_governor_puts_sources_at_the_edge_and_sinks_on_the_strongest_host():
             assert capability(hosts[placement[source.name]]) <= max(map(capability, hosts.values()))
 
 
-def test_replica_counts_of_the_deployment_are_kept(make_deployment, table_model):
+def test_subtask_counts_of_the_deployment_are_kept(make_deployment, table_model):
     job = make_deployment()
     wide = ExecutionPlan(placement={**job.plan.placement, "f": {"h0": 3}})
     for optimizer in (each for name, each in OPTIMIZERS.items() if name not in SCALING):
         problem = Problem(scenario=job.with_plan(wide), cost_model=table_model(), budget=20)
         plan = optimizer.solve(problem).plan
-        assert {name: plan.replicas(name) for name in plan.placement} == {"a": 1, "b": 1, "f": 3, "j": 1, "s": 1}
+        assert {name: plan.parallelism(name) for name in plan.placement} == {"a": 1, "b": 1, "f": 3, "j": 1, "s": 1}
 
 
 @pytest.mark.parametrize("doom", ["backpressured", "success"])

@@ -73,7 +73,7 @@ class Minute:
             busy = self.busy.get("source" if name == "parse" else name, [0.01] * len(places))
             source = job.query.operator(name).is_source
             row = {
-                "replicas": len(places),
+                "parallelism": len(places),
                 "numRecordsIn": read * LENGTH_S,
                 "numRecordsOut": read * LENGTH_S,
                 "arrived": self.came * LENGTH_S if source else None,
@@ -375,7 +375,7 @@ def test_a_chained_source_is_scaled_within_its_partitions() -> None:
         run={"horizon_s": 600, "period_s": 10},
     )
     assert decisions(result) == [(290.0, "topic 3->6")]
-    assert {row["replicas"] for row in result.operator_rows[-3:-1]} == {6}
+    assert {row["parallelism"] for row in result.operator_rows[-3:-1]} == {6}
     assert result.operator_rows[-3]["backlog"] < 20
 
 

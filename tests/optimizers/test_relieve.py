@@ -12,7 +12,7 @@ import pytest
 
 from optimizers.policies.balance import BalanceSpec
 from optimizers.policies.relieve import RelieveSpec
-from optimizers.policies.room import TOO_DEAR, RestartAccount, cores_by_replica
+from optimizers.policies.room import TOO_DEAR, RestartAccount, cores_by_subtask
 from tests.optimizers.skewed_jobs import (
     STOP_S,
     WORKERS,
@@ -53,19 +53,19 @@ def period(index: int, busy: Mapping[str, float] = BUSY, places: Mapping[str, An
     return PeriodStatistics(10.0 * index, 10.0 * index + 10.0, rows, hosts, places)
 
 
-def test_a_host_is_relieved_after_two_hot_periods_of_its_busiest_replica() -> None:
+def test_a_host_is_relieved_after_two_hot_periods_of_its_busiest_subtask() -> None:
     policy = RelieveSpec().start(chain_job())
     assert policy.decide(period(0)) is None
     decision = policy.decide(period(1))
     assert decision is not None
-    assert decision.moves == (Move(operator="a", replica=0, to="h2"),)
+    assert decision.moves == (Move(operator="a", subtask=0, to="h2"),)
 
 
 def test_the_cores_of_a_task_are_those_of_its_first_operator() -> None:
     """Cores that a host used are dealt to its tasks by their busy times, once for each chain."""
     job = chain_job()
     job = job.with_plan(job.plan.model_copy(update={"fused": (("a", "b"),)}))
-    found = cores_by_replica(period(0, {**BUSY, "a": 0.8, "b": 0.8}), {"h0": 1.0, "h1": 1.0, "h2": 1.0}, job)
+    found = cores_by_subtask(period(0, {**BUSY, "a": 0.8, "b": 0.8}), {"h0": 1.0, "h1": 1.0, "h2": 1.0}, job)
     used = period(0, {**BUSY, "a": 0.8, "b": 0.8}).hosts["h0"]["cpuUtilisation"]
     assert found["a", 0] == pytest.approx(used * 0.8 / 0.9) and found["b", 0] == 0.0
     assert found["source", 0] == pytest.approx(used * 0.1 / 0.9)
@@ -122,7 +122,7 @@ def test_a_host_is_relieved_by_a_restart_once_as_much_was_waited_for() -> None:
         decided.append(policy.decide(replace(here, operators=rows)))
     assert 2 * 10 * waiting < cost < 3 * 10 * waiting
     assert decided[:2] == [None, TOO_DEAR]
-    assert decided[2] is not None and decided[2].moves == (Move(operator="a", replica=0, to="h2"),)
+    assert decided[2] is not None and decided[2].moves == (Move(operator="a", subtask=0, to="h2"),)
 
 
 def waited(result: Run) -> list[float]:
@@ -137,7 +137,7 @@ def test_a_restart_costs_its_stop_and_catching_up(rate: float) -> None:
     """A restart costs r R^2 / (2 (1 - u)) of waiting, where u is the load of the busiest; here all are alike."""
     job = restarting(skewed(rate, zipf=0.0))
     settings_ = RunSettings(horizon_s=60, period_s=0.25)
-    move = Migration(at_s=20.0, operator="m", key_groups=(0,), to_replica=0)
+    move = Migration(at_s=20.0, operator="m", key_groups=(0,), to_subtask=0)
     without, with_it = (simulate(Scenario.of(job, settings_, events)) for events in ((), (move,)))
     more = 0.25 * (sum(waited(with_it)) - sum(waited(without)))
     busy = [row["cpuUtilisation"] for row in without.host_rows if row["host"] in WORKERS and row["start_s"] >= 10.0]

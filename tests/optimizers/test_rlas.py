@@ -49,8 +49,8 @@ def everything(job: NumaJob) -> SocketSpace:
     return SocketSpace.everything(len(job.operators), len(job.locations))
 
 
-def _placed(job: NumaJob, replicas_o: np.ndarray) -> Placed:
-    counts_ol = Rlas().placed(job, replicas_o)
+def _placed(job: NumaJob, subtasks_o: np.ndarray) -> Placed:
+    counts_ol = Rlas().placed(job, subtasks_o)
     return Placed(counts_ol, float(sustained(job, counts_ol[None]).load_n[0]))
 
 
@@ -88,11 +88,11 @@ def test_none_of_many_random_plans_is_better() -> None:
 @given(small=small_jobs())
 def test_its_heuristic_placement_is_close_to_brute_force(small: tuple[Deployment, np.ndarray]) -> None:
     """Heuristic placement with local search is close to brute force; `benchmarks` measures how close."""
-    job, replicas_o = NumaJob(small[0]), small[1]
+    job, subtasks_o = NumaJob(small[0]), small[1]
     names = [operator.name for operator in small[0].query.operators]
-    counts = dict(zip(job.operators, replicas_o.tolist(), strict=True))
+    counts = dict(zip(job.operators, subtasks_o.tolist(), strict=True))
     plan = small[0].plan.model_copy(update={"placement": {name: ("h",) * counts[name] for name in names}})
-    best = float(sustained(job, np.array(list(every_placement(job, replicas_o)))).load_n.max())
+    best = float(sustained(job, np.array(list(every_placement(job, subtasks_o)))).load_n.max())
     given = small[0].with_plan(plan)
     assert load_of(given, Rlas(scale=False).solve(problem(given)).plan) >= 0.8 * best
 
@@ -100,14 +100,14 @@ def test_its_heuristic_placement_is_close_to_brute_force(small: tuple[Deployment
 @settings(max_examples=25, deadline=None)
 @given(small=small_jobs(), scale=st.booleans())
 def test_improving_never_makes_worse_and_keeps_to_the_limit(small: tuple[Deployment, np.ndarray], scale: bool) -> None:
-    job, replicas_o = NumaJob(small[0]), small[1]
-    counts_ol = spread(job.cores_l, replicas_o, random_stream(1, "start"))
-    most = int(replicas_o.sum()) + 2
+    job, subtasks_o = NumaJob(small[0]), small[1]
+    counts_ol = spread(job.cores_l, subtasks_o, random_stream(1, "start"))
+    most = int(subtasks_o.sum()) + 2
     found, _ = improved(job, counts_ol, most, everything(job), steps=30, scale=scale)
     before, after = sustained(job, np.array([counts_ol, found])).load_n
     assert after >= before * (1 - 1e-5)
     assert found.min() >= 0 and (found.sum(axis=1) >= 1).all() and found.sum() <= most
-    assert scale or (found.sum(axis=1) == replicas_o).all()
+    assert scale or (found.sum(axis=1) == subtasks_o).all()
 
 
 def test_a_job_that_one_socket_can_take_is_proved_and_not_scaled() -> None:
@@ -122,9 +122,9 @@ def test_scaling_widens_the_bottleneck_nearest_to_the_sink(share: float | None) 
     job = NumaJob(four_sockets())
     seen: list[np.ndarray] = []
 
-    def place(replicas_o: np.ndarray) -> Placed:
-        seen.append(replicas_o)
-        counts_ol = fitted(job, replicas_o, turn=False)
+    def place(subtasks_o: np.ndarray) -> Placed:
+        seen.append(subtasks_o)
+        counts_ol = fitted(job, subtasks_o, turn=False)
         return Placed(counts_ol, float(sustained(job, counts_ol[None]).load_n[0]))
 
     first_o = None if share is None else in_proportion(job, 16, everything(job), share)
@@ -137,7 +137,7 @@ def test_scaling_widens_the_bottleneck_nearest_to_the_sink(share: float | None) 
 
 @settings(max_examples=40, deadline=None)
 @given(small=small_jobs(), most=st.integers(1, 60), rate=st.sampled_from([1.0, 1e6, 1e8]))
-def test_replicas_in_proportion_are_enough_or_as_many_as_there_may_be(small: Any, most: int, rate: float) -> None:
+def test_subtasks_in_proportion_are_enough_or_as_many_as_there_may_be(small: Any, most: int, rate: float) -> None:
     document = small[0].model_dump(mode="json")
     document["workload"]["arrivals"]["op0"]["rate_per_s"] = rate
     job = NumaJob(Deployment.model_validate(document))
@@ -147,11 +147,11 @@ def test_replicas_in_proportion_are_enough_or_as_many_as_there_may_be(small: Any
     assert (found_o >= needed_o - 1e-6).all() or found_o.sum() >= min(most, np.ceil(needed_o).sum()) - len(found_o)
 
 
-def test_replicas_settle_in_proportion_to_what_tuples_take_where_they_are() -> None:
+def test_subtasks_settle_in_proportion_to_what_records_take_where_they_are() -> None:
     """Subtasks settle by times that include fetching, though only execution times are known at first."""
     far = [[0.0 if one == other else 600.0 for other in range(4)] for one in range(4)]
     job = NumaJob(deployment([0.3, 1.2, 0.8, 0.2], CHAIN, [18] * 4, far, rate_per_s=1e8, gains=[1, 2, 1, 1]))
-    found = list(proportioned(job, lambda replicas_o: _placed(job, replicas_o), 72, everything(job)))
+    found = list(proportioned(job, lambda subtasks_o: _placed(job, subtasks_o), 72, everything(job)))
     assert all(placed.counts_ol.sum() <= 72 for placed in found)
     best = max(found, key=lambda placed: placed.load)
     assert best.load > 1.1 * found[0].load
@@ -176,7 +176,7 @@ def test_more_operators_than_cores_share_them(name: str, cores: list[int]) -> No
     distance_ns = [[0.0 if i == j else 100.0 for j in range(len(cores))] for i in range(len(cores))]
     job = deployment([0.3, 1.2, 0.8, 0.2], CHAIN, cores, distance_ns, rate_per_s=1e8)
     plan = OPTIMIZERS[name].solve(problem(job)).plan
-    assert all(plan.replicas(operator) >= 1 for operator in plan.placement)
+    assert all(plan.parallelism(operator) >= 1 for operator in plan.placement)
 
 
 def test_it_places_over_hosts_and_their_sockets() -> None:
@@ -291,7 +291,7 @@ def test_what_is_idle_shares_a_core_where_there_are_few() -> None:
     hosts = (host, host.model_copy(update={"name": "other"}))
     job = job.model_copy(update={"cluster": job.cluster.model_copy(update={"hosts": hosts})})
     found = OPTIMIZERS["rlas"].solve(problem(job))
-    assert found.plan.replicas("heavy") >= 4 and found.feasible
+    assert found.plan.parallelism("heavy") >= 4 and found.feasible
     assert not simulate(Scenario.of(job).with_plan(found.plan)).metrics.backpressured
 
 
@@ -313,15 +313,15 @@ def test_of_plans_that_are_predicted_alike_that_is_taken_where_nobody_is_pressed
     assert counts_ol[-1, socket] == counts_ol[:, socket].sum() == NumaJob(job).cores_l[socket]
 
 
-def job(how: str, replicas: int = 2, rate_per_s: float = 1e6) -> Scenario:
+def job(how: str, parallelism: int = 2, rate_per_s: float = 1e6) -> Scenario:
     """Job source -> map -> sink on two sockets of two cores, 1 us apart. how: partitioning of the map's streams."""
     parts = (("source", "a", 0.5e-6), ("map", "m", 2e-6), ("sink", "z", 1e-6))
     operators = [
-        {"kind": kind, "name": name, "service_time_s": time_s, "tuple_bytes": 64} for kind, name, time_s in parts
+        {"kind": kind, "name": name, "service_time_s": time_s, "record_bytes": 64} for kind, name, time_s in parts
     ]
     host = HOST | {"cpu_percent": 400, "bandwidth_mbps": 1000, "sockets": [{"cores": 2}] * 2}
     hosts = [host | {"numa": {"latency_ns": [[0, 1000], [1000, 0]]}}]
-    law, places = {"law": "constant", "rate_per_s": rate_per_s}, dict.fromkeys("amz", ["h"] * replicas)
+    law, places = {"law": "constant", "rate_per_s": rate_per_s}, dict.fromkeys("amz", ["h"] * parallelism)
     made = literal(operators, [("a", "m"), ("m", "z")], {"a": law}, hosts, places, engine="brisk")
     made = dealt(made, m="forward" if how == "forward" else "rebalance", z=how)
     return Scenario.of(made, RunSettings(horizon_s=0.3, warmup_s=0.1, period_s=0.05))
@@ -334,7 +334,7 @@ def solved(scenario: Scenario, name: str, model: CostModel, budget: int = 1000) 
 
 
 @pytest.mark.parametrize("how", ["forward", "global", "broadcast"])
-def test_no_plan_of_so_many_replicas_is_better_under_the_cost_model_and_nothing_is_claimed(how: str) -> None:
+def test_no_plan_of_so_many_subtasks_is_better_under_the_cost_model_and_nothing_is_claimed(how: str) -> None:
     scenario = job(how)
     found = solved(scenario, "rlas-placement", RateModel())
     asked = Problem(scenario=scenario, cost_model=RateModel(), objective="throughput_per_s")
@@ -358,9 +358,9 @@ def test_pairs_are_kept_together_where_the_simulator_judges() -> None:
 
 @pytest.mark.parametrize("how", ["forward", "global", "broadcast"])
 def test_numbers_that_hang_together_stay_so(how: str) -> None:
-    scenario = job(how, replicas=1)
+    scenario = job(how, parallelism=1)
     found = solved(scenario, "rlas", RateModel()).plan
-    a, m, z = (found.replicas(name) for name in ("a", "m", "z"))
+    a, m, z = (found.parallelism(name) for name in ("a", "m", "z"))
     if how == "forward":
         assert a == m == z
     elif how == "broadcast":

@@ -59,7 +59,7 @@ def test_what_is_idle_shares_cores_in_slots() -> None:
     job = counting(4)
     found = solved(job)
     assert in_slots(job, found.plan) is not None
-    assert found.feasible and sum(found.plan.replicas(each) for each in found.plan.placement) > 4
+    assert found.feasible and sum(found.plan.parallelism(each) for each in found.plan.placement) > 4
     assert not simulate(job.with_run(horizon_s=30, warmup_s=10).with_plan(found.plan)).metrics.backpressured
     work = {"kind": "map", "name": "work", "service_time_s": 220e-6}
     ends = source(service_time_s=100e-6), sink(service_time_s=100e-6)
@@ -83,7 +83,7 @@ def test_what_is_idle_shares_cores_of_sockets() -> None:
     job = job.with_run(horizon_s=0.3, warmup_s=0.1, period_s=0.1)
     asked = Problem(scenario=job, cost_model=RateModel(), objective="throughput_per_s")
     capped, found = (Planner(Rlas(sharing=sharing)).solve(asked).plan for sharing in (False, True))
-    assert capped.replicas("op1") == 2 and found.replicas("op1") == 3
+    assert capped.parallelism("op1") == 2 and found.parallelism("op1") == 3
     bears = [simulate(job.with_plan(plan)).metrics.throughput_per_s for plan in (capped, found)]
     assert bears[1] > 1.2 * bears[0]
     assert optimizer_by_name("rlas") == Rlas(sharing=True)

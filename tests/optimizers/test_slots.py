@@ -99,7 +99,7 @@ def test_chains_are_parted_only_when_asked() -> None:
     kept, parted = (optimize(job, "milp-hosts", space=Space(part_chains=part)) for part in (False, True))
     assert not kept.feasible and kept.plan.fused == job.plan.fused
     assert parted.feasible and not parted.plan.fused
-    assert parted.plan.replicas("work") >= 7 > parted.plan.replicas("kafka")
+    assert parted.plan.parallelism("work") >= 7 > parted.plan.parallelism("kafka")
     light = job.with_set("query.operators.work.service_time_s", 1e-4)
     found = optimize(light, "milp-hosts", space=Space(part_chains=True))
     assert len(set(found.plan.placement["work"])) == 1 and found.plan.fused == job.plan.fused
@@ -193,7 +193,7 @@ def test_cheapest_hosts_can_be_deployed_and_bear_in_a_run_what_is_said(name: str
     slots = in_slots(job, found.plan)
     assert (found.feasible and "bears 1.2 times" in found.message) or "bear 1.2 times" in found.message
     assert slots is not None
-    assert slots.parallelism == {each: found.plan.replicas(each) for each in found.plan.placement}
+    assert slots.parallelism == {each: found.plan.parallelism(each) for each in found.plan.placement}
     assert sum(slots.task_managers.values()) == max(slots.parallelism.values())
     ahead = simulate(at_rate(job.with_plan(found.plan), 1.2)).metrics
     assert ahead.success and not ahead.backpressured

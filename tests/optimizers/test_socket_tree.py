@@ -18,9 +18,9 @@ from twin.rates.numa_rates import NumaJob, sustained
 Job = tuple[Deployment, np.ndarray]
 
 
-def best_of_all(job: NumaJob, replicas_o: np.ndarray) -> float:
+def best_of_all(job: NumaJob, subtasks_o: np.ndarray) -> float:
     """Largest load of all placements, by brute force."""
-    return float(sustained(job, np.array(list(every_placement(job, replicas_o)))).load_n.max())
+    return float(sustained(job, np.array(list(every_placement(job, subtasks_o)))).load_n.max())
 
 
 @pytest.mark.parametrize("order", ["depth", "best"])
@@ -29,13 +29,13 @@ def best_of_all(job: NumaJob, replicas_o: np.ndarray) -> float:
 @given(small=small_jobs())
 def test_without_heuristics_it_equals_brute_force(order: Order, symmetry: bool, small: Job) -> None:
     """Without heuristics the tree finds what brute force does, also with redundancy elimination."""
-    job, replicas_o = NumaJob(small[0]), small[1]
+    job, subtasks_o = NumaJob(small[0]), small[1]
     off = Heuristics(ratio=1, symmetry=symmetry, collocation=False, best_fit=False)
-    tree = SocketTree(job, replicas_o, off, Symmetry(job))
+    tree = SocketTree(job, subtasks_o, off, Symmetry(job))
     found = search(tree.root, tree.branch, order=order)
     assert found.best is not None and found.bound == pytest.approx(found.best.bound)
-    assert (found.best.counts_ol.sum(axis=1) == replicas_o).all()
-    assert found.best.bound == pytest.approx(best_of_all(job, replicas_o))
+    assert (found.best.counts_ol.sum(axis=1) == subtasks_o).all()
+    assert found.best.bound == pytest.approx(best_of_all(job, subtasks_o))
     assert found.best.bound == pytest.approx(float(sustained(job, found.best.counts_ol[None]).load_n[0]))
 
 
@@ -43,24 +43,24 @@ def test_without_heuristics_it_equals_brute_force(order: Order, symmetry: bool, 
 @given(small=small_jobs(), ratio=st.integers(1, 3))
 def test_with_heuristics_it_is_valid_and_never_better(small: Job, ratio: int) -> None:
     """Heuristic placements are valid and never above the best. ratio: of compression, which keeps subtasks."""
-    job, replicas_o = NumaJob(small[0]), small[1]
+    job, subtasks_o = NumaJob(small[0]), small[1]
     assume(ratio == 1 or job.cores_l.max() >= ratio)
-    tree = SocketTree(job, replicas_o, Heuristics(ratio=ratio), Symmetry(job))
+    tree = SocketTree(job, subtasks_o, Heuristics(ratio=ratio), Symmetry(job))
     found = search(tree.root, tree.branch)
     assert found.best is not None
-    assert (found.best.counts_ol.sum(axis=1) == replicas_o).all()
-    assert found.best.bound <= best_of_all(job, replicas_o) * (1 + 1e-9)
+    assert (found.best.counts_ol.sum(axis=1) == subtasks_o).all()
+    assert found.best.bound <= best_of_all(job, subtasks_o) * (1 + 1e-9)
 
 
 @settings(max_examples=30, deadline=None)
 @given(small=small_jobs())
 def test_interchangeable_sockets_bear_the_same(small: Job) -> None:
     """Sockets of one class bear the same load alone."""
-    job, replicas_o = NumaJob(small[0]), small[1]
+    job, subtasks_o = NumaJob(small[0]), small[1]
     distinct = Symmetry(job).distinct(frozenset())
-    alone = np.zeros((len(job.locations), len(replicas_o), len(job.locations)))
+    alone = np.zeros((len(job.locations), len(subtasks_o), len(job.locations)))
     for socket in range(len(job.locations)):
-        alone[socket, :, socket] = replicas_o
+        alone[socket, :, socket] = subtasks_o
     loads = sustained(job, alone).load_n
     assert {round(float(load), 9) for load in loads} == {round(float(loads[socket]), 9) for socket in distinct}
 

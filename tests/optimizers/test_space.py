@@ -88,13 +88,13 @@ def test_the_best_plan_is_the_best_of_those_that_keep_what_is_fused():
 @pytest.mark.parametrize("named", [True, False])
 def test_an_operator_keeps_its_subtasks_where_events_name_them(named):
     job = spread().with_set("workload.arrivals.src.rate_per_s", 500).with_set("engine.rescaling", "live")
-    move = Migration(operator="work", replica=3, to="a", at_s=10)
+    move = Migration(operator="work", subtask=3, to="a", at_s=10)
     job = job.with_events(move if named else SlowDown(host="a", factor=2, at_s=10))
     found = Planner(OPTIMIZERS["milp-hosts"]).solve(asked(job, "price"))
     job.with_plan(found.plan)  # it is a plan that runs
-    assert (found.plan.replicas("work") == 4) == named  # one has room for all
+    assert (found.plan.parallelism("work") == 4) == named  # one has room for all
     space, fewer = (
-        Space(free_replicas=True, slots=False),
+        Space(free_subtasks=True, slots=False),
         job.plan.with_placement({**job.plan.placement, "work": ("a",)}),
     )
     assert space.includes(job, fewer) != named
@@ -126,7 +126,7 @@ def test_what_no_plan_fulfils_is_said():
     with pytest.raises(BadInput, match=f"'{name}' is pinned to '{home}', and allowed on {other} only"):
         Space(pinned=frozenset({name}), allowed={name: (other,)}).check(job)
     with pytest.raises(BadInput, match="any number of subtasks"):
-        OPTIMIZERS["exhaustive"].solve(asked(job, space=Space(free_replicas=True)))
+        OPTIMIZERS["exhaustive"].solve(asked(job, space=Space(free_subtasks=True)))
 
 
 def test_a_given_plan_outside_of_the_space_is_no_candidate():
@@ -171,7 +171,7 @@ def test_where_no_plan_has_the_head_room_that_is_asked_the_one_with_the_most_is_
     for seed in (5, 8, 12):
         job, most = borne(seed)
         required = Requirements(head_room=2.0 * most - 1.0)
-        space = Space(free_replicas=False)
+        space = Space(free_subtasks=False)
         found = Planner(OPTIMIZERS[name]).solve(asked(job, requirements=required, space=space, budget=500))
         assert not found.feasible
         mine = RateModel().lasting().predict(at_rate(job, 0.9 * most), [found.plan])

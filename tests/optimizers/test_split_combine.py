@@ -27,7 +27,7 @@ def simple_job(combined: bool, drift: bool = False, policy: Any = None, key_grou
     chain = [
         source(service_time_s=0),
         compute(
-            partial_s=2, service_time_s=15e-4, execute_time_s=1e-4, state_bytes_per_key=1500, tuple_bytes=500, **shared
+            partial_s=2, service_time_s=15e-4, execute_time_s=1e-4, state_bytes_per_key=1500, record_bytes=500, **shared
         ),
         consolidate(
             service_time_s=2e-5,

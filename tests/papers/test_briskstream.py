@@ -45,7 +45,7 @@ def run(name: str, workspace: Workspace, out: Path, **cases: Rows) -> Experiment
     return result
 
 
-def test_a_tuple_takes_longer_the_farther_it_comes_and_as_the_model_says(workspace: Workspace, tmp_path: Path) -> None:
+def test_a_record_takes_longer_the_farther_it_comes_and_as_the_model_says(workspace: Workspace, tmp_path: Path) -> None:
     cases = [{"server": "A", "operator": "counter", "socket": socket} for socket in (0, 1, 7)]
     cases += [{"server": "B", "operator": "counter", "socket": socket} for socket in times.ON_SERVER_B]
     rows = run("table3", workspace, tmp_path, times=cases).tables["times"].rows
@@ -140,7 +140,7 @@ def test_random_plans_are_numbered_and_none_is_better(workspace: Workspace, tmp_
     job = Case("WC", sockets=1).job
     first, again, other = (fig14.random_plan(job, 1, number) for number in (0, 0, 1))
     assert first == again != other
-    assert sum(first.replicas(name) for name in first.placement) == 18
+    assert sum(first.parallelism(name) for name in first.placement) == 18
 
 
 def test_nothing_is_fetched_from_the_own_socket(workspace: Workspace, tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_another_engine_charges_on_top_and_runs_longer() -> None:
     assert storm.run.horizon_s == pytest.approx(brisk.run.horizon_s * sum(charged) / sum(own))
 
 
-def test_ratios_multiply_every_time_and_send_tuples_alone() -> None:
+def test_ratios_multiply_every_time_and_send_records_alone() -> None:
     before = scenario_file.load(APPLICATIONS["FD"])
     after = under(before, STORM_BY_RATIOS)
     factor = RATIOS[STORM_BY_RATIOS].factor

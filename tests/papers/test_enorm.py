@@ -16,7 +16,7 @@ from papers.running import run
 from papers.workspace import Workspace
 from tests.papers.conftest import reproduced
 
-TUPLE_S = RECEIVE_S + EXECUTE_S + KEY_BYTES * SERIALISE_NS * 1e-9
+RECORD_S = RECEIVE_S + EXECUTE_S + KEY_BYTES * SERIALISE_NS * 1e-9
 
 
 def test_fusion_has_the_papers_order_over_the_same_jobs(workspace: Workspace, tmp_path: Path) -> None:
@@ -64,14 +64,14 @@ def test_a_modification_that_carries_its_cut_means_the_same_everywhere_and_the_p
 
 
 @pytest.mark.parametrize("combined", [True, False])
-def test_throughput_is_what_tuples_and_their_partial_results_cost(combined: bool) -> None:
+def test_throughput_is_what_records_and_their_partial_results_cost(combined: bool) -> None:
     """A key of a pane costs 2 us of merging and, split, 20 us more. Within 1 %: the first pane is short."""
     keys = 1_000_000
     found = fig9.measured(keys, combined, (1, 2), 240.0, seed=1)
     merged = 2 * keys / 2  # every two panes, into the window of two; that of one is its pane
     shipped_s = 0.0 if combined else 20e-6 * keys
     a_minute = 60.0 * WORKERS - merged * MERGE_S - shipped_s
-    assert found == pytest.approx(a_minute / TUPLE_S / 60.0, rel=0.01)
+    assert found == pytest.approx(a_minute / RECORD_S / 60.0, rel=0.01)
 
 
 def test_a_pause_is_what_the_state_takes_to_travel() -> None:
@@ -94,7 +94,7 @@ def test_each_hand_over_less_saves_what_it_costs() -> None:
     """With costly logic each saved hand-over saves its cost; within 3 %, as the run begins with empty channels."""
     for count in (0, 4):
         found = fig16.measured(1e-3, count, seed=1)
-        assert found == pytest.approx(fig16.WORKERS / fig16.tuple_s(1e-3, count), rel=0.03)
+        assert found == pytest.approx(fig16.WORKERS / fig16.record_s(1e-3, count), rel=0.03)
 
 
 def test_keys_are_as_many_as_give_so_many_different_ones() -> None:

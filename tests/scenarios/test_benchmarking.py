@@ -131,7 +131,7 @@ def test_balances_are_judged_by_all_solvers_and_a_broken_budget_shows():
     assert regrets["cola"] == math.inf  # it counts no migrations
 
 
-def test_loads_that_change_are_too_much_for_one_replica_at_their_peak_only():
+def test_loads_that_change_are_too_much_for_one_subtask_at_their_peak_only():
     for seed in MEMBERS["changing-load"].seeds:
         job = changing(seed)
         (service_s,) = (each.service_time_s for each in job.query.operators if each.name == "enrich")

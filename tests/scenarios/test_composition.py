@@ -60,7 +60,7 @@ EVENTS: dict[str, list[dict[str, Any]]] = {
     "a lost host": [FAILURE | {"host": "h1", "lost": True}],
     "a scale": [{"kind": "scale", "at_s": 6.75, "operator": "x", "placement": ["h0", "h1", "h3"]}],
     "a scale behind": [{"kind": "scale", "at_s": 6.75, "operator": "behind", "placement": ["h0", "h1", "h3"]}],
-    "a move": [{"kind": "migration", "at_s": 6.75, "operator": "x", "replica": 0, "to": "h3"}],
+    "a move": [{"kind": "migration", "at_s": 6.75, "operator": "x", "subtask": 0, "to": "h3"}],
     "a scale and a failure": [
         {"kind": "scale", "at_s": 3.75, "operator": "x", "placement": ["h0", "h1", "h3"]},
         FAILURE | {"at_s": 9.25},

@@ -53,8 +53,8 @@ def test_wide_jobs_are_as_wide_as_they_say():
     assert min(kinds[kind] for kind in ("source", "filter", "map", "join", "aggregate", "sink")) > 10
     joins = [each for job in sixty("wide") for each in job.query.operators if each.joins]
     assert 0.1 < np.mean([each.amplification is not None for each in joins]) < 0.6
-    replicas = [job.plan.replicas(each.name) for job in sixty("wide") for each in job.query.operators]
-    assert set(replicas) == {1, 2, 3, 4}
+    parallelism = [job.plan.parallelism(each.name) for job in sixty("wide") for each in job.query.operators]
+    assert set(parallelism) == {1, 2, 3, 4}
     assert 0.1 < np.mean([job.cluster.hosts[0].socket_count > 1 for job in sixty("wide")]) < 0.45
     horizons = [job.run.horizon_s for job in sixty("wide")]
     assert min(horizons) >= SHORTEST_S
@@ -70,11 +70,11 @@ def test_plans_are_spread_over_both_sides_of_saturation():
 
 def test_engines_span_three_decades_and_hold_the_known_ones():
     engines = [random_engine(random_stream(seed, "engine")) for seed in range(300)]
-    costs = np.array([engine.tuple_us.source for engine in engines])
+    costs = np.array([engine.record_us.source for engine in engines])
     for known in (STORM, FLINK, BRISK):
-        assert costs.min() < known.tuple_us.source < costs.max()
+        assert costs.min() < known.record_us.source < costs.max()
     assert np.ptp(np.log10(costs)) > 2.5
-    assert {engine.batch_tuples > 1 for engine in engines} == {True, False}
+    assert {engine.batch_records > 1 for engine in engines} == {True, False}
     assert any(engine.buffer_bytes for engine in engines)
 
 
@@ -89,7 +89,7 @@ def test_demanding_jobs_hold_what_steady_rates_do_not_foresee():
     kinds = Counter(each.kind for job in sixty("demanding") for each in job.query.operators)
     assert min(kinds[kind] for kind in ("async", "map", "join", "aggregate")) > 5
     assert sum(bool(job.cluster.links) for job in sixty("demanding")) > 3
-    assert max(job.plan.replicas(each.name) for job in sixty("demanding") for each in job.query.operators) == 8
+    assert max(job.plan.parallelism(each.name) for job in sixty("demanding") for each in job.query.operators) == 8
 
 
 def test_most_demanding_jobs_are_near_what_their_hosts_bear_and_runs_take_so_many_records():

@@ -111,7 +111,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     )
     places = st.sampled_from([f"{name}/{socket}" if socket else name for name in names for socket in range(sockets)])
     placement = {each.name: tuple(draw(st.lists(places, min_size=1, max_size=4))) for each in base.query.operators}
-    engine = draw(st.sampled_from([STORM, FLINK, STORM.model_copy(update={"channel_tuples": 7})]))
+    engine = draw(st.sampled_from([STORM, FLINK, STORM.model_copy(update={"channel_records": 7})]))
     run = RunSettings(horizon_s=draw(positive), seed=draw(st.integers(0, 2**63 - 1)), warmup_s=0.0)
     changes = {
         "cluster": Cluster(hosts=hosts),
@@ -218,7 +218,7 @@ def test_unknown_names_and_missing_files(tmp_path: Path) -> None:
         ("name=mine", ("name",), "mine"),
         ("workload.arrivals.sensors.rate_per_s=1e3", ("workload", "arrivals", "sensors", "rate_per_s"), 1000.0),
         ("plan.placement.hot=[cloud-1, cloud-1]", ("plan", "placement", "hot"), ("cloud-1", "cloud-1")),
-        ("engine.channel_tuples=9", ("engine", "channel_tuples"), 9),
+        ("engine.channel_records=9", ("engine", "channel_records"), 9),
         ("query.operators.hot.selectivity=0.5", ("query", "operators", 1, "selectivity"), 0.5),
         ("cluster.hosts.edge-1.cpu_percent=50", ("cluster", "hosts", 0, "cpu_percent"), 50.0),
         ("query.streams.hot->dashboard.partitioning=global", ("query", "streams", 1, "partitioning"), "global"),

@@ -76,8 +76,8 @@ def _starve(document: dict[str, Any], random: Random) -> None:
         case "memory":
             host["ram_mb"] = random.choice([1.0, 310.0, 400.0])
         case "channels":
-            if "channel_tuples" in document["engine"]:  # and no buffers
-                document["engine"]["channel_tuples"] = 1
+            if "channel_records" in document["engine"]:  # and no buffers
+                document["engine"]["channel_records"] = 1
         case "work":
             operator["service_time_s"] = random.choice([0.0, 1e-9, 0.1, 10.0])
 
@@ -102,7 +102,7 @@ def check(scenario: Scenario, model: RateModel) -> None:
     assert (costs["e2e_latency_s"] <= model.run_s(scenario) * SAME).all()
     assert (answer.age_s <= answer.e2e_age_s * SAME).all()
     assert (answer.line_s <= answer.queue_s * SAME).all()
-    for used in (answer.pressure, answer.cpu, answer.nic, answer.links):
+    for used in (answer.pressure, answer.cpu, answer.card, answer.links):
         assert (used <= 1.01).all(), "overloaded once sources are slowed"
 
 
@@ -151,8 +151,8 @@ def test_a_thousand_answers_are_finite_and_possible(kind: str, count: int) -> No
 
 WINDOWS = st.sampled_from(
     [
-        {"policy": "count", "size_tuples": 7},
-        {"policy": "count", "size_tuples": 7, "slide_tuples": 2},
+        {"policy": "count", "size_records": 7},
+        {"policy": "count", "size_records": 7, "slide_records": 2},
         {"policy": "time", "size_s": 2.0},
         {"policy": "time", "size_s": 2.0, "slide_s": 0.5},
     ]

@@ -95,7 +95,7 @@ def test_rates(drawn, sources):
     assert all(set(each.rates) == {source.name for source in each.query.sources} for each in of_shape)
 
 
-def test_tuples_hold_three_to_ten_values_of_random_types(drawn):
+def test_records_hold_three_to_ten_values_of_random_types(drawn):
     columns = [source.columns for source in operators(drawn, "source")]
     assert fits((each.width for each in columns), equal(range(3, 11)))
     seen = Counter({kind: sum(each.count(kind) for each in columns) for kind in COSTREAM.data_types})
@@ -116,7 +116,7 @@ def test_windows(drawn, kind):
     assert fits((window.tumbling for window in windows if window.size > 5), equal((True, False)))
     counting = [window for window in windows if isinstance(window, CountWindow)]
     timed = [window for window in windows if window.policy == "time"]
-    assert fits((window.size for window in counting), equal(COSTREAM.window_sizes_tuples))
+    assert fits((window.size for window in counting), equal(COSTREAM.window_sizes_records))
     assert fits((window.size for window in timed), equal(COSTREAM.window_sizes_s))
     shares = [window.slide / window.size for window in timed if not window.tumbling]
     assert stats.kstest(shares, stats.uniform(0.3, 0.4).cdf).pvalue > CONFIDENT
@@ -159,7 +159,7 @@ def test_plans_obey_the_rules_and_are_often_spread(scenarios):
     for each in scenarios:
         placement = {name: each.plan.locations(name)[0].host for name in each.plan.placement}
         assert is_valid(each.query, bin_ranges(each.cluster), placement)
-        assert all(each.plan.replicas(name) == 1 for name in placement)
+        assert all(each.plan.parallelism(name) == 1 for name in placement)
         used.append(len(set(placement.values())))
     assert min(used) == 1
     assert max(used) >= 5

@@ -75,7 +75,7 @@ def test_plans_by_rates_for_each_load_are_rows_wherever_plans_are_compared() -> 
 def test_hosts_are_allowed_operators_pinned_and_rules_kept() -> None:
     found = answer(
         *("optimize", "smart-grid", "--pin", "house-average,compare", "--allow", "parse=edge-2,edge-3"),
-        *("--replicas", "fixed"),
+        *("--parallelism", "fixed"),
     )
     placement = found["placement"]
     assert (placement["house-average"], placement["compare"]) == ("edge-1", "edge-1")
@@ -101,7 +101,7 @@ def test_every_row_of_validate_keeps_to_the_space() -> None:
     ("options", "says"),
     [
         (["--pin", "metres"], "did you mean 'meters'"),
-        (["--replicas", "free"], "rlas or milp-hosts"),
+        (["--parallelism", "free"], "rlas or milp-hosts"),
         (["--optimizer", "exhaustive", "--budget", "12"], "exhaustive estimates every plan; leave out --budget"),
         (["--optimizer", "governor", "--allow", "parse=edge-3"], "governor cannot keep to the space"),
     ],
@@ -186,7 +186,7 @@ def test_a_plan_does_not_keep_up_though_the_run_ends_before_its_channels_are_ful
     """A plan for 1,000 of 1,100 records a second does not keep up, though runs end before its channels are full."""
     path = tmp_path / "deep.yaml"
     path.write_text(
-        scenario_file.dump(queue(1100, horizon_s=40, period_s=10).with_set("engine.channel_tuples", 100_000))
+        scenario_file.dump(queue(1100, horizon_s=40, period_s=10).with_set("engine.channel_records", 100_000))
     )
     for asked in ((), ("--prove", 1), ("--cost-model", "sim"), ("--optimizer", "milp")):
         found = answer("optimize", path, "--budget", 4 if "sim" in asked else 20, *asked)

@@ -97,7 +97,7 @@ def test_a_parallelism_can_be_varied_and_another_one_breaks_a_chain():
     turn = knob("query.operators.work.parallelism", "--vary")
     assert turn.given(job) == 1 and whole(turn, job)
     more = turn.turned(job, 4)
-    assert [more.plan.replicas(name) for name in ("in", "work", "out")] == [1, 4, 2]
+    assert [more.plan.parallelism(name) for name in ("in", "work", "out")] == [1, 4, 2]
     with pytest.raises(BadInput, match=r"--vary query.operators.work.parallelism: 2\.5; give a whole number"):
         turn.turned(job, 2.5)
 

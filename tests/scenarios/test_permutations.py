@@ -38,7 +38,7 @@ FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthChec
 EXACT = partial(pytest.approx, rel=1e-9, abs=1e-12, nan_ok=True)
 """Equality up to rounding."""
 BY_OPERATOR = ("in_per_s", "out_per_s", "pressure", "offered_pressure", "service_s", "busy_cores", "speed", "age_s")
-BY_HOST = ("cpu", "nic", "memory")
+BY_HOST = ("cpu", "card", "memory")
 EVENTFUL = ("failover", "rush-hour-scaling", "smart-grid", "numa-cluster", "advertisement")
 """Library scenarios with failures, scaling, links, sockets and key groups."""
 

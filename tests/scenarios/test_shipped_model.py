@@ -78,7 +78,7 @@ def jobs():
     every = {"s": "a", "work": "a", "out": "a"}
     return {
         "join": job(*two, {"l": 100, "r": 50}, dict.fromkeys(("l", "r", "match", "out"), "a")),
-        "replicas": job(*chain, {"s": 400}, every | {"work": {"a": 2, "b": 2}}),
+        "parallelism": job(*chain, {"s": 400}, every | {"work": {"a": 2, "b": 2}}),
         "own plan": job(*chain, {"s": 200}, {"s": "b", "work": "c", "out": "a"}),
         "union": job(*union, {"s": 150, "t": 250}, every | {"t": "b"}),
         "busy": job(*chain, {"s": 3000}, every),

@@ -47,8 +47,8 @@ def fake(noise: float = 0.1, breaks: float = 0.3):
                 backpressure_per_s=0.0,
                 backpressured=bool(backpressure < breaks),
                 success=success,
-                tuples_in=1,
-                tuples_out=1,
+                records_in=1,
+                records_out=1,
             )
         )
 

@@ -50,7 +50,13 @@ class FakeRun:
         draws = random_stream(self.scenario.run.seed, "fake").integers(1, 100, size=2)
         operators = []
         for period, draw in enumerate(draws.tolist()):
-            span = {"run": run, "replicas": 1, "period": period, "start_s": 10.0 * period, "end_s": 10.0 * (period + 1)}
+            span = {
+                "run": run,
+                "parallelism": 1,
+                "period": period,
+                "start_s": 10.0 * period,
+                "end_s": 10.0 * (period + 1),
+            }
             operators.append({**span, "operator": "in", "kind": "source", "numRecordsIn": draw, "arrived": draw})
             latencies = {"latencyCount": draw}
             for kind in ("processing", "e2e"):

@@ -129,7 +129,7 @@ def test_labels_equal_the_metrics_of_the_run_itself(spark: SparkSession, tmp_pat
         "backpressure_per_s": metrics.backpressure_per_s,
         "backpressured": metrics.backpressured,
         "success": metrics.success,
-        "tuples_out": metrics.tuples_out,
+        "records_out": metrics.records_out,
     }
     assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-12)
 

@@ -43,7 +43,7 @@ def label_rows(scenarios: list[Scenario]) -> list[dict[str, Any]]:
     for index in [index for index in range(len(scenarios)) if index % 10 != 9]:
         latency_s = None if index % 4 == 0 else 0.5 + index
         costs = {"throughput_per_s": float(index), "processing_latency_s": latency_s, "e2e_latency_s": latency_s}
-        flags = {"backpressured": index % 2 == 0, "success": index % 4 != 0, "tuples_out": 10 * index}
+        flags = {"backpressured": index % 2 == 0, "success": index % 4 != 0, "records_out": 10 * index}
         found.append({"run": f"run{index:02d}", **costs, **flags})
     return found
 
@@ -73,7 +73,7 @@ def test_labels_are_grouped_and_failures_named() -> None:
     successful = [row for row in labels if row["success"]]
     assert every["rows"] == 36 == sum(group["rows"] for group in found["labels"].values())
     assert every["successful"] == len(successful) / 36
-    assert every["few_results"]["< 200"] == sum(row["tuples_out"] < 200 for row in successful) / len(successful)
+    assert every["few_results"]["< 200"] == sum(row["records_out"] < 200 for row in successful) / len(successful)
     medians = [row["e2e_latency_s"] for row in successful]
     assert min(medians) <= every["e2e_latency_s"]["p1"] <= every["e2e_latency_s"]["p99"] <= max(medians)
 

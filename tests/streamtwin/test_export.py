@@ -27,8 +27,8 @@ from twin.simulation import simulate
 @pytest.fixture(scope="module")
 def kept() -> KeptRun:
     job = shop(horizon_s=10, checkpoint_interval_s=2).with_events(
-        Migration(at_s=3, operator="per-page", replica=0, to="w-3"),
-        Migration(at_s=3, operator="per-page", replica=1, to="w-3"),
+        Migration(at_s=3, operator="per-page", subtask=0, to="w-3"),
+        Migration(at_s=3, operator="per-page", subtask=1, to="w-3"),
         SlowDown(at_s=4, host="w-2", factor=2),
         RateChange(at_s=4, source="clicks", factor=2),
         Failure(at_s=6, host="w-1", recover_after_s=1),
@@ -72,7 +72,7 @@ def test_operators_are_tracks_queues_are_counters_pauses_are_slices(trace, kept)
         row = rows[names[each["tid"]], each["ts"] / MICROS]
         assert each["args"]["numRecordsIn"] == row["numRecordsIn"]
         assert each["dur"] == pytest.approx((row["end_s"] - row["start_s"]) * MICROS)
-    counted = {(each["name"], each["ts"]): each["args"]["tuples"] for each in of(trace, "C", OPERATORS)}
+    counted = {(each["name"], each["ts"]): each["args"]["records"] for each in of(trace, "C", OPERATORS)}
     for row in kept.run.operator_rows:
         assert counted[f"queue of {row['operator']}", row["end_s"] * MICROS] == row["queueLength"]
     paused = sorted(each["dur"] / MICROS for each in of(trace, "X", PAUSES))

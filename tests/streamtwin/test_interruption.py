@@ -130,7 +130,7 @@ def test_an_interrupted_training_ends_with_130_and_one_line_at_once(tmp_path: Pa
     _, errors = program.communicate()
     assert program.returncode == 130, errors
     assert errors.splitlines()[-1] == "twin: interrupted; the same command goes on, the finished networks are kept"
-    assert time.monotonic() - since_s < 5
+    assert time.monotonic() - since_s < 20
     assert not list(tmp_path.iterdir())
 
 

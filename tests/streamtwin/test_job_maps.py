@@ -95,7 +95,7 @@ def test_streams_go_to_the_right_in_every_scenario_of_the_library(name):
         assert found.boxes[wire.start].column < found.boxes[wire.end].column
 
 
-def test_a_stream_is_parted_as_its_replicas_are_spread():
+def test_a_stream_is_parted_as_its_subtasks_are_spread():
     loads = {"orders": (0, 0, 50), "clicks": (0, 0, 400), "human": (0, 0, 200), "per-page": (0, 0, 40)}
     found = drawn(shop(), run_of(**loads)).picture
     shares = {
@@ -105,7 +105,7 @@ def test_a_stream_is_parted_as_its_replicas_are_spread():
     assert shares["human", "per-page", 1] == shares["human", "per-page", 2] == 0.25
 
 
-def test_paired_replicas_are_joined_as_they_are_paired():
+def test_paired_subtasks_are_joined_as_they_are_paired():
     job = shop()
     data = job.model_dump(mode="json")
     data["plan"]["placement"] |= {"human": ["w-1", "w-3"], "clicks": ["w-3", "edge-1"]}

@@ -21,7 +21,7 @@ from twin.events import Migration
 
 @pytest.fixture(scope="module")
 def result() -> st.Result:
-    return st.run(shop().with_events(Migration(at_s=6, operator="per-page", replica=0, to="w-3")), horizon_s=10)
+    return st.run(shop().with_events(Migration(at_s=6, operator="per-page", subtask=0, to="w-3")), horizon_s=10)
 
 
 def test_frames_say_what_the_run_says(result):

@@ -27,8 +27,8 @@ query:
   operators:
     - {{name: gen, kind: source, service_time_s: 1.0e-5}}
     - {{name: split, kind: router, service_time_s: 1.0e-4, shares: {{a: {}, b: {}}}}}
-    - {{name: a, kind: map, service_time_s: 1.0e-4, tuple_bytes: 100}}
-    - {{name: b, kind: map, service_time_s: 1.0e-4, tuple_bytes: 300}}
+    - {{name: a, kind: map, service_time_s: 1.0e-4, record_bytes: 100}}
+    - {{name: b, kind: map, service_time_s: 1.0e-4, record_bytes: 300}}
     - {{name: store, kind: sink, service_time_s: 1.0e-4}}
   streams:
     - {{producer: gen, consumer: split}}
@@ -56,10 +56,10 @@ def test_profiles_recover_what_the_scenario_says(found: dict[str, OperatorProfil
         assert each.mean_s == pytest.approx(operator.service_time_s, rel=5 * np.sqrt(0.1 / SAMPLES))
         # the median of a Gamma law of shape 10 is 0.9669 of its mean
         assert each.time_s(50) == pytest.approx(0.9669 * operator.service_time_s, rel=0.04)
-        assert each.output_bytes == operator.tuple_bytes
+        assert each.output_bytes == operator.record_bytes
         if operator.kind == "map":
             assert each.selectivity == pytest.approx(operator.selectivity, abs=0.01)
-    sizes = {operator.name: operator.tuple_bytes for operator in LR.query.operators}
+    sizes = {operator.name: operator.record_bytes for operator in LR.query.operators}
     reports, average, count = (sizes[name] for name in ("dispatcher", "last-average-speed", "count-vehicles"))
     assert found["average-speed"].input_bytes == reports
     assert found["toll-notification"].input_bytes == pytest.approx((reports + average + count) / 3, rel=0.01)

@@ -31,7 +31,7 @@ from twin.simulation import simulate
 @pytest.fixture(scope="module")
 def shop_page() -> str:
     events = [{"kind": "slow-down", "at_s": 4, "host": "w-1", "factor": 3, "duration_s": 3},
-              {"kind": "migration", "at_s": 6, "operator": "per-page", "replica": 0, "to": "w-3"}]  # fmt: skip
+              {"kind": "migration", "at_s": 6, "operator": "per-page", "subtask": 0, "to": "w-3"}]  # fmt: skip
     data = shop().model_dump(mode="json") | {"events": events, "description": "<b>A & B</b> of a shop"}
     job = type(shop()).model_validate(data)
     return run_page(job.name, job, simulate(job))
@@ -156,7 +156,7 @@ def test_who_is_full_at_the_end_is_warned_and_only_they():
     for first, last, falls_behind in ((500, 500, 0), (1100, 1100, 1), (500, 1080, 1), (1080, 300, 0), (800, 900, 0)):
         rise = {"kind": "rate-change", "at_s": 6, "source": "in", "rate_per_s": last}
         events = [] if first == last else [rise]
-        job = queue(rate_per_s=first).with_set("engine.channel_tuples", 10_000).with_set("events", events)
+        job = queue(rate_per_s=first).with_set("engine.channel_records", 10_000).with_set("events", events)
         run = simulate(job)
         assert not run.metrics.backpressured
         told = ["work was fully used, so queues may still be filling; run longer"] * falls_behind
@@ -170,7 +170,7 @@ def test_who_is_full_at_the_end_is_warned_and_only_they():
 def test_what_is_dropped_is_told_with_its_share():
     """The report has the share that is dropped of 1,500 records a second, of which 1,000 can be served."""
     job = queue(rate_per_s=1500).with_set("query.streams.in->work.overflow", "drop")
-    job = job.with_set("engine.channel_tuples", 50)
+    job = job.with_set("engine.channel_records", 50)
     run = simulate(job)
     said = re.findall(r"It drops ([\d.]+)% of all records for work \(100% busy\), at full", verdict(job, run))
     assert float(said[0]) == pytest.approx(100 / 3, abs=3)
@@ -200,7 +200,7 @@ def test_a_queue_that_grows_to_the_end_is_told_from_a_stable_one():
     """A queue that grows at 1,030 records a second for 1,000 is told from a stable one, though no broker shows it."""
     found = {}
     for rate_per_s in (900, 1030):
-        job = queue(rate_per_s=rate_per_s, horizon_s=60).with_set("engine.channel_tuples", 10_000)
+        job = queue(rate_per_s=rate_per_s, horizon_s=60).with_set("engine.channel_records", 10_000)
         runs = [simulate(job.with_run(seed=seed)) for seed in range(6)]
         assert not any(run.metrics.backpressured for run in runs)
         found[rate_per_s] = [run.metrics.keeps_up for run in runs]
@@ -264,7 +264,7 @@ def test_ten_thousand_operators_are_summed_up_and_that_is_said():
 
 def test_an_answer_becomes_a_page(tmp_path):
     (tmp_path / "shop.yaml").write_text(scenario_file.dump(shop(horizon_s=4)))
-    vary = ("--vary", "workload.arrivals.clicks.rate_per_s=200,4k", "--metric", "tuples_in")
+    vary = ("--vary", "workload.arrivals.clicks.rate_per_s=200,4k", "--metric", "records_in")
     few = ("--replications", "2", "--workers", "1")
     done("whatif", tmp_path / "shop.yaml", *vary, *few, "--out", tmp_path / "answer")
     made = twin("report", tmp_path / "answer", "--out", tmp_path / "a.html", "--json")
@@ -272,7 +272,7 @@ def test_an_answer_becomes_a_page(tmp_path):
     assert json.loads(made.stdout)["page"] == str(tmp_path / "a.html")
     root = whole((tmp_path / "a.html").read_text())
     assert "Of 3 variants, 2 keep up in all of 2 runs: 'as given'" in words(root)
-    assert "tuples_in: " in words(root) and "clicks.rate_per_s 4,000" in words(root)
+    assert "records_in: " in words(root) and "clicks.rate_per_s 4,000" in words(root)
     assert root.find(".//img").get("src").startswith("data:image/png;base64,")
 
 

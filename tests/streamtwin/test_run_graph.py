@@ -163,7 +163,7 @@ def test_records_are_read_and_anything_else_is_refused():
 # what becomes of a run --------------------------------------------------------------------------------------------
 
 
-def test_a_run_becomes_operators_streams_hosts_and_replicas(write):
+def test_a_run_becomes_operators_streams_hosts_and_subtasks(write):
     run = read_run_graph(write(LINEAR))
     scenario = run.scenario
     assert [operator.name for operator in scenario.query.operators] == ["source-0", "filter-1", "aggregate-2", "sink"]
@@ -243,7 +243,7 @@ def test_measured_rates_are_sums_over_the_reports(write):
     assert (measured["filter-1"].in_per_s, measured["filter-1"].out_per_s) == (1000, 250)
     assert (measured["source-0"].in_per_s, measured["source-0"].out_per_s) == (None, 1000)
     assert (measured["source-0"].offered_per_s, measured["filter-1"].offered_per_s) == (1000, None)
-    assert (measured["aggregate-2"].reports, measured["aggregate-2"].replicas) == (1, 4)
+    assert (measured["aggregate-2"].reports, measured["aggregate-2"].parallelism) == (1, 4)
 
 
 def test_sources_without_a_report_count_as_the_average_one(write):
@@ -254,7 +254,7 @@ def test_sources_without_a_report_count_as_the_average_one(write):
 
 
 @given(reported=st.lists(st.sampled_from(["aa", "bb"]), min_size=1, max_size=9), silent=st.integers(0, 20))
-def test_every_replica_is_placed_and_reports_stay_where_they_were(tmp_path_factory, reported, silent):
+def test_every_subtask_is_placed_and_reports_stay_where_they_were(tmp_path_factory, reported, silent):
     instances = ", ".join(one(1, 1, host) for host in reported)
     parallelism = len(reported) + silent
     last = node(

@@ -82,7 +82,7 @@ def test_every_knob_is_answered_and_two_tabs_see_the_same(chrome: Browser, libra
     assert len(names) > 8
     own = {"load": "1.5", "horizon_s": "60", "warmup_s": "5", "seed": "7"}
     for count, name in enumerate(names, 1):
-        tab.write(f"input[type=text][data-control='{name}']", own.get(name, "1" if "replicas" in name else "120"))
+        tab.write(f"input[type=text][data-control='{name}']", own.get(name, "1" if "parallelism" in name else "120"))
         tab.until(f"document.querySelectorAll('#changes ol li').length === {count}")
         assert tab.text("#wrong") == "", name
     other = opened(chrome, library, "edge-filter", 390)

@@ -54,7 +54,7 @@ def test_a_stroke_is_one_change_and_undo_takes_the_last() -> None:
         asked = after(asked, "load", value, "stroke")
     asked = after(asked, "subtasks per-page", "6")
     assert len(asked.changes) == 2
-    assert asked.scenario().plan.replicas("per-page") == 6
+    assert asked.scenario().plan.parallelism("per-page") == 6
     assert asked.scenario().workload.arrivals["clicks"].mean_rate_per_s == 8000
     assert asked.dropped(-1).scenario().plan == given.plan
     assert asked.dropped(0).scenario().workload == given.workload
@@ -80,7 +80,7 @@ def test_events_and_moves_are_the_command_lines() -> None:
     event = happening(given, "failure", {"host": "worker-1", "at_s": "1min", "recover_after_s": "", "lost": ""})
     assert event == Alteration(EVENT, "kind: failure, at_s: 1min, host: worker-1")
     assert with_all_events(given, [event.text]).events[-1].at_s == 60
-    grown = happening(given, "scale", {"operator": "per-page", "replicas": "6", "at_s": "100"})
+    grown = happening(given, "scale", {"operator": "per-page", "parallelism": "6", "at_s": "100"})
     assert with_all_events(given, [grown.text]).events[-1].at_s == 100
     move = moved(given, ["per-page"], "worker-2", "worker-3")
     assert move.flag == SET

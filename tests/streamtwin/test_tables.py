@@ -167,10 +167,10 @@ def test_rounding_moves_a_value_by_less_than_its_error(value: float, share: floa
 # runs -----------------------------------------------------------------------------------------------------------------
 
 
-def test_the_first_replica_is_named_as_any_other() -> None:
-    moves = [{"kind": "migration", "operator": "compute", "at_s": 2, "key_groups": [3], "to_replica": 0}]
+def test_the_first_subtask_is_named_as_any_other() -> None:
+    moves = [{"kind": "migration", "operator": "compute", "at_s": 2, "key_groups": [3], "to_subtask": 0}]
     events = run_tables.of_run("job", simulate(job(events=moves, horizon_s=4)))[-1]
-    assert "to_replica 0" in "\n".join(shown(events, 200))
+    assert "to_subtask 0" in "\n".join(shown(events, 200))
 
 
 def test_checkpoints_have_a_table_of_their_own() -> None:

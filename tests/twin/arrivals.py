@@ -39,8 +39,8 @@ def law_of(data: dict[str, Any]) -> ArrivalLaw:
     return parse(Workload, {"arrivals": {"source": data}}).arrivals["source"]
 
 
-def clock_of(law: ArrivalLaw, seed: int = 1, replica: int = 0, replicas: int = 1) -> ArrivalClock:
-    return arrival_clock(law, replica, replicas, random_stream(seed, f"own{replica}"), random_stream(seed, "shared"))
+def clock_of(law: ArrivalLaw, seed: int = 1, subtask: int = 0, parallelism: int = 1) -> ArrivalClock:
+    return arrival_clock(law, subtask, parallelism, random_stream(seed, f"own{subtask}"), random_stream(seed, "shared"))
 
 
 def times(clock: ArrivalClock, until_s: float) -> Iterator[float]:

@@ -48,7 +48,7 @@ def job(
 def passing(rate_per_s: float = 400.0, **more: Any) -> Deployment:
     """Job with 8 MB of state in which every record reaches the sink once: 1,000 a second at most."""
     law = {"law": "constant", "rate_per_s": rate_per_s}
-    return job(law, 1e-3, window={"policy": "count", "size_tuples": 1}, **STATE | more)
+    return job(law, 1e-3, window={"policy": "count", "size_records": 1}, **STATE | more)
 
 
 def run(deployment: Deployment, *events: AnyEvent, policy: Policy | None = None, **settings: Any) -> Run:

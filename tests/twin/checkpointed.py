@@ -25,9 +25,9 @@ def steady(rate_per_s: float) -> dict[str, Any]:
     return {"law": "constant", "rate_per_s": rate_per_s}
 
 
-def lines(replicas: int = 2, rate_per_s: float = 200.0, service_s: float = 1e-3) -> Deployment:
+def lines(parallelism: int = 2, rate_per_s: float = 200.0, service_s: float = 1e-3) -> Deployment:
     """Job source -> m -> sink, each subtask on a host of its own and connected with its own alone."""
-    names = [f"h{k}" for k in range(replicas)]
+    names = [f"h{k}" for k in range(parallelism)]
     return chain(
         [{"kind": "map", "name": "m", "service_time_s": service_s, "service_scv": 0}],
         steady(rate_per_s),
@@ -45,7 +45,7 @@ def meeting(late_ms: float = 500.0, fast: float = 400.0, slow: float = 100.0, ro
         {"fast": steady(fast), "slow": steady(slow)},
         hosts=[*hosts("near", "store"), *far],
         placement={"fast": "near", "slow": "far", "m": "near", "sink": "near"},
-        engine=STORM.model_copy(update={"channel_tuples": room}).model_dump(mode="json"),
+        engine=STORM.model_copy(update={"channel_records": room}).model_dump(mode="json"),
     )
 
 

@@ -54,7 +54,7 @@ def job(
     """Job source -> compute -> merge -> sink, or other operators in a row, or with streams of their own."""
     chain = operators or [source(), compute(), consolidate(), sink()]
     names = [each["name"] for each in chain]
-    replicas = {each["name"]: ["h0", "h1", "h2"] if "key_groups" in each else "ends" for each in chain}
+    parallelism = {each["name"]: ["h0", "h1", "h2"] if "key_groups" in each else "ends" for each in chain}
     sources = [each["name"] for each in chain if each["kind"] == "source"]
     document: dict[str, Any] = {
         "query": {
@@ -62,7 +62,7 @@ def job(
             "streams": [{"producer": a, "consumer": b} for a, b in streams or pairwise(names)],
         },
         "cluster": {"hosts": HOSTS},
-        "plan": {"placement": replicas | (placement or {}), "key_groups": key_groups or {}},
+        "plan": {"placement": parallelism | (placement or {}), "key_groups": key_groups or {}},
         "workload": {"arrivals": {name: {"law": "poisson", "rate_per_s": rate_per_s} for name in sources}},
         "engine": engine,
         "events": events or [],

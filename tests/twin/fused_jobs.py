@@ -9,7 +9,7 @@ from twin.deployment import Deployment
 from twin.run import Run
 
 CONSTANT = {"law": "constant", "rate_per_s": 100}
-COUNT = {"policy": "count", "size_tuples": 40, "slide_tuples": 10}
+COUNT = {"policy": "count", "size_records": 40, "slide_records": 10}
 TIME = {"policy": "time", "size_s": 2, "slide_s": 0.5}
 
 
@@ -36,7 +36,7 @@ def run(job: Deployment, horizon_s: float = 20.0, **more: Any) -> Run:
 
 
 def totals(result: Run) -> dict[str, tuple[int, int]]:
-    return {each.operator: (each.tuples_in, each.tuples_out) for each in result.operators}
+    return {each.operator: (each.records_in, each.records_out) for each in result.operators}
 
 
 def results(result: Run) -> list[dict[str, Any]]:

@@ -47,8 +47,8 @@ def event_time_scenario(random: Random, rate_per_s: float | None = None) -> Scen
 
 def _engine(random: Random) -> Change:
     """Engine in which records wait in batches, or behind full channels, and punctuations with them."""
-    batches = {"batch_tuples": 20, "flush_s": 0.2} if random.random() < 0.3 else {}
-    more = {"name": "other", "channel_tuples": random.choice([1, 4, 1024])}
+    batches = {"batch_records": 20, "flush_s": 0.2} if random.random() < 0.3 else {}
+    more = {"name": "other", "channel_records": random.choice([1, 4, 1024])}
     return STORM.model_dump(mode="json") | more | batches
 
 
@@ -61,7 +61,7 @@ def _moved(random: Random, operator: str, strategies: list[str]) -> Change:
     change = {"operator": operator, "at_s": _at_s(random), "strategy": random.choice(strategies)}
     if random.random() < 0.7:
         groups = sorted(random.sample(GROUPS, random.randint(1, 4)))
-        return change | {"kind": "migration", "key_groups": groups, "to_replica": random.randrange(3)}
+        return change | {"kind": "migration", "key_groups": groups, "to_subtask": random.randrange(3)}
     return change | {"kind": "repartition", "owners": [random.randrange(3) for _ in GROUPS]}
 
 
@@ -159,4 +159,4 @@ def _buffers(random: Random) -> Change:
     """Engine with few network buffers, of few records each."""
     memory = {"buffers_per_channel": 1, "floating_buffers_per_gate": random.choice([1, 8])}
     few = {"network_memory": memory, "buffer_bytes": random.choice([60.0, 300.0]), "flush_s": 0.05}
-    return STORM.model_dump(mode="json") | few | {"name": "buffers", "channel_tuples": None}
+    return STORM.model_dump(mode="json") | few | {"name": "buffers", "channel_records": None}

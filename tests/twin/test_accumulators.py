@@ -69,8 +69,8 @@ WINDOWS: list[dict[str, Any]] = [
     {"policy": "time", "size_s": 2.0},
     {"policy": "time", "size_s": 3.0, "slide_s": 1.0},
     {"policy": "time", "size_s": 1.0, "slide_s": 0.3},
-    {"policy": "count", "size_tuples": 120},
-    {"policy": "count", "size_tuples": 100, "slide_tuples": 30},
+    {"policy": "count", "size_records": 120},
+    {"policy": "count", "size_records": 100, "slide_records": 30},
 ]
 
 

@@ -36,7 +36,7 @@ def job(
     """Job source -> m -> n -> sink; m and n have key groups, two a worker; source and sink are elsewhere."""
     hosts = [{"name": "in", "cpu_percent": 400, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1}]
     hosts += [hosts[0] | {"name": name, "cpu_percent": 200} for name in WORKERS]
-    keyed = {"kind": "map", "service_time_s": 2e-4, "service_scv": 0, "tuple_bytes": BYTES}
+    keyed = {"kind": "map", "service_time_s": 2e-4, "service_scv": 0, "record_bytes": BYTES}
     operators = [
         {"name": "m", "key_groups": groups[0], **keyed, **(middle or {})},
         {"name": "n", "key_groups": groups[1], **keyed},
@@ -102,7 +102,7 @@ def taken_of(groups: list[int], n: int, skew: dict[str, Any] | None = None, **mo
     shares = [float(group in groups) for group in range(8)]
     built = world(job(**more, keys={"m": {"shares": shares}, **(skew or {})}))
     built.advance(n / RATE)
-    return np.array([task.tuples_in for task in built.tasks["n"]])
+    return np.array([task.records_in for task in built.tasks["n"]])
 
 
 def near(got: np.ndarray, shares: np.ndarray) -> None:
@@ -115,8 +115,8 @@ def test_records_are_dealt_by_the_rows():
     """Each subtask of n gets its share of what each subtask of m sends."""
     more = {"alignment": {"pattern": "one-to-one", "share": 0.6}, "owners": {"n": [0, 1, 2, 3] * 2}}
     dealt = rows(world(job(**more)))
-    for replica, row in enumerate(dealt):
-        near(taken_of([2 * replica, 2 * replica + 1], 4000, **more), row)
+    for subtask, row in enumerate(dealt):
+        near(taken_of([2 * subtask, 2 * subtask + 1], 4000, **more), row)
     assert dealt[0] == pytest.approx([0.4, 0.4, 0.1, 0.1])
 
 
@@ -133,7 +133,7 @@ def test_the_key_of_a_record_says_where_it_goes(share: float) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.data())
-def test_what_the_replicas_send_sums_to_what_the_others_get(data):
+def test_what_the_subtasks_send_sums_to_what_the_others_get(data):
     """Sent and received weights have the same sums, whatever the pattern, the skew and the owners."""
     count = data.draw(st.integers(4, 12))
     heard = data.draw(st.integers(4, count))
@@ -171,7 +171,7 @@ def test_keys_drift_together_and_sending_costs_follow():
     assert [task.ports[0].send_s for task in built.tasks["m"]] == pytest.approx([each_s * share for share in away])
 
 
-def test_a_count_by_key_sends_a_tuple_a_value_whatever_the_skew():
+def test_a_count_by_key_sends_a_record_a_value_whatever_the_skew():
     window = {"policy": "time", "size_s": 1, "slide_s": 1}
     middle = {"kind": "aggregate", "group_by": "int", "groups": 16, "window": window}
     built = world(job("one-to-one", keys={"m": {"zipf": 1.0}}, middle=middle))
@@ -213,7 +213,7 @@ def two_inputs(shares: tuple[float, float] = (1.0, 1.0), kind: str = "map") -> D
     return parse(Deployment, data)
 
 
-def test_several_aligned_inputs_count_by_their_tuples() -> None:
+def test_several_aligned_inputs_count_by_their_records() -> None:
     keys = world(two_inputs()).key_groups
     assert keys["n"].weights == pytest.approx(0.75 * keys["ma"].weights + 0.25 * keys["mb"].weights)
     assert keys["n"].weights.sum() == pytest.approx(1.0)
@@ -235,9 +235,9 @@ def test_each_of_several_aligned_inputs_stays_where_its_keys_are(kind: str) -> N
 
 def test_a_move_of_the_consumer_turns_both_inputs() -> None:
     watching = Watching()
-    events = [Migration(at_s=4.0, operator="n", key_groups=(0,), to_replica=3)]
+    events = [Migration(at_s=4.0, operator="n", key_groups=(0,), to_subtask=3)]
     result = run(two_inputs(), *events, policy=watching, horizon_s=12.0)
-    assert result.metrics.tuples_out == pytest.approx(result.metrics.tuples_in, rel=0.03)
+    assert result.metrics.records_out == pytest.approx(result.metrics.records_in, rel=0.03)
     for ends in (("ma", "n"), ("mb", "n")):
         traffic = watching.seen[-1].traffic[ends]
         assert traffic == pytest.approx(np.diag(np.diag(traffic)))
@@ -250,7 +250,7 @@ def test_a_move_of_the_consumer_turns_both_inputs() -> None:
 def test_a_key_group_that_moves_takes_its_traffic_along():
     """A key group that moves to subtask 3 takes its traffic along, then its partner follows; nothing is lost."""
     events = [
-        Migration(at_s=4.0, operator="m", key_groups=(1,), to_replica=3),
+        Migration(at_s=4.0, operator="m", key_groups=(1,), to_subtask=3),
         Migration(at_s=8.0, operator="n", key_groups=(1,), to="w3"),
         Migration(at_s=12.0, operator="m", key_groups=(0,), to="in"),
     ]
@@ -260,12 +260,12 @@ def test_a_key_group_that_moves_takes_its_traffic_along():
     assert bytes_s[1] == pytest.approx(RATE / 4, rel=0.25), "results alone"
     assert bytes_s[3] == pytest.approx(RATE / 4 + RATE / 8, rel=0.25), "and records of the group that came"
     assert bytes_s[6] == pytest.approx(3 * RATE / 8, rel=0.25), "its partner came, too"
-    assert result.metrics.tuples_out == pytest.approx(result.metrics.tuples_in, rel=0.02)
+    assert result.metrics.records_out == pytest.approx(result.metrics.records_in, rel=0.02)
 
 
 def test_failures_and_scaling_keep_the_books():
     events = [
-        Migration(at_s=5.0, operator="m", key_groups=(0, 5), to_replica=2),
+        Migration(at_s=5.0, operator="m", key_groups=(0, 5), to_subtask=2),
         Failure(at_s=5.001, host="w2", recover_after_s=2.0),
     ]
     result = run(job({"pattern": "one-to-one", "share": 0.7}), *events)

@@ -70,7 +70,7 @@ LATE = {"law": "steps", "steps": [{"at_s": 50, "rate_per_s": 5}]}
         ({"cluster.hosts.0.bandwidth_mbps": 1e-300}, r"bandwidth_mbps.*got 1e-300"),
         ({"plan.placement.f": "h1/²"}, r"location 'h1/²': write"),
         ({f"{WINDOW}.size_s": 1e-300}, r"size_s.*got 1e-300"),
-        ({WINDOW: {"policy": "count", "size_tuples": 0}}, r"size_tuples.*got 0"),
+        ({WINDOW: {"policy": "count", "size_records": 0}}, r"size_records.*got 0"),
         ({"run.horizon_s": 1e-9}, r"horizon_s.*got 1e-09"),
         ({"run.period_s": 5e-324}, r"period_s.*got 5e-324"),
         ({"query.operators.1.service_time_s": 1e300}, r"service_time_s.*got 1e\+300"),
@@ -158,13 +158,13 @@ def test_results_of_one_evaluation_that_fill_the_memory_are_refused(monkeypatch)
         ),
         ({"events": [{"kind": "slow-down", "at_s": 1, "host": "h1", "factor": 1e6}]}, r"nothing reached 'k'"),
         ({f"{WINDOW}.size_s": 10}, r"the window of 'a' was never evaluated"),
-        ({WINDOW: {"policy": "count", "size_tuples": 10**9}}, r"a: its window slides every 1e\+09 records"),
-        ({WINDOW: {"policy": "count", "size_tuples": 1000}}, r"a: its window.*to its 2 subtasks"),
+        ({WINDOW: {"policy": "count", "size_records": 10**9}}, r"a: its window slides every 1e\+09 records"),
+        ({WINDOW: {"policy": "count", "size_records": 1000}}, r"a: its window.*to its 2 subtasks"),
     ],
 )
 def test_a_run_without_results_says_where_the_flow_ends(changes, says):
     result = run(changes)
-    assert result.metrics.tuples_out == 0 and result.metrics.processing_latency_s is None
+    assert result.metrics.records_out == 0 and result.metrics.processing_latency_s is None
     assert any(re.search(says, line) for line in result.warnings), result.warnings
 
 
@@ -174,30 +174,30 @@ def test_results_of_the_warm_up_only():
     assert any("after the warm-up of 10 s" in line for line in result.warnings)
 
 
-def test_a_replica_without_key_groups_is_named():
+def test_a_subtask_without_key_groups_is_named():
     assert any("gives subtask 1 no key group" in line for line in run({"plan.key_groups.m": [0] * 8}).warnings)
 
 
 def test_a_window_of_1e9_seconds_holds_no_more_than_came():
     assert run({WINDOW: {"policy": "time", "size_s": 1e9, "slide_s": 1}}).metrics.success
-    assert run({WINDOW: {"policy": "count", "size_tuples": 10**9, "slide_tuples": 100}}).metrics.success
+    assert run({WINDOW: {"policy": "count", "size_records": 10**9, "slide_records": 100}}).metrics.success
 
 
 def test_a_run_with_results_has_no_warning():
     assert run({"run.warmup_s": 2, "run.horizon_s": 16}).warnings == ()
 
 
-def test_many_replicas_on_a_processor_and_tiny_windows_run():
-    assert run({"plan.placement.f": {"h1": 1500}}).metrics.tuples_in > 0
+def test_many_subtasks_on_a_processor_and_tiny_windows_run():
+    assert run({"plan.placement.f": {"h1": 1500}}).metrics.records_in > 0
     exact = run({WINDOW: {"policy": "time", "size_s": 1e-5}, "run.horizon_s": 0.1})
-    assert exact.metrics.tuples_in > 0
+    assert exact.metrics.records_in > 0
 
 
 @pytest.mark.parametrize("service_s", [5e-324, 1e-308, 1e-160, 1e-30])
 def test_work_that_takes_no_time_worth_naming(service_s: float) -> None:
     middle = [{"kind": "map", "name": name, "service_time_s": service_s} for name in ("one", "two")]
     metrics = simulated(chain(middle, 100), horizon_s=5, period_s=1).metrics
-    assert metrics.tuples_out == metrics.tuples_in > 300
+    assert metrics.records_out == metrics.records_in > 300
 
 
 def test_a_chain_deeper_than_the_stack_is_wired() -> None:
@@ -205,7 +205,7 @@ def test_a_chain_deeper_than_the_stack_is_wired() -> None:
     assert len(world_of(chain(middle, 10), RunSettings()).tasks) == 1502
 
 
-def test_a_tuple_has_no_more_columns_than_a_number_can_count() -> None:
+def test_a_record_has_no_more_columns_than_a_number_can_count() -> None:
     with pytest.raises(BadInput, match=r"columns\.ints.*less than or equal to 1000000000"):
         deployment([source(columns={"ints": 10**305}), sink()], [("source", "sink")], {"source": 100})
 

@@ -1,4 +1,4 @@
-"""Jumbo tuples: a batch and a flush cost latency, and nothing else."""
+"""Jumbo records: a batch and a flush cost latency, and nothing else."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from twin.profiles import FLINK, STORM
 
 
 def engine(batch: int, flush_s: float | None, **more: Any) -> dict[str, Any]:
-    return STORM.model_dump(mode="json") | {"name": "batched", "batch_tuples": batch, "flush_s": flush_s} | more
+    return STORM.model_dump(mode="json") | {"name": "batched", "batch_records": batch, "flush_s": flush_s} | more
 
 
-def job(batch: int, flush_s: float, rate: float, load: float, replicas: int = 1, stages: int = 1) -> Deployment:
+def job(batch: int, flush_s: float, rate: float, load: float, parallelism: int = 1, stages: int = 1) -> Deployment:
     """Chain of operators of that load each."""
     names = [f"work{k}" for k in range(stages)]
-    middle = [{"kind": "map", "name": name, "service_time_s": load * replicas / rate} for name in names]
-    return chain(middle, rate, engine=engine(batch, flush_s), placement={name: {"h": replicas} for name in names})
+    middle = [{"kind": "map", "name": name, "service_time_s": load * parallelism / rate} for name in names]
+    return chain(middle, rate, engine=engine(batch, flush_s), placement={name: {"h": parallelism} for name in names})
 
 
 def ran(deployment: Deployment, **more: Any) -> Any:
@@ -41,21 +41,21 @@ def test_batches_do_not_move_the_throughput_of_saturated_operators() -> None:
     assert metrics.backpressured
 
 
-def test_the_last_tuples_leave_with_the_flush() -> None:
+def test_the_last_records_leave_with_the_flush() -> None:
     """Far fewer records than fit into a batch still arrive, half a period late at each of two ports."""
     law = {"law": "constant", "rate_per_s": 5}
     metrics = ran(chain([], law, engine=engine(1000, 0.4)), horizon_s=100)
-    assert metrics.tuples_out == pytest.approx(500, abs=3)
+    assert metrics.records_out == pytest.approx(500, abs=3)
     assert metrics.processing_latency_s.mean == pytest.approx(0.2, rel=0.1)
 
 
 def test_a_batch_larger_than_the_channel_still_passes() -> None:
-    job = queue(200, 0.5, 1, engine=engine(64, 1, channel_tuples=4))
+    job = queue(200, 0.5, 1, engine=engine(64, 1, channel_records=4))
     assert ran(job, horizon_s=20).throughput_per_s > 150
 
 
 def test_flink_buffers_by_bytes_and_only_latency_feels_it() -> None:
-    alone = {"buffer_bytes": None, "flush_s": None, "network_memory": None, "channel_tuples": 2048}
+    alone = {"buffer_bytes": None, "flush_s": None, "network_memory": None, "channel_records": 2048}
     plain = FLINK.model_copy(update={"name": "plain"} | alone)
     runs = [
         simulated(chain([], 2000, engine=profile.model_dump(mode="json")), horizon_s=20) for profile in (FLINK, plain)
@@ -76,9 +76,9 @@ def test_flink_buffers_by_bytes_and_only_latency_feels_it() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"batch_tuples": 5, "flush_s": None}, "batches need flush_s"),
-        ({"batch_tuples": 5, "buffer_bytes": 100, "flush_s": 1}, "not both"),
-        ({"batch_tuples": 0}, "greater than or equal to 1"),
+        ({"batch_records": 5, "flush_s": None}, "batches need flush_s"),
+        ({"batch_records": 5, "buffer_bytes": 100, "flush_s": 1}, "not both"),
+        ({"batch_records": 0}, "greater than or equal to 1"),
         ({"flush_s": 0}, "greater than"),
     ],
 )

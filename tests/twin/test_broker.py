@@ -61,10 +61,10 @@ def test_rate_changes_scale_the_expected_counts(data: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("data", [DIURNAL, STEPS, SPIKES, TWO_STATES, LAWS["constant"]])
-def test_replicas_share_the_rate(data: dict[str, Any]) -> None:
+def test_subtasks_share_the_rate(data: dict[str, Any]) -> None:
     one, many = (
-        simulated(chain([], data, placement={"source": ["h"] * replicas}), horizon_s=16, period_s=0.5, seed=2)
-        for replicas in (1, 4)
+        simulated(chain([], data, placement={"source": ["h"] * parallelism}), horizon_s=16, period_s=0.5, seed=2)
+        for parallelism in (1, 4)
     )
     a, b = arrived(one), arrived(many)
     assert abs(int(a.sum()) - int(b.sum())) < 4 * math.sqrt(a.sum() + b.sum()) + 16
@@ -91,7 +91,7 @@ def test_replicas_share_the_rate(data: dict[str, Any]) -> None:
         {"law": "steps", "steps": [{"at_s": 1e6, "rate_per_s": 1}]},
     ],
 )
-def test_extreme_rates_neither_hang_nor_lose_tuples(data: dict[str, Any]) -> None:
+def test_extreme_rates_neither_hang_nor_lose_records(data: dict[str, Any]) -> None:
     middle = [{"kind": "filter", "name": "f", "selectivity": 1, "service_time_s": 1e-3}]
     run = simulated(chain(middle, data), horizon_s=5, period_s=1)
     assert (arrived(run) >= 0).all()

@@ -26,7 +26,7 @@ from twin.spec import parse
 from twin.world.world import World
 
 BUFFER = 900.0
-SIZED = {"tuple_bytes": 90}
+SIZED = {"record_bytes": 90}
 TEN = 10 * 10 - 9 - 9 / 2
 """Records in ten buffers of ten: one is being filled and has one record when its producer stops, one is half read."""
 
@@ -240,9 +240,9 @@ def test_every_buffer_in_use_has_a_record_that_was_written_and_not_all_taken(
     debloat = BufferDebloat(target_s=0.02, period_s=0.05, samples=2) if debloats else None
     buffered = what.engine.model_copy(
         update={
-            "channel_tuples": None,
+            "channel_records": None,
             "network_memory": NetworkMemory(max_buffers_per_channel=3, buffer_debloat=debloat),
-            "batch_tuples": 1,
+            "batch_records": 1,
             "buffer_bytes": 2000.0 if debloats else 200.0,
             "flush_s": 0.1,
         }
@@ -321,7 +321,7 @@ def test_debloating_leaves_alone_what_keeps_up() -> None:
 
 
 @pytest.mark.parametrize("at_s", [1.0, 1.03, 1.06, 1.09])
-def test_records_that_wait_for_a_buffer_of_a_replica_that_leaves_are_not_forgotten(at_s: float) -> None:
+def test_records_that_wait_for_a_buffer_of_a_subtask_that_leaves_are_not_forgotten(at_s: float) -> None:
     """A record becomes six at once, for one buffer, so that some wait for a channel in which nothing is yet, when its
     subtask leaves. They wait on for the only buffer of that subtask's gate, which others have."""
     memory = {"buffers_per_channel": 0, "floating_buffers_per_gate": 1, "max_buffers_per_channel": 2}
@@ -339,9 +339,9 @@ def test_records_that_wait_for_a_buffer_of_a_replica_that_leaves_are_not_forgott
     [
         ({"gate_buffers": 8}, "gate_buffers is network_memory.floating_buffers_per_gate now"),
         ({"channel_buffers": 2}, "channel_buffers is network_memory.buffers_per_channel now"),
-        ({"channel_tuples": 100}, "channel_tuples or network_memory; give one"),
-        ({"network_memory": None}, "channel_tuples or network_memory; give one"),
-        ({"buffer_bytes": None, "batch_tuples": 10}, "network_memory needs buffer_bytes"),
+        ({"channel_records": 100}, "channel_records or network_memory; give one"),
+        ({"network_memory": None}, "channel_records or network_memory; give one"),
+        ({"buffer_bytes": None, "batch_records": 10}, "network_memory needs buffer_bytes"),
         ({"network_memory": {"buffers_per_channel": 0, "floating_buffers_per_gate": 0}}, "channels hold nothing"),
         ({"network_memory": {"buffers_per_channel": -1}}, "greater than or equal to 0"),
         ({"network_memory": {"max_buffers_per_channel": 1}}, "greater than or equal to 2"),

@@ -37,7 +37,7 @@ def job(operators: list[dict[str, Any]], *, hows: tuple[str | None, ...], **subt
         {names[0]: RATE_PER_S},
         placement={name: {"h": count} for name, count in subtasks.items()},
         partitioning=dict(zip(names[1:], hows, strict=True)),
-        engine=STORM.model_dump(mode="json") | {"channel_tuples": 20},
+        engine=STORM.model_dump(mode="json") | {"channel_records": 20},
     )
 
 

@@ -16,12 +16,12 @@ from twin.run import Run
 
 
 def run(
-    work: dict[str, Any], gap_s: float, cores: int, replicas: int = 1, events: Sequence[AnyEvent] = (), **more: Any
+    work: dict[str, Any], gap_s: float, cores: int, parallelism: int = 1, events: Sequence[AnyEvent] = (), **more: Any
 ) -> Run:
     """Run with a record every `gap_s`, in periods of a second."""
     arrivals = {"law": "constant", "rate_per_s": 1.0 / gap_s}
     host = HOST | {"cpu_percent": 100 * cores, "latency_ms": 0}
-    what = chain([{"name": "work"} | work], arrivals, hosts=[host], placement={"work": ["h"] * replicas}, **more)
+    what = chain([{"name": "work"} | work], arrivals, hosts=[host], placement={"work": ["h"] * parallelism}, **more)
     return simulated(what, *events, horizon_s=40.0, period_s=1.0, warmup_s=0.0)
 
 
@@ -51,7 +51,7 @@ def test_a_host_is_used_when_services_are_done_not_when_they_begin(cores: int) -
 
 def test_tasks_that_share_a_host_use_all_of_it_and_no_more() -> None:
     """Three tasks that have work all the time use two cores fully, and no more."""
-    result = run(slow(3.25), gap_s=0.25, cores=2, replicas=3)
+    result = run(slow(3.25), gap_s=0.25, cores=2, parallelism=3)
     assert used(result)[2:] == pytest.approx(1.0)
     assert used(result).max() <= 1.0 + 1e-9
 

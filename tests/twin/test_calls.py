@@ -32,17 +32,17 @@ from twin.simulation import simulate
 LATENCY_S = 0.05
 
 
-def asking(arriving_per_s: float, replicas: int = 1, **more: Any) -> Deployment:
+def asking(arriving_per_s: float, parallelism: int = 1, **more: Any) -> Deployment:
     """Job source -> ask -> sink; only the answers take time by default."""
     ask = {"kind": "async", "name": "ask", "service_time_s": 0, "latency_s": LATENCY_S} | more
-    return chain([ask], arriving_per_s, placement={"ask": {"h": replicas}})
+    return chain([ask], arriving_per_s, placement={"ask": {"h": parallelism}})
 
 
-def writing(arriving_per_s: float, replicas: int = 1, **more: Any) -> Deployment:
+def writing(arriving_per_s: float, parallelism: int = 1, **more: Any) -> Deployment:
     """Job source -> an external sink."""
     sink = {"kind": "external-sink", "name": "sink", "service_time_s": 0} | more
     return deployment(
-        [source(), sink], [("source", "sink")], {"source": arriving_per_s}, placement={"sink": {"h": replicas}}
+        [source(), sink], [("source", "sink")], {"source": arriving_per_s}, placement={"sink": {"h": parallelism}}
     )
 
 
@@ -65,13 +65,13 @@ def in_order_s(rate_per_s: float) -> float:
 
 
 @pytest.mark.parametrize("scv", [0.0, 1.0, 4.0])
-def test_without_a_bound_a_tuple_is_away_for_one_latency(scv: float) -> None:
+def test_without_a_bound_a_record_is_away_for_one_latency(scv: float) -> None:
     """Without a capacity a call takes the mean latency, whatever its law (M/G/infinity)."""
     mean_s, error_s = sojourns_s(asking(200, latency_scv=scv, capacity=10_000))
     assert abs(mean_s - LATENCY_S) < 4 * error_s + 1e-9
 
 
-def test_in_order_a_tuple_waits_for_those_before_it() -> None:
+def test_in_order_a_record_waits_for_those_before_it() -> None:
     mean_s, error_s = sojourns_s(asking(200, capacity=10_000, ordered=True))
     assert abs(mean_s - in_order_s(200)) < 4 * error_s
     assert Calls(LATENCY_S, ordered=True).kept_s(200) == pytest.approx(in_order_s(200), rel=0.01)
@@ -80,15 +80,15 @@ def test_in_order_a_tuple_waits_for_those_before_it() -> None:
 @pytest.mark.parametrize(("places", "expected"), [(1, 1.0), (2, 3 / 2), (3, 27 / 14)])
 def test_answers_in_order_free_their_places_late(places: int, expected: float) -> None:
     """Ordered exponential answers free places late, as in the Markov chain of which of the places are answered."""
-    assert Calls(1.0, 1.0, places, ordered=True).replica_per_s == pytest.approx(expected, rel=0.01)
-    assert Calls(1.0, 1.0, places).replica_per_s == places
+    assert Calls(1.0, 1.0, places, ordered=True).subtask_per_s == pytest.approx(expected, rel=0.01)
+    assert Calls(1.0, 1.0, places).subtask_per_s == places
 
 
 @pytest.mark.parametrize("ordered", [False, True])
 def test_places_over_the_time_they_are_kept_bound_the_rate(ordered: bool) -> None:
     """Capacity over latency bounds the rate, by Little's law, and backpressures the source."""
-    job = asking(250, replicas=2, capacity=3, ordered=ordered, latency_scv=0.5)
-    bound_per_s = 2 * Calls(LATENCY_S, 0.5, 3, ordered).replica_per_s
+    job = asking(250, parallelism=2, capacity=3, ordered=ordered, latency_scv=0.5)
+    bound_per_s = 2 * Calls(LATENCY_S, 0.5, 3, ordered).subtask_per_s
     assert bound_per_s < 130
     metrics = ran(job, 30.0).metrics
     assert metrics.throughput_per_s == pytest.approx(bound_per_s, rel=0.04)
@@ -109,11 +109,11 @@ def test_a_call_that_may_not_be_made_leaves_nothing_to_spare() -> None:
 def test_without_calls_to_wait_for_watermarks_are_in_nobodys_way() -> None:
     """So few watermarks that hardly any comes leave places over the time for which they are kept; many take of it."""
     rates = [
-        replace(Calls(LATENCY_S, capacity=10), marks_per_s=each).replica_per_s for each in (1e-6, 1.0, 10.0, 100.0)
+        replace(Calls(LATENCY_S, capacity=10), marks_per_s=each).subtask_per_s for each in (1e-6, 1.0, 10.0, 100.0)
     ]
     assert rates[0] == pytest.approx(10.0 / LATENCY_S, rel=4.0 / math.sqrt(0.8 * TURNS * CHAINS))
     assert rates == sorted(rates, reverse=True)
-    alone = replace(Calls(LATENCY_S, 0.0, capacity=1), marks_per_s=5.0).replica_per_s
+    alone = replace(Calls(LATENCY_S, 0.0, capacity=1), marks_per_s=5.0).subtask_per_s
     assert alone == pytest.approx(1.0 / LATENCY_S, rel=1e-3)  # a watermark then finds nothing to wait for
 
 
@@ -141,7 +141,7 @@ def test_watermarks_among_calls_bound_the_rate_as_in_runs() -> None:
     made = simulate(job)
     out_per_s = next(each.rate_out_per_s for each in made.operators if each.operator == "ask")
     assert made.full == ("ask",)
-    assert out_per_s == pytest.approx(2.0 * calls.replica_per_s, rel=0.1)
+    assert out_per_s == pytest.approx(2.0 * calls.subtask_per_s, rel=0.1)
 
 
 def test_waiting_takes_no_cpu() -> None:
@@ -150,20 +150,20 @@ def test_waiting_takes_no_cpu() -> None:
     assert next(each.busy for each in found.operators if each.operator == "ask") == pytest.approx(0.04, rel=0.15)
 
 
-@pytest.mark.parametrize("replicas", [1, 3])
-def test_all_replicas_share_the_rate_of_a_system_outside(replicas: int) -> None:
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_all_subtasks_share_the_rate_of_a_system_outside(parallelism: int) -> None:
     """All subtasks share the outside system's rate: M/D/1 below it."""
-    job = writing(40, replicas, rate_per_s=50)
+    job = writing(40, parallelism, rate_per_s=50)
     mean_s, error_s = sojourns_s(job, 20.0)
     assert abs(mean_s - 0.8 / 0.2 / 2 / 50) < 4 * error_s
-    above = ran(writing(60, replicas, rate_per_s=50), 20.0).metrics
+    above = ran(writing(60, parallelism, rate_per_s=50), 20.0).metrics
     assert above.throughput_per_s == pytest.approx(50, rel=0.01)
 
 
-def looking_up(arriving_per_s: float, replicas: int = 1, **more: Any) -> Deployment:
+def looking_up(arriving_per_s: float, parallelism: int = 1, **more: Any) -> Deployment:
     """Job source -> lookup -> sink."""
     lookup = {"kind": "lookup-join", "name": "lookup", "service_time_s": 0, "latency_s": LATENCY_S} | more
-    return chain([lookup], arriving_per_s, placement={"lookup": {"h": replicas}})
+    return chain([lookup], arriving_per_s, placement={"lookup": {"h": parallelism}})
 
 
 def test_a_cache_multiplies_what_a_lookup_bears() -> None:
@@ -174,14 +174,14 @@ def test_a_cache_multiplies_what_a_lookup_bears() -> None:
     assert latency.p50 < 0.1 * LATENCY_S < LATENCY_S < latency.p95
     above = ran(looking_up(500, hit_ratio=0.75, capacity=4), 20.0).metrics
     assert above.throughput_per_s == pytest.approx(320, rel=0.05)
-    assert Calls(LATENCY_S, 1.0, 4, hit_ratio=0.75).replica_per_s == pytest.approx(320)
+    assert Calls(LATENCY_S, 1.0, 4, hit_ratio=0.75).subtask_per_s == pytest.approx(320)
 
 
 @pytest.mark.parametrize("hosts", [{"h": 2}, {"h": 1, "g": 1}])
 def test_what_is_held_up_by_calls_waits_in_full_channels_wherever_it_is(hosts: dict[str, int]) -> None:
     """Calls hold a job up wherever they are made: two subtasks of 8 places make 16 / 50 ms = 320 calls a second of 600,
     and two channels of 500 records are passed in 1,000 / 320 s."""
-    engine = STORM.model_copy(update={"channel_tuples": 500}).model_dump(mode="json")
+    engine = STORM.model_copy(update={"channel_records": 500}).model_dump(mode="json")
     ask = {"kind": "async", "name": "ask", "service_time_s": 0, "latency_s": LATENCY_S, "capacity": 8}
     ends = [HOST | {"name": name} for name in ("h", "g")]
     job = chain([ask], 600.0, hosts=ends, placement={"source": "h", "ask": hosts, "sink": "h"}, engine=engine)
@@ -196,9 +196,9 @@ JOBS = [
     looking_up(100, capacity=30, hit_ratio=0.5, ordered=True, rate_per_s=100),
     asking(200, capacity=12),
     asking(100, capacity=20, ordered=True, service_time_s=1e-3),
-    asking(400, replicas=3, capacity=20, latency_scv=0.2, selectivity=0.4, service_time_s=1e-4),
+    asking(400, parallelism=3, capacity=20, latency_scv=0.2, selectivity=0.4, service_time_s=1e-4),
     asking(300, capacity=10, latency_scv=0.0),
-    asking(100, replicas=2, rate_per_s=80, capacity=100),
+    asking(100, parallelism=2, rate_per_s=80, capacity=100),
     writing(180, 2, rate_per_s=200, latency_s=0.1, capacity=100),
 ]
 
@@ -218,7 +218,7 @@ def test_the_rate_model_agrees_with_runs(job: Deployment) -> None:
 CHANGES: list[tuple[AnyEvent, ...]] = [
     (Failure(at_s=5, host="h1", recover_after_s=2), Failure(at_s=12, host="h1", recover_after_s=1)),
     (Scale(at_s=5, operator="ask", placement={"h1": 3}), Scale(at_s=10, operator="ask", placement={"h2": 1})),
-    (Migration(at_s=5, operator="ask", replica=0, to="h3"), Failure(at_s=9, host="h3", recover_after_s=1)),
+    (Migration(at_s=5, operator="ask", subtask=0, to="h3"), Failure(at_s=9, host="h3", recover_after_s=1)),
 ]
 
 
@@ -262,7 +262,7 @@ def test_times_to_an_answer_scale(latency_s: float, scv: float, hit_ratio: float
     seconds = Calls(1.0, scv, hit_ratio=hit_ratio, hit_s=hit)
     if found.mean_s > 1e-300:
         assert found.scv == pytest.approx(seconds.scv, rel=1e-6, abs=1e-6)
-    assert math.isfinite(found.scv) and found.replica_per_s > 0.0
+    assert math.isfinite(found.scv) and found.subtask_per_s > 0.0
 
 
 def test_who_waits_is_a_task_by_itself() -> None:

@@ -81,7 +81,7 @@ def test_a_failure_takes_the_job_back_to_its_checkpoint() -> None:
     assert (run.event_rows[0]["detail"]["lost"], run.duplicates, run.event_rows[0]["detail"]["replayed"]) == (0, 1, 1)
 
 
-COUNTED, CLOCKED = {"policy": "count", "size_tuples": 2}, {"policy": "time", "size_s": 0.9}
+COUNTED, CLOCKED = {"policy": "count", "size_records": 2}, {"policy": "time", "size_s": 0.9}
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_pause_stops_what_is_under_way() -> None:
     assert served.rate_in_per_s == pytest.approx(10 * 5 / 6, rel=0.05)
 
 
-def test_tuples_get_their_turn_between_the_pieces_of_state(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_get_their_turn_between_the_pieces_of_state(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records wait for one piece of state, here half a second, while a megabyte is on the card for 8 s."""
     monkeypatch.setattr(storage, "PIECE_S", 0.5)
     state = {"kind": "map", "name": "state", "key_groups": 2, "state_bytes_per_group": 5e5}
@@ -133,7 +133,7 @@ def test_tuples_get_their_turn_between_the_pieces_of_state(monkeypatch: pytest.M
         hosts=HOSTS,
         placement={"source": "h0", "state": "h0", "end": "h0", "sink": "h1"},
     )
-    move = Migration(at_s=1.0, operator="state", replica=0, to="h2")
+    move = Migration(at_s=1.0, operator="state", subtask=0, to="h2")
     run = tiny(move, job=job, horizon_s=12, period_s=4)
     (event,) = run.event_rows
     assert event["paused_s"] == pytest.approx(8.0, abs=0.3)
@@ -158,7 +158,7 @@ class Orders:
 
 def test_orders_are_carried_out_later_and_nobody_is_asked_meanwhile() -> None:
     """A decision at 0.5 is carried out at 1.75, at once as there is no state; the policy is asked again at 2."""
-    move = Reconfiguration(moves=(Move(operator="m", replica=0, to="h1"),), reason="why not")
+    move = Reconfiguration(moves=(Move(operator="m", subtask=0, to="h1"),), reason="why not")
     orders = Orders([move, None, move])
     run = tiny(policy=orders, decision_latency_s=1.25, horizon_s=4.7)
     assert orders.asked == [0.5, 2.0, 2.5, 4.0, 4.5]

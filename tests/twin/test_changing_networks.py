@@ -19,7 +19,7 @@ LINKS = [
     for host in ("h0", "h1", "h2", "h3")
 ]
 LINKS.append({"between": ["switch-1", "switch-2"], "bandwidth_mbps": 100, "latency_ms": 30})
-BATCHES = {"batch_tuples": 40, "flush_s": 0.2}
+BATCHES = {"batch_records": 40, "flush_s": 0.2}
 PAUSES = {"noise": {"gc_interval_s": 1, "gc_pause_s": 0.1}}
 JITTER = {"noise": {"jitter_scv": 0.5}}
 
@@ -38,7 +38,7 @@ def changed(deployment: Deployment, links: list[dict[str, Any]] | None = None, *
 def test_what_is_on_its_way_over_several_links_is_lost_and_restored() -> None:
     """Records lost on several links are restored: every record reaches the sink once, but for the duplicates."""
     slow = [link | {"latency_ms": 400} for link in LINKS]
-    deployment = job(rate={"law": "constant", "rate_per_s": 400}, window={"policy": "count", "size_tuples": 1})
+    deployment = job(rate={"law": "constant", "rate_per_s": 400}, window={"policy": "count", "size_records": 1})
     result = run(
         changed(deployment, slow), Failure(at_s=8.5, host="h1", recover_after_s=4), horizon_s=40,
         checkpoint_interval_s=3,
@@ -46,10 +46,10 @@ def test_what_is_on_its_way_over_several_links_is_lost_and_restored() -> None:
     (event,) = result.event_rows
     assert event["detail"]["lost"] > 400 * 2.0 * 0.8  # 800 ms to a, 1,200 ms to the sink
     arrived = sum(row["arrived"] for row in result.operator_rows if row["operator"] == "source")
-    assert result.metrics.tuples_out - result.duplicates == pytest.approx(arrived - 2 * 400, abs=100)
+    assert result.metrics.records_out - result.duplicates == pytest.approx(arrived - 2 * 400, abs=100)
 
 
-def test_a_run_may_end_while_lost_tuples_are_on_the_network() -> None:
+def test_a_run_may_end_while_lost_records_are_on_the_network() -> None:
     slow = [link | {"latency_ms": 400} for link in LINKS]
     run(changed(job(), slow), Failure(at_s=8.5, host="h1", recover_after_s=4), horizon_s=8.6)
 
@@ -66,11 +66,11 @@ def test_a_degraded_link_delays_both_directions_until_it_is_mended() -> None:
         assert row["component"] == " - ".join(ends) and row["end_s"] == 12
 
 
-def test_links_that_a_moved_replica_uses_have_rows_from_then_on() -> None:
+def test_links_that_a_moved_subtask_uses_have_rows_from_then_on() -> None:
     deployment = changed(job(), LINKS)
-    result = run(deployment, Migration(at_s=9.5, operator="sink", replica=0, to="h3"))
+    result = run(deployment, Migration(at_s=9.5, operator="sink", subtask=0, to="h3"))
     carried = {
-        name: [row["period"] for row in result.link_rows if row["link"] == name and row["tuplesIn"]]
+        name: [row["period"] for row in result.link_rows if row["link"] == name and row["recordsIn"]]
         for name in ("switch-2->h2", "switch-2->h3")
     }
     assert max(carried["switch-2->h2"]) < 12
@@ -78,9 +78,9 @@ def test_links_that_a_moved_replica_uses_have_rows_from_then_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "move", [Migration(at_s=10, operator="m", replica=0, to="h3"), Scale(at_s=10, operator="m", placement=("h3",))]
+    "move", [Migration(at_s=10, operator="m", subtask=0, to="h3"), Scale(at_s=10, operator="m", placement=("h3",))]
 )
-def test_a_replica_takes_part_in_the_pauses_of_its_new_host(move: AnyEvent) -> None:
+def test_a_subtask_takes_part_in_the_pauses_of_its_new_host(move: AnyEvent) -> None:
     """A moved subtask pauses with its new host half of the time: at 70 % it keeps up neither before nor after."""
     engine = {"noise": {"gc_interval_s": 0.2, "gc_pause_s": 0.2}}
     deployment = changed(chain_on_four(rate=700, service_s=1e-3), **engine)
@@ -96,7 +96,7 @@ def test_clock_and_slow_down_multiply_on_a_processor_that_is_opened_later() -> N
     document["cluster"]["hosts"][1] |= {"cpu_percent": 200, "sockets": [{"cores": 4, "clock_ghz": 2}]}
     deployment = parse(Deployment, document)
     slow = SlowDown(at_s=0, host="h1", factor=3, duration_s=20)
-    result = run(deployment, slow, Migration(at_s=5, operator="m", replica=0, to="h1"), horizon_s=30)
+    result = run(deployment, slow, Migration(at_s=5, operator="m", subtask=0, to="h1"), horizon_s=30)
     rates = [row["numRecordsIn"] for row in result.operator_rows if row["operator"] == "m"]
     assert sum(rates[10:18]) / 8 == pytest.approx(1000 / 6, rel=0.06)
     assert sum(rates[22:]) / 8 == pytest.approx(1000 / 2, rel=0.06)
@@ -113,9 +113,9 @@ LIMITED = {"sockets": [{"cores": 2, "bandwidth_gbps": 10}]}
 
 
 @pytest.mark.parametrize(
-    "event", [Migration(at_s=1, operator="a", replica=0, to="h3"), Scale(at_s=1, operator="a", placement=("h1", "h3"))]
+    "event", [Migration(at_s=1, operator="a", subtask=0, to="h3"), Scale(at_s=1, operator="a", placement=("h1", "h3"))]
 )
-def test_replicas_cannot_move_where_traffic_is_limited(event: AnyEvent) -> None:
+def test_subtasks_cannot_move_where_traffic_is_limited(event: AnyEvent) -> None:
     document = job().model_dump(mode="json")
     document["cluster"]["hosts"][0] |= LIMITED
     for deployment in (parse(Deployment, document), changed(job(), context_switch=0.1)):
@@ -124,9 +124,9 @@ def test_replicas_cannot_move_where_traffic_is_limited(event: AnyEvent) -> None:
 
 
 @pytest.mark.parametrize(
-    "event", [Migration(at_s=1, operator="a", replica=1, to="h3"), Scale(at_s=1, operator="m", placement=("h0", "h3"))]
+    "event", [Migration(at_s=1, operator="a", subtask=1, to="h3"), Scale(at_s=1, operator="m", placement=("h0", "h3"))]
 )
-def test_replicas_cannot_go_where_no_route_leads(event: AnyEvent) -> None:
+def test_subtasks_cannot_go_where_no_route_leads(event: AnyEvent) -> None:
     with pytest.raises(BadInput, match=r"no route from host 'h[01]' to 'h3'"):
         run(changed(job(), [link for link in LINKS if "h3" not in link["between"]]), event)
 

@@ -108,7 +108,7 @@ def test_durations_are_those_of_queues(load: float, tmp_path: Path) -> None:
     )
     made = job.model_dump(mode="json")
     for each in made["query"]["operators"][:2]:
-        each |= {"service_time_s": READ_S, "service_scv": 0, "tuple_bytes": RECORD_BYTES}
+        each |= {"service_time_s": READ_S, "service_scv": 0, "record_bytes": RECORD_BYTES}
     for mode, force in (("aligned", aligned), ("unaligned", unaligned)):
         given = {"mode": mode, "interval_s": 1.0, "first_s": 0.5, "sync_ms": 1000 * SYNC_S}
         given["storage_mbps"] = STORED_PER_S * 8e-6

@@ -51,7 +51,7 @@ def test_while_it_waits_a_sender_stands_still_once_the_channel_has_its_share() -
     assert all(100 <= row["put_aside"] <= 101 for row in rows)
     waits = [row["backPressuredTimeMsPerSecond"] for row in result.operator_rows if row["operator"] == "fast"]
     assert max(waits) > 500
-    assert result.metrics.tuples_out == pytest.approx(20 * 500 - 100, abs=5)
+    assert result.metrics.records_out == pytest.approx(20 * 500 - 100, abs=5)
 
 
 @pytest.mark.slow
@@ -105,7 +105,7 @@ def test_a_checkpoint_takes_as_long_as_its_bytes(storage: dict[str, Any]) -> Non
 
 
 @pytest.mark.slow
-def test_uploads_and_tuples_share_the_network() -> None:
+def test_uploads_and_records_share_the_network() -> None:
     """Results that leave during an upload of state are older by what is before them on the card."""
     free, loaded = (
         run(job(**STATE), checkpoints=given, horizon_s=10) for given in ({}, {"storage": "h3", "interval_s": 1.0})
@@ -122,7 +122,7 @@ def uploading(narrow: bool) -> Deployment:
         hosts=[*hosts("a", bandwidth_mbps=50 if narrow else 10_000), *hosts("b", "store")],
         placement={"source": "a", "m": "a", "sink": "b"},
     ).model_dump(mode="json")
-    job["query"]["operators"][1] |= {"tuple_bytes": 1000}
+    job["query"]["operators"][1] |= {"record_bytes": 1000}
     if not narrow:
         ends = (("a", "switch", 50), ("switch", "b", 10_000), ("switch", "store", 10_000))
         links = [{"between": [one, other], "bandwidth_mbps": mbps, "latency_ms": 0} for one, other, mbps in ends]
@@ -160,7 +160,7 @@ def test_smaller_pieces_of_state_would_change_little(narrow: bool, monkeypatch: 
 
 def test_an_increment_is_what_came_since() -> None:
     """An increment is what came since the last checkpoint, of 400 records in each window; never more than all."""
-    window = {"policy": "count", "size_tuples": 400, "slide_tuples": 40}
+    window = {"policy": "count", "size_records": 400, "slide_records": 40}
     counting = job(rate=steady(400), window=window)
     whole, increments = (
         taken(run(counting, checkpoints={"interval_s": 1.0, "state": state}, horizon_s=10))
@@ -173,12 +173,12 @@ def test_an_increment_is_what_came_since() -> None:
 
 
 @given(st.integers(1, 40), st.integers(0, 60))
-def test_keys_that_tuples_touch(keys: int, tuples: int) -> None:
+def test_keys_that_records_touch(keys: int, records: int) -> None:
     """Number of touched keys is that of the Markov chain over records."""
     expected = 0.0
-    for _ in range(tuples):
+    for _ in range(records):
         expected += (keys - expected) / keys
-    assert touched(tuples, np.array([1 / keys]))[0] == pytest.approx(expected / keys)
+    assert touched(records, np.array([1 / keys]))[0] == pytest.approx(expected / keys)
 
 
 def test_state_by_key_group_changes_with_its_keys() -> None:
@@ -212,10 +212,10 @@ def test_one_that_takes_too_long_is_given_up() -> None:
     failed = taken(result, "failed")
     assert [row["end_s"] - row["at_s"] for row in failed] == pytest.approx([0.3] * 3)
     assert "not complete after 0.3 s" in failed[0]["why"]
-    assert result.metrics.tuples_out == pytest.approx(20 * 500 - 50, abs=60)
+    assert result.metrics.records_out == pytest.approx(20 * 500 - 50, abs=60)
     assert any("checkpoints" in each and "0.3 s" in each for each in result.warnings)
     unseen = run(meeting(late_ms=500), checkpoints=given | {"sinks": "exactly-once"})
-    assert unseen.metrics.tuples_out == 0
+    assert unseen.metrics.records_out == 0
 
 
 @pytest.mark.parametrize("interval_s", [2.0, 5.0])
@@ -229,7 +229,7 @@ def test_results_that_wait_for_a_commit_are_half_an_interval_older(interval_s: f
     duration_s = np.mean([row["end_s"] - row["at_s"] for row in taken(exactly)])
     added_s = exactly.metrics.e2e_latency_s.mean - plain.metrics.e2e_latency_s.mean
     assert added_s == pytest.approx(interval_s / 2 + duration_s, abs=0.3)
-    assert 0 < plain.metrics.tuples_out - exactly.metrics.tuples_out <= 40 * interval_s + 40 * 1.5
+    assert 0 < plain.metrics.records_out - exactly.metrics.records_out <= 40 * interval_s + 40 * 1.5
 
 
 @pytest.mark.parametrize("engine", ["storm", "buffers"])
@@ -237,7 +237,9 @@ def test_barriers_that_begin_aligned_overtake_when_they_have_waited(engine: str)
     """Behind a sink that is too slow by far, aligned barriers wait for all that is before them; unaligned ones for one
     record of 10 ms, from the moment on at which they may overtake."""
     given = {"sync_ms": 0.0, "mode": "unaligned"}
-    few = {"channel_tuples": 50} if engine == "storm" else {"channel_tuples": None, "buffer_bytes": 500, "flush_s": 0.1}
+    few = (
+        {"channel_records": 50} if engine == "storm" else {"channel_records": None, "buffer_bytes": 500, "flush_s": 0.1}
+    )
     memory = {} if engine == "storm" else {"network_memory": {}}
     job = chain(
         [{"kind": "map", "name": "m", "service_time_s": 1e-3}],

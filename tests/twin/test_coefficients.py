@@ -20,16 +20,16 @@ from twin.scenario import RunSettings
 PLANS = 30
 
 
-def spread_counts(job: Deployment, rng: np.random.Generator, replicas_o: np.ndarray) -> np.ndarray:
+def spread_counts(job: Deployment, rng: np.random.Generator, subtasks_o: np.ndarray) -> np.ndarray:
     """Random plans with given numbers of subtasks, each anywhere. [N, O, L]"""
     sockets = sum(host.socket_count for host in job.cluster.hosts)
-    counts = [[np.bincount(rng.integers(sockets, size=r), minlength=sockets) for r in replicas_o] for _ in range(PLANS)]
+    counts = [[np.bincount(rng.integers(sockets, size=r), minlength=sockets) for r in subtasks_o] for _ in range(PLANS)]
     return np.array(counts)
 
 
-def with_replicas(job: Deployment, replicas_o: np.ndarray) -> Deployment:
-    counts_ol = np.zeros((len(replicas_o), sum(host.socket_count for host in job.cluster.hosts)), int)
-    counts_ol[:, 0] = replicas_o
+def with_subtasks(job: Deployment, subtasks_o: np.ndarray) -> Deployment:
+    counts_ol = np.zeros((len(subtasks_o), sum(host.socket_count for host in job.cluster.hosts)), int)
+    counts_ol[:, 0] = subtasks_o
     return job.with_plan(CountedPlans(job, counts_ol[None])[0])
 
 
@@ -38,21 +38,21 @@ def with_replicas(job: Deployment, replicas_o: np.ndarray) -> Deployment:
 def test_loads_are_those_of_the_rate_model(seed, most, factor):
     scenario = random_scenario(COSTREAM, seed, RunSettings())
     rng = np.random.default_rng(seed)
-    replicas_o = rng.integers(1, most + 1, size=len(scenario.query.operators))
-    job = with_replicas(scenario.deployment, replicas_o)
+    subtasks_o = rng.integers(1, most + 1, size=len(scenario.query.operators))
+    job = with_subtasks(scenario.deployment, subtasks_o)
     arrivals = {name: law.scaled(factor) for name, law in job.workload.arrivals.items()}
     job = job.model_copy(update={"workload": job.workload.model_copy(update={"arrivals": arrivals})})
-    counts = spread_counts(job, rng, replicas_o)
+    counts = spread_counts(job, rng, subtasks_o)
     arrays = JobArrays(compile(job))
     says = RateModel().answer_counts(job, counts)
-    assume((says.busiest <= 1.0 + 1e-9).all() and (arrays.dealing.fed_o >= replicas_o).all())
+    assume((says.busiest <= 1.0 + 1e-9).all() and (arrays.dealing.fed_o >= subtasks_o).all())
     found = PlacementCoefficients.of(job)
-    loads = found.loads(counts / replicas_o[None, :, None])
+    loads = found.loads(counts / subtasks_o[None, :, None])
     calm = says.memory.max(axis=1) < job.engine.memory.onset  # garbage collection is not linear
     assert loads.memory_nh == pytest.approx(says.memory, rel=1e-9)
     if found.bursty:  # a join that its own bursts block has another flow
         return
-    assert loads.card_nh == pytest.approx(says.offered_nic, rel=1e-9, abs=1e-12)
+    assert loads.card_nh == pytest.approx(says.offered_card, rel=1e-9, abs=1e-12)
     assert loads.cpu_nl[calm] == pytest.approx(says.offered_cpu[calm], rel=1e-9, abs=1e-12)
 
 

@@ -41,10 +41,10 @@ def logic_of(world: World, kind: type) -> Any:
     return next(step for step in steps if isinstance(step, kind))
 
 
-def deliver_twice(world: World, tuples: int) -> None:
+def deliver_twice(world: World, records: int) -> None:
     """Lets more arrive from a card than was put on it; as many records are lost by the network elsewhere."""
-    add(world.nics["h0"], "pieces", -tuples)
-    add(world.ledger, "transfers", -tuples)
+    add(world.cards["h0"], "pieces", -records)
+    add(world.ledger, "transfers", -records)
 
 
 BREAKS: list[tuple[str, Callable[[World], None]]] = [
@@ -53,7 +53,7 @@ BREAKS: list[tuple[str, Callable[[World], None]]] = [
         lambda world: add(world.brokers["source"][0].row, "again_count", 1),
     ),
     ("arrived + moved + replayed = taken + backlog", lambda world: world.ledger.replayed.update({"source#0": 1})),
-    ("made = sent + waiting + lost unsent", lambda world: add(world.tasks["m"][0], "tuples_out", 1)),
+    ("made = sent + waiting + lost unsent", lambda world: add(world.tasks["m"][0], "records_out", 1)),
     ("made = sent + waiting + lost unsent", lambda world: add(world.streams["m", "a"].inboxes[1], "sent", -1)),
     ("made = sent + waiting + lost unsent", lambda world: add(world.tasks["a"][0].ports[0], "dropped", 1)),
     ("taken + queued + in flight", lambda world: add(world.tasks["a"][1], "raw_queued", 1)),

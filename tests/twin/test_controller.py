@@ -49,7 +49,7 @@ def test_a_policy_sees_each_period_as_the_trace_records_it() -> None:
     assert last.placement["a"] == ("h1", "h1")
     groups = last.key_groups["a"]
     assert sum(each.rate_per_s for each in groups) == pytest.approx(last.operators["a"]["numRecordsIn"], rel=0.1)
-    assert {each.replica for each in groups} == {0, 1}
+    assert {each.subtask for each in groups} == {0, 1}
     assert min(each.state_bytes for each in groups) >= 1000
 
 
@@ -59,7 +59,7 @@ def test_a_policy_that_does_nothing_changes_nothing() -> None:
 
 def test_decisions_are_carried_out_after_their_latency() -> None:
     order = Reconfiguration(
-        moves=(Move(operator="m", replica=0, to="h3"),),
+        moves=(Move(operator="m", subtask=0, to="h3"),),
         rescales=(Rescale(operator="a", placement=("h1", "h2", "h3")),),
         reason="told to",
     )
@@ -81,7 +81,7 @@ def test_a_policy_is_not_asked_during_an_outage() -> None:
 
 def test_a_policy_is_not_asked_while_a_move_is_under_way() -> None:
     policy = Scripted()
-    move = Migration(at_s=2.5, operator="a", replica=0, to="h3")
+    move = Migration(at_s=2.5, operator="a", subtask=0, to="h3")
     result = run(job(key_groups=4, state_bytes_per_group=5e6), move, policy=policy, horizon_s=10)
     ended_s = result.event_rows[0]["end_s"]
     assert ended_s > 4.0  # 10 MB through a card of 100 Mbit/s, and serialised
@@ -93,11 +93,11 @@ def test_a_policy_is_not_asked_while_a_move_is_under_way() -> None:
 @pytest.mark.parametrize(
     ("order", "complaint"),
     [
-        (Reconfiguration(moves=(Move(operator="a", replica=5, to="h1"),)), "has no subtask 5"),
-        (Reconfiguration(moves=(Move(operator="b", replica=0, to="h1"),)), "unknown operator 'b'"),
+        (Reconfiguration(moves=(Move(operator="a", subtask=5, to="h1"),)), "has no subtask 5"),
+        (Reconfiguration(moves=(Move(operator="b", subtask=0, to="h1"),)), "unknown operator 'b'"),
         (Reconfiguration(rescales=(Rescale(operator="source", placement=("h1",)),)), "fixed partitions"),
         (Reconfiguration(rescales=(Rescale(operator="sink", placement=("h2", "h2")),)), "'sink' is pinned"),
-        (Reconfiguration(moves=(Move(operator="sink", replica=0, to="h1"),)), "'sink' is pinned"),
+        (Reconfiguration(moves=(Move(operator="sink", subtask=0, to="h1"),)), "'sink' is pinned"),
     ],
 )
 def test_an_impossible_order_is_an_error_that_names_the_policy(order: Reconfiguration, complaint: str) -> None:
@@ -191,7 +191,7 @@ def test_a_policy_that_changed_nothing_for_a_reason_says_it(policy: Any, hosts: 
 def test_no_operator_that_runs_as_one_with_a_pinned_one_moves() -> None:
     fused = fuse(pinned(job(), "m"), ("source", "m"))
     with pytest.raises(BadInput, match="'source' runs as one with 'm', which is pinned"):
-        run(fused, Migration(at_s=1, operator="source", replica=0, to="h1"))
+        run(fused, Migration(at_s=1, operator="source", subtask=0, to="h1"))
 
 
 def test_ds2_scales_until_backpressure_ends() -> None:
@@ -202,7 +202,7 @@ def test_ds2_scales_until_backpressure_ends() -> None:
     helped = run(deployment, step, horizon_s=40, policy=Ds2Spec().start(deployment))
     assert alone.metrics.backpressured and column(alone, "source", "backlog")[-1] > 3000
     assert column(helped, "source", "backlog")[-1] < 100
-    assert max(column(helped, "m", "replicas")) >= 2
+    assert max(column(helped, "m", "parallelism")) >= 2
     decisions = [row for row in helped.event_rows if row["kind"] == "decision"]
     assert 1 <= len(decisions) <= 6, "it settles"
 
@@ -217,11 +217,11 @@ def test_ds2_asks_for_what_the_true_rates_say() -> None:
         horizon_s=6,
     )
     for target, count in ((1.0, 2), (0.8, 3)):
-        wanted = Ds2Spec(target_utilisation=target).start(deployment).replicas_wanted(policy.seen[-1])
+        wanted = Ds2Spec(target_utilisation=target).start(deployment).subtasks_wanted(policy.seen[-1])
         assert wanted["m"] == count
 
 
-def test_relieve_moves_the_busiest_replica_off_a_hot_host() -> None:
+def test_relieve_moves_the_busiest_subtask_off_a_hot_host() -> None:
     deployment = job(rate=300, service_s=2e-3, service_time_s=4e-3)  # "a" needs 1.2 cores, on h1
     narrow = [host.model_copy(update={"cpu_percent": 100}) for host in deployment.cluster.hosts]
     cluster = deployment.cluster.model_copy(update={"hosts": tuple(narrow)})

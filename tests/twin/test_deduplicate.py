@@ -22,10 +22,10 @@ from twin.scenario import RunSettings, Scenario
 RATE, KEYS = 200.0, 300
 
 
-def job(replicas: int = 2, zipf: float = 0.0, **more: Any) -> Deployment:
+def job(parallelism: int = 2, zipf: float = 0.0, **more: Any) -> Deployment:
     """Job source -> dedup -> sink on four hosts."""
     dedup = {"kind": "deduplicate", "name": "dedup", "service_time_s": 1e-4, "keys": KEYS, "key_groups": 16} | more
-    places = {"source": "h0", "dedup": ["h1", "h2"][:replicas], "sink": "h3"}
+    places = {"source": "h0", "dedup": ["h1", "h2"][:parallelism], "sink": "h3"}
     return chain([dedup], RATE, hosts=HOSTS, placement=places, keys={"dedup": {"zipf": zipf}} if zipf else None)
 
 
@@ -68,7 +68,7 @@ WAYS = [("first", "retract"), ("last", "retract"), ("last", "upsert")]
             Scale(at_s=6.0, operator="dedup", placement=("h1", "h2", "h3")),
             Scale(at_s=14.0, operator="dedup", placement=("h2",)),
         ),
-        (Migration(at_s=8.0, operator="dedup", key_groups=(0, 1, 2), to_replica=1),),
+        (Migration(at_s=8.0, operator="dedup", key_groups=(0, 1, 2), to_subtask=1),),
     ],
     ids=["plain", "failure", "scale", "move"],
 )

@@ -51,13 +51,13 @@ def test_results_of_windows_wait_for_the_checkpoint_that_has_them() -> None:
         simulate(checkpointed(job(chain, horizon_s=9.5, rate_per_s=300.0), first_s=2.5, sinks=sinks))
         for sinks in ("at-least-once", "exactly-once")
     )
-    assert plain.metrics.tuples_out == 9 * 12 and exactly.metrics.tuples_out == 8 * 12
+    assert plain.metrics.records_out == 9 * 12 and exactly.metrics.records_out == 8 * 12
     added_s = exactly.metrics.e2e_latency_s.mean - plain.metrics.e2e_latency_s.mean
     assert added_s == pytest.approx((1.5 + 0.5) / 2, abs=0.02)
     failed = simulate(
         checkpointed(job(chain, horizon_s=9.5, rate_per_s=300.0, events=[FAILURE]), first_s=2.5, sinks="exactly-once")
     )
-    assert failed.metrics.tuples_out == exactly.metrics.tuples_out
+    assert failed.metrics.records_out == exactly.metrics.records_out
 
 
 def test_state_over_event_time_is_uploaded() -> None:

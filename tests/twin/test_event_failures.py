@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
-from twin.change import kept, replicas, strategies
+from twin.change import kept, strategies, subtasks
 from twin.change.checkpoint import NoCheckpoints
 from twin.errors import BadInput
 from twin.guards.conservation import ConservationError
@@ -60,7 +60,7 @@ def test_a_window_that_comes_again_and_is_another_is_noticed(monkeypatch: pytest
         simulate(job(chain, events=[FAILURE], checkpoint_interval_s=2.0))
 
 
-MOVE = {"kind": "migration", "operator": "merge", "at_s": 3.2, "key_groups": [0, 1, 2, 3], "to_replica": 2}
+MOVE = {"kind": "migration", "operator": "merge", "at_s": 3.2, "key_groups": [0, 1, 2, 3], "to_subtask": 2}
 
 
 def shaken(strategy: str, at_s: float, **state: Any) -> Scenario:
@@ -130,7 +130,7 @@ OUT = {"kind": "scale", "operator": "compute", "at_s": 2.7, "placement": ["h0", 
 IN = {"kind": "scale", "operator": "compute", "at_s": 4.2, "placement": ["h1"]}
 
 
-def test_a_replica_comes_with_key_groups_and_goes_when_its_panes_are_in_no_window(
+def test_a_subtask_comes_with_key_groups_and_goes_when_its_panes_are_in_no_window(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A subtask goes when its panes are in no window: records up to 4.2 s are in windows until 7 s."""
@@ -141,7 +141,7 @@ def test_a_replica_comes_with_key_groups_and_goes_when_its_panes_are_in_no_windo
     assert back["end_s"] == pytest.approx(7.0 + 0.4, abs=0.3)  # and the slack
     assert len(world.tasks["compute"]) == 1
     assert len(world.ledger.retired["compute"]) == 3
-    assert world.ledger.retired["compute"][-1].tuples_in > 0
+    assert world.ledger.retired["compute"][-1].records_in > 0
 
 
 def test_who_leaves_with_a_restart_is_gone_with_it() -> None:
@@ -156,8 +156,8 @@ def test_who_leaves_with_a_restart_is_gone_with_it() -> None:
 def test_without_joining_windows_would_be_closed_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     scale = {**OUT, "placement": ["h0", "h1", "h2", "ends"]}
     simulate(scaled([scale], rate_per_s=300.0))
-    forgotten = _without_consumers(replicas._join_event_time)
-    monkeypatch.setattr(replicas, "_join_event_time", forgotten)
+    forgotten = _without_consumers(subtasks._join_event_time)
+    monkeypatch.setattr(subtasks, "_join_event_time", forgotten)
     with pytest.raises((ConservationError, AssertionError)):
         simulate(scaled([scale], rate_per_s=300.0))
 
@@ -179,7 +179,7 @@ def _without_consumers(join: Any) -> Any:
 def test_who_leaves_without_a_word_holds_all_windows_up(monkeypatch: pytest.MonkeyPatch) -> None:
     scale = {"kind": "scale", "operator": "pass", "at_s": 2.7, "placement": ["h1"]}
     _, whole = ended(scaled([scale]), monkeypatch)
-    monkeypatch.setattr(replicas, "KINDS", ())
+    monkeypatch.setattr(subtasks, "KINDS", ())
     _, held_up = ended(scaled([scale]), monkeypatch)
     far_us = [max(world.history().far_us["merge"]) for world in (whole, held_up)]
     assert far_us[0] >= 8e6

@@ -21,7 +21,7 @@ from twin.simulation import simulate
 
 ORDERS, SHIPMENTS = 60.0, 40.0
 BOUNDS = [(-1.0, 1.0), (0.25, 1.0), (-2.0, -0.5), (-0.5, 2.0)]
-MOVE = {"kind": "migration", "operator": "join", "key_groups": [0, 1], "to_replica": 2, "at_s": 4.3}
+MOVE = {"kind": "migration", "operator": "join", "key_groups": [0, 1], "to_subtask": 2, "at_s": 4.3}
 OUT = {"kind": "scale", "operator": "join", "placement": ["h0", "h1", "h2", "h0"], "at_s": 4.3}
 FAILS = {"kind": "failure", "host": "h1", "at_s": 5.7, "recover_after_s": 1.0}
 
@@ -96,7 +96,7 @@ def test_matches_are_those_of_brute_force(
     assert noted.sent == noted.pairs(*bounds)
     assert sum(noted.sent.values()) > 150
     assert bool(noted.late) == (sources == {"disorder_s": 0.8})
-    assert result.metrics.tuples_out <= sum(noted.sent.values()) <= result.metrics.tuples_out + 40  # under way
+    assert result.metrics.records_out <= sum(noted.sent.values()) <= result.metrics.records_out + 40  # under way
 
 
 def test_event_times_match_whatever_the_delay_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def test_what_is_stored_waits_for_the_watermark(bounds: tuple[float, float]) -> 
     """Records are stored by Little's law for their bound and the slack, until the end of the next 0.2 s, 0.1 s on
     average, and until both sources have read a record behind that: 1/60 + 1/40 - 1/100 s."""
     waits_s = 0.7 + 0.1 + 1 / ORDERS + 1 / SHIPMENTS - 1 / (ORDERS + SHIPMENTS)
-    made = [job(*bounds, sources={"slack_s": 0.7}, join={"tuple_bytes": 1}, horizon_s=30.0, seed=k) for k in range(5)]
+    made = [job(*bounds, sources={"slack_s": 0.7}, join={"record_bytes": 1}, horizon_s=30.0, seed=k) for k in range(5)]
     law = ORDERS * (max(bounds[1], 0) + waits_s) + SHIPMENTS * (max(-bounds[0], 0) + waits_s)
     assert np.mean([held(each) for each in made]) == pytest.approx(law, rel=0.05)
 

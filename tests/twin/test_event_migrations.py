@@ -35,19 +35,19 @@ def test_many_courses(seed: int) -> None:
 
 @settings(max_examples=2, deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_at_thousands_of_tuples_a_second(seed: int) -> None:
+def test_at_thousands_of_records_a_second(seed: int) -> None:
     simulate(event_time_scenario(Random(seed), rate_per_s=2000.0))
 
 
-@pytest.mark.parametrize("to_replica", [1, 2])
-def test_who_had_a_key_group_before_both_owners_sends_what_it_has(to_replica: int) -> None:
+@pytest.mark.parametrize("to_subtask", [1, 2])
+def test_who_had_a_key_group_before_both_owners_sends_what_it_has(to_subtask: int) -> None:
     """A former owner sends its part of windows that it had begun, with a state each, before it gave the key group away
     and the two became one component: subtask 1, also where it is the new owner."""
     moved = {"kind": "migration", "operator": "compute", "key_groups": [2]}
     events = [
-        {**moved, "strategy": "instant", "at_s": 1.341, "to_replica": 0},
+        {**moved, "strategy": "instant", "at_s": 1.341, "to_subtask": 0},
         {"kind": "combine", "operator": "merge", "at_s": 1.493, "strategy": "disruptive"},
-        {**moved, "strategy": "smooth", "at_s": 3.3, "to_replica": to_replica},
+        {**moved, "strategy": "smooth", "at_s": 3.3, "to_subtask": to_subtask},
     ]
     chain = [source(), compute(sharing="windows"), consolidate(), sink()]
     simulate(job(chain, events=events))
@@ -58,7 +58,7 @@ def test_what_comes_too_late_for_one_of_two_owners_is_no_loss() -> None:
     chain = [source(disorder_s=1.5), compute(), consolidate(combined=True), sink()]
     move = {"kind": "migration", "operator": "compute", "key_groups": GROUPS, "strategy": "smooth"}
     simulate(
-        job(chain, events=[{**move, "at_s": 1.0, "to_replica": 1}, {**move, "at_s": 4.0, "to_replica": 2}], seed=3)
+        job(chain, events=[{**move, "at_s": 1.0, "to_subtask": 1}, {**move, "at_s": 4.0, "to_subtask": 2}], seed=3)
     )
 
 
@@ -74,8 +74,8 @@ def test_without_holding_back_windows_would_be_closed_too_early(monkeypatch: pyt
 
     going_on = TimedLogic.proceed
     monkeypatch.setattr(TimedLogic, "proceed", proceed)
-    move = {"kind": "migration", "operator": "compute", "key_groups": [0, 1, 2], "to_replica": 2}
-    events = [{**move, "at_s": 1.493 + k, "to_replica": k % 3, "strategy": "disruptive"} for k in range(6)]
+    move = {"kind": "migration", "operator": "compute", "key_groups": [0, 1, 2], "to_subtask": 2}
+    events = [{**move, "at_s": 1.493 + k, "to_subtask": k % 3, "strategy": "disruptive"} for k in range(6)]
     slow = [source(), compute(state_bytes_per_key=1e6), consolidate(), sink()]
     with pytest.raises(ConservationError, match="window over event time"):
         simulate(job(slow, rate_per_s=300.0, events=events))
@@ -86,12 +86,12 @@ def test_without_holding_back_windows_would_be_closed_too_early(monkeypatch: pyt
 
 def moved(strategy: str, at_s: float = 4.2, **more: Any) -> tuple[dict[str, Any], int]:
     """Record of a move of half of the keys, and the partial results of the run. Panes last 2 s."""
-    event = {"kind": "migration", "operator": "compute", "at_s": at_s, "key_groups": [0, 1], "to_replica": 2}
+    event = {"kind": "migration", "operator": "compute", "at_s": at_s, "key_groups": [0, 1], "to_subtask": 2}
     windows = [{"length_s": 4, "every_s": 2}]
     chain = [source(), compute(partial_s=2, keys=400, **more), consolidate(keys=400, windows=windows), sink()]
     run = simulate(job(chain, rate_per_s=300.0, events=[{**event, "strategy": strategy}]))
     rows = {each.operator: each for each in run.operators}
-    return run.event_rows[0], rows["compute"].tuples_out
+    return run.event_rows[0], rows["compute"].records_out
 
 
 def test_a_disruptive_pause_grows_with_the_state_and_an_instant_one_is_none() -> None:
@@ -119,11 +119,11 @@ def test_an_instant_migration_leaves_keys_at_two_places_for_a_pane() -> None:
     assert record["detail"]["left_bytes"] == pytest.approx(100 * keys, rel=0.2)
 
 
-def test_smooth_migration_of_a_combined_component_sends_tuples_twice_while_windows_overlap(
+def test_smooth_migration_of_a_combined_component_sends_records_twice_while_windows_overlap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """For 3 s after the cut, records are in windows (4 s every second) of both owners."""
-    event = {"kind": "migration", "operator": "compute", "at_s": 3.5, "key_groups": GROUPS, "to_replica": 2}
+    event = {"kind": "migration", "operator": "compute", "at_s": 3.5, "key_groups": GROUPS, "to_subtask": 2}
     chain = [source(), compute(), consolidate(combined=True, windows=[{"length_s": 4, "every_s": 1}]), sink()]
     owners = [0, 1, 0, 1]
     scenario = job(
@@ -170,7 +170,7 @@ REFUSED: list[tuple[str, list[dict[str, Any]], dict[str, Any], str]] = [
     (
         "of a subtask",
         [compute(), consolidate()],
-        {"key_groups": [], "to_replica": None, "replica": 0, "to": "h1"},
+        {"key_groups": [], "to_subtask": None, "subtask": 0, "to": "h1"},
         "overtake",
     ),
     ("unknown", [compute(), consolidate()], {"strategy": "gentle"}, "strategy"),
@@ -180,7 +180,7 @@ REFUSED: list[tuple[str, list[dict[str, Any]], dict[str, Any], str]] = [
 @pytest.mark.parametrize("what", [each[0] for each in REFUSED])
 def test_what_a_component_does_not_admit(what: str) -> None:
     _, middle, change, why = next(each for each in REFUSED if each[0] == what)
-    event = {"kind": "migration", "operator": "compute", "at_s": 1.0, "key_groups": [0], "to_replica": 1} | change
+    event = {"kind": "migration", "operator": "compute", "at_s": 1.0, "key_groups": [0], "to_subtask": 1} | change
     with pytest.raises(BadInput, match=why):
         job([source(), *middle, sink()], events=[{key: value for key, value in event.items() if value is not None}])
 
@@ -200,7 +200,7 @@ def test_operations_that_cannot_be(event: dict[str, Any], why: str) -> None:
         job(events=[{"at_s": 1.0, **event}])
 
 
-def test_a_combined_component_gets_no_replica_of_one_part_alone() -> None:
+def test_a_combined_component_gets_no_subtask_of_one_part_alone() -> None:
     event = {"kind": "migration", "operator": "compute", "at_s": 1.0, "key_groups": [0], "to": "ends"}
     run = simulate(job([source(), compute(), consolidate(combined=True), sink()], events=[event]))
     assert "split it first" in run.event_rows[0]["detail"]["refused"]
@@ -208,7 +208,7 @@ def test_a_combined_component_gets_no_replica_of_one_part_alone() -> None:
 
 def test_combining_during_a_migration_is_refused_and_said() -> None:
     slow = [source(), compute(state_bytes_per_key=1e7), consolidate(), sink()]
-    move = {"kind": "migration", "operator": "compute", "at_s": 4.2, "key_groups": [0, 1], "to_replica": 2}
+    move = {"kind": "migration", "operator": "compute", "at_s": 4.2, "key_groups": [0, 1], "to_subtask": 2}
     combine = {"kind": "combine", "operator": "merge", "at_s": 4.25}
     run = simulate(job(slow, rate_per_s=200.0, events=[{**move, "strategy": "disruptive"}, combine]))
     record = next(each for each in run.event_rows if each["kind"] == "combine")
@@ -240,7 +240,7 @@ def test_jobs_that_cannot_be(chain: list[dict[str, Any]], why: str) -> None:
         job([source(), *chain, sink()])
 
 
-def test_negative_slack_and_other_replicas_of_a_combined_component_are_refused() -> None:
+def test_negative_slack_and_other_subtasks_of_a_combined_component_are_refused() -> None:
     with pytest.raises(BadInput, match="slack_s"):
         job([source(slack_s=-1), compute(), consolidate(), sink()])
     with pytest.raises(BadInput, match="give both the same subtasks"):

@@ -34,13 +34,13 @@ def scenario(*events: dict[str, Any]) -> Scenario:
         ({"kind": "rate-change", "source": "source", "factor": 0}, "factor.*greater than"),
         ({"kind": "link-degradation"}, "give either host .* or link"),
         ({"kind": "link-degradation", "link": ["h0", "l"], "latency_factor": 2}, "unknown link 'h0 - l'"),
-        ({"kind": "migration", "operator": "aa", "replica": 0, "to": "h1"}, "unknown operator 'aa'"),
-        ({"kind": "migration", "operator": "a", "replica": 2, "to": "h1"}, "has no subtask 2; it has 2"),
-        ({"kind": "migration", "operator": "a", "replica": 0, "to": "h1/1"}, "has no socket 1"),
-        ({"kind": "migration", "operator": "a", "replica": 0}, "give 'to: HOST'"),
+        ({"kind": "migration", "operator": "aa", "subtask": 0, "to": "h1"}, "unknown operator 'aa'"),
+        ({"kind": "migration", "operator": "a", "subtask": 2, "to": "h1"}, "has no subtask 2; it has 2"),
+        ({"kind": "migration", "operator": "a", "subtask": 0, "to": "h1/1"}, "has no socket 1"),
+        ({"kind": "migration", "operator": "a", "subtask": 0}, "give 'to: HOST'"),
         ({"kind": "migration", "operator": "a", "to": "h1"}, "give either subtask or key_groups"),
-        ({"kind": "migration", "operator": "m", "key_groups": [0], "to_replica": 0}, "'m' has no key groups"),
-        ({"kind": "migration", "operator": "a", "key_groups": [0, 0], "to_replica": 0}, "listed once"),
+        ({"kind": "migration", "operator": "m", "key_groups": [0], "to_subtask": 0}, "'m' has no key groups"),
+        ({"kind": "migration", "operator": "a", "key_groups": [0, 0], "to_subtask": 0}, "listed once"),
         ({"kind": "scale", "operator": "source", "placement": "h0"}, "subtasks read fixed partitions"),
         ({"kind": "scale", "operator": "a", "placement": ["h0", "h9"]}, "unknown host 'h9'"),
         ({"kind": "scale", "operator": "a", "placement": []}, "placement"),
@@ -56,7 +56,7 @@ def test_simulate_checks_events_too() -> None:
         run(job(), SlowDown(at_s=1, host="h9", factor=2))
 
 
-def test_a_forward_stream_fixes_its_replicas() -> None:
+def test_a_forward_stream_fixes_its_subtasks() -> None:
     deployment = job()
     with pytest.raises(BadInput, match="forward stream"):
         run(dealt(deployment, m="forward"), Scale(at_s=1, operator="m", placement=("h0", "h1")))

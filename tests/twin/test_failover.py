@@ -44,10 +44,10 @@ def test_of_lines_apart_the_others_go_on() -> None:
     assert region.duplicates == pytest.approx(3 * 50, abs=12)
     assert full.duplicates == pytest.approx(3 * 200, abs=48)
     for result in (region, full):  # nothing is lost, and nothing comes twice but what is counted
-        assert result.metrics.tuples_out - result.duplicates == pytest.approx(arrived(result), abs=24)
+        assert result.metrics.records_out - result.duplicates == pytest.approx(arrived(result), abs=24)
 
 
-def test_streams_between_all_replicas_are_one_region() -> None:
+def test_streams_between_all_subtasks_are_one_region() -> None:
     """Streams between all subtasks are one region: a failure of any host restarts all."""
     result = run(job(), Failure(at_s=8, host="h2", recover_after_s=1))
     assert [(row["restarted"], row["of"]) for row in failures(result)] == [(5, 5)]
@@ -64,7 +64,7 @@ def test_exactly_once_is_once(mode: str) -> None:
     assert last["at_s"] == 20
     assert result.duplicates == 0
     late = 100 * 0.3 if mode == "unaligned" else 0  # kept as records on their way, and not seen yet
-    assert result.metrics.tuples_out == pytest.approx(500 * last["at_s"] - late, abs=3)
+    assert result.metrics.records_out == pytest.approx(500 * last["at_s"] - late, abs=3)
 
 
 @pytest.mark.parametrize("mode", ["aligned", "unaligned"])
@@ -74,7 +74,7 @@ def test_what_comes_twice_is_what_was_counted(mode: str) -> None:
     (failure,) = failures(result)
     assert failure["checkpoint_s"] == 10
     assert failure["replayed"] == pytest.approx(2.3 * 500, abs=3)
-    assert result.metrics.tuples_out - result.duplicates == arrived(result) - 30  # which are on their way
+    assert result.metrics.records_out - result.duplicates == arrived(result) - 30  # which are on their way
 
 
 @pytest.mark.parametrize("mode", ["aligned", "unaligned"])
@@ -86,7 +86,7 @@ def test_calls_under_way_are_part_of_a_checkpoint(mode: str) -> None:
     rows = taken(result)
     assert rows[0]["flying_bytes"] > 0
     assert result.duplicates == pytest.approx(2.3 * 100, abs=12)
-    assert result.metrics.tuples_out - result.duplicates == pytest.approx(arrived(result) - 20, abs=8)
+    assert result.metrics.records_out - result.duplicates == pytest.approx(arrived(result) - 20, abs=8)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_calls_under_way_are_part_of_a_checkpoint(mode: str) -> None:
     ],
     ids=lambda middle: middle["kind"],
 )
-def test_work_for_a_checkpoint_is_no_tuple_in_service(middle: dict[str, Any]) -> None:
+def test_work_for_a_checkpoint_is_no_record_in_service(middle: dict[str, Any]) -> None:
     """Work for a checkpoint under way at a failure, and at the end, does not count as a record in service."""
     down = Failure(at_s=5.1, host="h", recover_after_s=1)
     result = run(chain([middle], steady(100)), down, checkpoints={"sync_ms": 300}, horizon_s=12.2)
@@ -145,7 +145,7 @@ def test_two_regions_fail_apart_and_one_twice() -> None:
     found = [(row["component"], row["at_s"], row["end_s"], row["restarted"]) for row in failures(result)]
     assert found == [("h0", 8, 16, 3), ("h1", 9, 14, 3)]
     assert [row["at_s"] for row in taken(result)] == [5, 16, 21, 26]  # none while anything is down
-    assert result.metrics.tuples_out - result.duplicates == pytest.approx(arrived(result), abs=3)
+    assert result.metrics.records_out - result.duplicates == pytest.approx(arrived(result), abs=3)
 
 
 def test_records_that_come_by_a_buffer_are_lost_with_their_region() -> None:
@@ -177,7 +177,7 @@ def test_what_comes_a_third_time_is_counted_twice() -> None:
     assert first["checkpoint_s"] == second["checkpoint_s"] == 5
     assert first["duplicates"] == pytest.approx(3 * 200, abs=6)
     assert second["duplicates"] == pytest.approx(4 * 200, abs=6)  # half a second serves all of them again
-    assert result.metrics.tuples_out - result.duplicates == pytest.approx(arrived(result), abs=6)
+    assert result.metrics.records_out - result.duplicates == pytest.approx(arrived(result), abs=6)
 
 
 def test_a_host_that_stays_away_keeps_its_region_down_alone() -> None:
@@ -219,7 +219,7 @@ def test_a_change_of_the_plan_is_followed_by_a_checkpoint(sinks: str) -> None:
     """A change of the plan ends the checkpoint under way, and a failure after it goes back to the new plan."""
     big = {"key_groups": 4, "state_bytes_per_group": 5e6}
     events = [
-        Migration(at_s=5.5, operator="a", key_groups=(0,), to_replica=1),
+        Migration(at_s=5.5, operator="a", key_groups=(0,), to_subtask=1),
         Scale(at_s=9, operator="a", placement=("h1", "h1", "h3", "h3")),
         Failure(at_s=13, host="h3", recover_after_s=1),
     ]
@@ -249,7 +249,7 @@ def test_nothing_is_lost_or_doubled(**drawn: Any) -> None:
     given = {name: drawn[name] for name in ("mode", "interval_s", "timeout_s")}
     what = meeting(late_ms=drawn["late_ms"], fast=80, slow=40, room=drawn["room"])
     result = run(what, down, checkpoints=given, horizon_s=12)
-    once = result.metrics.tuples_out - result.duplicates
+    once = result.metrics.records_out - result.duplicates
     assert once <= arrived(result)
     late_s = drawn["late_ms"] / 1e3  # for which the slow records are on their way, and the fast ones may be put aside
     assert once >= arrived(result) - (40 + 80) * late_s - 15
@@ -298,7 +298,7 @@ def test_the_emptiest_hosts_take_its_subtasks_after_the_restart() -> None:
     assert row["moved"] == {"a#0": "h3", "a#1": "h2"}
     assert (row["end_s"], row["paused_s"]) == (12.5, 4.0)
     assert result.duplicates == pytest.approx(2.5 * 400, abs=6)
-    assert result.metrics.tuples_out - result.duplicates == pytest.approx(400 * 30, abs=6)
+    assert result.metrics.records_out - result.duplicates == pytest.approx(400 * 30, abs=6)
     used = {row["host"]: row["cpuUtilisation"] for row in result.host_rows if row["start_s"] == 25}
     assert used["h1"] == 0 < min(used["h2"], used["h3"])
 
@@ -308,7 +308,7 @@ def test_subtasks_of_one_number_share_a_slot() -> None:
     result = run_changing(passing(), gone("h0"), horizon_s=30, checkpoint_interval_s=3)
     (row,) = failures(result)
     assert row["moved"] == {"source#0": "h3", "m#0": "h3"}
-    assert result.metrics.tuples_out - result.duplicates == pytest.approx(400 * 30, abs=6)
+    assert result.metrics.records_out - result.duplicates == pytest.approx(400 * 30, abs=6)
 
 
 def test_another_slot_sharing_group_has_slots_of_its_own() -> None:
@@ -344,7 +344,7 @@ def test_a_region_moves_as_a_whole_and_the_others_go_on(failover: str) -> None:
     assert row["restarted"] == (3 if failover == "region" else 9)
     assert set(row["moved"]) == {"source#1", "m#1", "sink#1"}
     assert set(row["moved"].values()) == {"h0"}  # and not the store
-    assert result.metrics.tuples_out - result.duplicates == pytest.approx(200 * 30, abs=6)
+    assert result.metrics.records_out - result.duplicates == pytest.approx(200 * 30, abs=6)
 
 
 def test_state_is_fetched_to_where_it_is_needed() -> None:
@@ -360,7 +360,7 @@ def test_two_hosts_are_lost_one_after_the_other_and_at_once() -> None:
         result = run_changing(passing(), gone("h1"), gone("h3", second_s), horizon_s=40, checkpoint_interval_s=3)
         moved = [row["moved"] for row in failures(result) if "moved" in row]
         assert set(moved[-1].values()) <= {"h0", "h2"}
-        assert result.metrics.tuples_out - result.duplicates == pytest.approx(400 * 40, abs=6)
+        assert result.metrics.records_out - result.duplicates == pytest.approx(400 * 40, abs=6)
 
 
 def test_windows_over_event_time_are_whole_on_other_hosts() -> None:
@@ -374,7 +374,7 @@ def test_windows_over_event_time_are_whole_on_other_hosts() -> None:
     "change",
     [
         Scale(at_s=15, operator="a", placement=("h1", "h3")),
-        Migration(at_s=15, operator="m", replica=0, to="h1"),
+        Migration(at_s=15, operator="m", subtask=0, to="h1"),
         Migration(at_s=15, operator="a", key_groups=(0,), to="h1"),
     ],
     ids=lambda change: change.kind,

@@ -21,10 +21,10 @@ from twin.spec import parse
 WORDS = ("to", "be", "or", "not", "that", "is", "the", "question")
 
 
-def keyed(skew: dict[str, Any], rate: float = 1000, replicas: int = 3, **operator: Any) -> Deployment:
+def keyed(skew: dict[str, Any], rate: float = 1000, parallelism: int = 3, **operator: Any) -> Deployment:
     """Job source -> keyed map -> sink."""
     middle = {"kind": "map", "name": "m", "key_groups": 128, "service_time_s": 1e-3} | operator
-    return chain([middle], rate, placement={"m": {"h": replicas}}, keys={"m": skew})
+    return chain([middle], rate, placement={"m": {"h": parallelism}}, keys={"m": skew})
 
 
 def test_the_mixing_is_murmurhash3_without_its_sign() -> None:
@@ -53,7 +53,7 @@ def test_keys_fall_where_flink_puts_them(
     assert key_groups_of_keys(keys, java, 720).tolist() == list(by_720)
 
 
-def test_a_thousand_integers_on_five_replicas_as_flink_deals_them() -> None:
+def test_a_thousand_integers_on_five_subtasks_as_flink_deals_them() -> None:
     """A thousand integers are dealt as Flink 2.3's `KeyGroupRangeAssignment.assignKeyToParallelOperator` does."""
     skew, owners = KeySkew(keys=1000), contiguous(128, 5)
     found = np.bincount(owners, skew.keys_by_group(128)).tolist()
@@ -97,18 +97,18 @@ def test_nothing_is_lost_between_keys_and_key_groups(words: list[str], groups: i
     assert (skew.keys_by_group(groups) == counts).all()
 
 
-def test_replicas_get_what_their_keys_bring() -> None:
+def test_subtasks_get_what_their_keys_bring() -> None:
     """Subtasks get their keys' shares, one without keys nothing; by the rate model the hottest limits all."""
     skew = KeySkew(keys=WORDS, shares=(5, 4, 3, 3, 2, 1, 1, 1))
     share = np.bincount(contiguous(128, 6), skew.by_group(128), minlength=6)
     assert 0.0 in share.tolist()
     spec = skew.model_dump(mode="json")
-    built = world_of(keyed(spec, rate=500, replicas=6), RunSettings(horizon_s=8))
+    built = world_of(keyed(spec, rate=500, parallelism=6), RunSettings(horizon_s=8))
     built.advance(8)
-    took = np.array([task.tuples_in for task in built.tasks["m"]])
+    took = np.array([task.records_in for task in built.tasks["m"]])
     assert took / took.sum() == pytest.approx(share, abs=0.025)
     assert took.sum() == pytest.approx(8 * 500, rel=0.01)
-    job = keyed(spec, rate=5000, replicas=6)
+    job = keyed(spec, rate=5000, parallelism=6)
     costs = RateModel().predict(Scenario.of(job), [job.plan])
     assert costs["throughput_per_s"][0] == pytest.approx(1000 / share.max(), rel=0.03)
 
@@ -117,7 +117,7 @@ def test_windows_have_results_of_the_keys_that_there_are() -> None:
     """Eight words in 128 key groups give eight results a window, whoever has them."""
     window = {"policy": "time", "size_s": 1}
     aggregate = {"kind": "aggregate", "window": window, "group_by": "string", "groups": 8, "service_time_s": 1e-5}
-    job = keyed({"keys": WORDS}, replicas=4, **aggregate)
+    job = keyed({"keys": WORDS}, parallelism=4, **aggregate)
     run = simulated(job, horizon_s=20, warmup_s=4, period_s=4)
     assert run.metrics.throughput_per_s == pytest.approx(8, rel=0.02)
 
@@ -158,4 +158,4 @@ def test_keys_must_be_those_that_the_operator_counts() -> None:
     with pytest.raises(BadInput, match=r"gives 8 keys, and the operator has 5; make them as many"):
         keyed({"keys": WORDS}, kind="aggregate", window=window, group_by="string", groups=5)
     with pytest.raises(BadInput, match=r"Flink's default for its subtasks is 256"):
-        keyed({"keys": WORDS}, replicas=90, key_groups=None)
+        keyed({"keys": WORDS}, parallelism=90, key_groups=None)

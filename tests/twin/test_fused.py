@@ -43,7 +43,7 @@ def test_a_sink_that_is_fused_counts_what_it_has_served() -> None:
     assert [each.busy for each in result.operators] == pytest.approx([0.0, 0.5, 0.5], abs=0.01)
 
 
-def test_a_source_that_is_fused_takes_a_tuple_as_it_begins_with_it() -> None:
+def test_a_source_that_is_fused_takes_a_record_as_it_begins_with_it() -> None:
     """A fused source's processing latency is the service alone, however long a record waits in the broker."""
     job = fuse(chain([map_("a", 6e-3)], {"law": "poisson", "rate_per_s": 100}), ("source", "a", "sink"))
     result = run(job, 60.0, noise=False)
@@ -119,7 +119,7 @@ def test_two_windows_over_time_in_a_row() -> None:
     assert as_one["b"][1] == pytest.approx(apart["b"][1], abs=1)
 
 
-def test_fused_replicas_overloaded_are_one_core_each() -> None:
+def test_fused_subtasks_overloaded_are_one_core_each() -> None:
     """Overloaded fused subtasks use one core each: 2 ms and 3 ms a record are 200 a second."""
     job = chain([map_("a", 2e-3), map_("b", 3e-3)], 1000, placement={"a": ["h", "h"], "b": ["h", "h"]})
     job = fuse(job, ("a", "b"))
@@ -143,11 +143,11 @@ GROUPS = [("source", "m"), ("m", "a"), ("a", "g", "sink"), ("source", "m", "a", 
 DOWN = Failure(at_s=8.5, host="h1", recover_after_s=3)
 
 
-def changing(group: tuple[str, ...], window: dict[str, Any], replicas: int = 1) -> Deployment:
+def changing(group: tuple[str, ...], window: dict[str, Any], parallelism: int = 1) -> Deployment:
     """Job with fused operators on h1, all others on h0."""
     middle = [map_("m", 2e-4), counting("a", 1e-4, window, 20), map_("g", 1e-4)]
     names = ["source", "m", "a", "g", "sink"]
-    placement = {name: ["h1"] * replicas if name in group else ["h0"] for name in names}
+    placement = {name: ["h1"] * parallelism if name in group else ["h0"] for name in names}
     forward = dict.fromkeys(group[1:], "forward")
     job = chain(middle, 400, hosts=HOSTS, placement=placement, partitioning=forward)
     return job.with_plan(ExecutionPlan(placement=job.plan.placement, fused=(group,)))
@@ -164,14 +164,14 @@ def test_a_failure_loses_and_repeats_as_much_as_apart(group: tuple[str, ...], wi
         for each in (job, job.with_plan(job.plan.model_copy(update={"fused": ()})))
     )
     assert as_one.event_rows[0]["end_s"] == 11.5
-    made = as_one.metrics.tuples_out - as_one.duplicates
-    assert made == pytest.approx(apart.metrics.tuples_out - apart.duplicates, rel=0.03)
+    made = as_one.metrics.records_out - as_one.duplicates
+    assert made == pytest.approx(apart.metrics.records_out - apart.duplicates, rel=0.03)
 
 
 def test_windows_that_are_fused_move_with_what_they_hold() -> None:
     job = changing(("a", "g", "sink"), TIME)
     for event in (
-        Migration(at_s=8.2, operator="a", replica=0, to="h3"),
+        Migration(at_s=8.2, operator="a", subtask=0, to="h3"),
         Scale(at_s=8.2, operator="a", placement=("h1", "h3")),
     ):
         result = run_changing(job, event)
@@ -179,17 +179,17 @@ def test_windows_that_are_fused_move_with_what_they_hold() -> None:
         assert min(column(result, "a", "numRecordsOut")[3:]) >= 36  # 20 groups, twice a second
 
 
-def test_a_replica_that_comes_later_is_a_chain_as_well() -> None:
-    job = changing(("m", "a"), COUNT, replicas=2)
+def test_a_subtask_that_comes_later_is_a_chain_as_well() -> None:
+    job = changing(("m", "a"), COUNT, parallelism=2)
     result = run_changing(job, Scale(at_s=5, operator="m", placement=("h1", "h1", "h2")))
-    replicas = {name: column(result, name, "replicas")[-1] for name in ("m", "a", "g")}
-    assert replicas == {"m": 3, "a": 3, "g": 1}
+    parallelism = {name: column(result, name, "parallelism")[-1] for name in ("m", "a", "g")}
+    assert parallelism == {"m": 3, "a": 3, "g": 1}
 
 
 def test_an_event_names_the_first() -> None:
     job = changing(("a", "g"), TIME)
     events: list[AnyEvent] = [
-        Migration(at_s=1, operator="g", replica=0, to="h3"),
+        Migration(at_s=1, operator="g", subtask=0, to="h3"),
         Scale(at_s=1, operator="g", placement=("h3",)),
     ]
     for event in events:

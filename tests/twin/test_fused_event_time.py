@@ -37,7 +37,7 @@ def chained(fused: list[list[str]], events: Any = (), **run: Any) -> Scenario:
 
 def counted(run: Run) -> dict[str, tuple[int, int]]:
     """Records in and out, by operator."""
-    return {each.operator: (each.tuples_in, each.tuples_out) for each in run.operators}
+    return {each.operator: (each.records_in, each.records_out) for each in run.operators}
 
 
 def test_windows_are_whole_and_nothing_is_sent_within_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,8 +73,8 @@ def test_migrations_failures_and_scalings_of_what_is_fused() -> None:
     """Windows are whole over migrations, failures and scalings of fused operators."""
     move = {"kind": "migration", "key_groups": [0, 1, 2]}
     events = [
-        {**move, "operator": "compute", "at_s": 2.2, "to_replica": 2},
-        {**move, "operator": "merge", "at_s": 3.3, "to_replica": 1, "strategy": "disruptive"},
+        {**move, "operator": "compute", "at_s": 2.2, "to_subtask": 2},
+        {**move, "operator": "merge", "at_s": 3.3, "to_subtask": 1, "strategy": "disruptive"},
         {"kind": "failure", "host": "h1", "at_s": 5.1, "recover_after_s": 0.5},
         {"kind": "scale", "operator": "merge", "at_s": 6.1, "placement": ["h0", "ends"]},
     ]
@@ -99,7 +99,7 @@ def test_windows_over_processing_time_do_not_follow_windows_over_event_time() ->
     window = {
         "kind": "aggregate",
         "name": "sum",
-        "window": {"policy": "count", "size_tuples": 4},
+        "window": {"policy": "count", "size_records": 4},
         "service_time_s": 1e-4,
     }
     operators = [source(), compute(), consolidate(), window, sink()]

@@ -146,7 +146,7 @@ def test_sockets_with_limits_refuse() -> None:
 # plans, engines and models --------------------------------------------------------------------------------------------
 
 
-def test_an_engine_that_chains_does_so_where_tuples_go_straight_on() -> None:
+def test_an_engine_that_chains_does_so_where_records_go_straight_on() -> None:
     middle = [map_("m", 1e-4), filter_("f", 1e-4, 0.5), counting("a", 1e-4, TIME, 20), map_("g", 1e-4)]
     placement = {"source": ["h"] * 2, "m": ["h"] * 2, "f": ["h"] * 2, "a": ["h"] * 2, "g": ["h"] * 2}
     job = chain(middle, 100, placement=placement)
@@ -189,7 +189,7 @@ def test_plans_without_fusion_are_written_as_ever() -> None:
     assert again.fused == (("m", "sink"),)
 
 
-@pytest.mark.parametrize("placement", [{}, {"a": ["h", "h", "k"]}], ids=["one", "replicas"])
+@pytest.mark.parametrize("placement", [{}, {"a": ["h", "h", "k"]}], ids=["one", "parallelism"])
 def test_the_rate_model_sees_one_operator_that_takes_as_long(placement: dict[str, list[str]]) -> None:
     """The rate model sees fused operators as one with the sum of their independent services."""
     hosts = [{**HOST, "cpu_percent": 150}, {**HOST, "name": "k", "cpu_percent": 400}]
@@ -244,7 +244,7 @@ def _predicted_s(job: Scenario) -> float:
 
 
 @pytest.mark.parametrize("producers", [1, 4])
-def test_replicas_that_get_tuples_in_turn_wait_less(producers: int) -> None:
+def test_subtasks_that_get_records_in_turn_wait_less(producers: int) -> None:
     """Four fused subtasks at 85 % load wait less than for random arrivals (21 ms), as gaps are sums of four."""
     places = {"source": ["h"] * producers, "a": ["h"] * 4, "b": ["h"] * 4}
     job = fuse(chain([map_("a", 2e-3), map_("b", 3e-3)], 680, placement=places), ("a", "b"))

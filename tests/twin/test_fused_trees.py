@@ -88,7 +88,7 @@ def test_branches_are_served_depth_first_in_the_order_of_their_names() -> None:
 def test_without_chance_it_counts_what_the_job_counts_that_runs_apart(group: tuple[str, ...]) -> None:
     """Flat maps and count windows without keys draw nothing: chained and apart, all counts are equal to the record.
     The horizon lies between two arrivals, when nothing is under way."""
-    window = {"policy": "count", "size_tuples": 12, "slide_tuples": 4}
+    window = {"policy": "count", "size_records": 12, "slide_records": 4}
     operators = [
         source(), map_("m", 0.0, selectivity=2), counting("a", 0.0, window), map_("b", 0.0, selectivity=3),
         sink("left"), sink("right"),
@@ -111,13 +111,13 @@ def test_a_full_channel_of_one_branch_holds_all_of_them_up() -> None:
     assert found["right"][0] == pytest.approx(50 * 20, rel=0.02)
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_copies_of_a_record_on_two_branches_have_one_key(replicas: int) -> None:
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_copies_of_a_record_on_two_branches_have_one_key(parallelism: int) -> None:
     """Both branches lead to a join, by key: each record meets its own copy, and nearly no other of 10 million."""
     join = {"kind": "join", "name": "j", "window": {"policy": "time", "size_s": 1}, "selectivity": 1e-7}
     operators = [source(), map_("a", 1e-5), map_("b", 1e-5), join | {"service_time_s": 1e-5, "key_groups": 8}, sink()]
     streams = [("source", "a"), ("source", "b"), ("a", "j"), ("b", "j"), ("j", "sink")]
-    job = deployment(operators, streams, {"source": 200}, placement={"j": ["h"] * replicas})
+    job = deployment(operators, streams, {"source": 200}, placement={"j": ["h"] * parallelism})
     assert kin(job.query, job.plan).makers == {"source"}
     one, apart = (totals(run(each, 20.0))["j"] for each in (fuse(job, ("source", "a", "b")), job))
     assert one[1] == pytest.approx(one[0] / 2, rel=0.01) and apart[1] == pytest.approx(apart[0] / 2, rel=0.01)
@@ -144,7 +144,7 @@ def changing(window: dict[str, Any]) -> Deployment:
 
 CHANGES: list[AnyEvent] = [
     Failure(at_s=8.5, host="h1", recover_after_s=2),
-    Migration(at_s=8.2, operator="m", replica=0, to="h3"),
+    Migration(at_s=8.2, operator="m", subtask=0, to="h3"),
     Scale(at_s=8.2, operator="m", placement=("h1", "h3")),
 ]
 
@@ -261,7 +261,7 @@ def test_a_plan_that_parts_a_tree_says_so() -> None:
     assert job.plan.parted_by(less) == TREE and less.parted_by(job.plan) == ()
 
 
-def test_counts_of_replicas_are_estimated_as_plans_are() -> None:
+def test_counts_of_subtasks_are_estimated_as_plans_are() -> None:
     """Trees that sit alike stay chained, also where an engine chains by itself."""
     hosts = [{**HOST, "name": name, "cpu_percent": 300} for name in ("h", "k")]
     job = branching(map_("a", 2e-3), filter_("b", 1e-3, 0.4), 150, hosts=hosts)

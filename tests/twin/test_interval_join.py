@@ -25,13 +25,19 @@ BOUNDS = [(-1.0, 1.0), (0.0, 1.5), (0.25, 1.0), (-2.0, -0.5), (-0.5, 2.0)]
 
 
 def job(
-    lower_s: float, upper_s: float, laws: Any = None, replicas: int = 1, hosts: Any = None, end: Any = None, **more: Any
+    lower_s: float,
+    upper_s: float,
+    laws: Any = None,
+    parallelism: int = 1,
+    hosts: Any = None,
+    end: Any = None,
+    **more: Any,
 ) -> Deployment:
     """Job of orders joined with shipments; service takes no time by default."""
     join = {"kind": "interval-join", "name": "join", "left": "orders", "right": "shipments", "keys": 1}
     join |= {"lower_s": lower_s, "upper_s": upper_s, "service_time_s": 0} | more
     laws = laws or {"orders": ORDERS, "shipments": SHIPMENTS}
-    places: dict[str, Any] = {"join": {"h": replicas}}
+    places: dict[str, Any] = {"join": {"h": parallelism}}
     if hosts is not None:
         places = {"orders": "h0", "shipments": "h0", "join": ["h1", "h2"], "sink": "h3"}
     return joined(join, laws, end, hosts=hosts, placement=places)
@@ -62,19 +68,20 @@ def test_matches_are_those_of_brute_force(bounds: tuple[float, float], late_s: f
     data["plan"]["placement"]["orders"] = "far"
     made = Scenario.of(parse(Deployment, data), RunSettings(horizon_s=15.0, warmup_s=0.0, period_s=5.0))
     metrics = simulate(made).metrics
-    assert metrics.tuples_out == met.sum()
+    assert metrics.records_out == met.sum()
     assert metrics.processing_latency_s.mean == pytest.approx(
         (come_s - np.minimum(orders, shipments))[met].mean(), abs=2e-3
     )
 
 
 @pytest.mark.parametrize(
-    ("replicas", "more"), [(1, {"keys": 40}), (2, {"keys": 40}), (2, {"keys": 40, "key_groups": 8}), (1, {"keys": 7})]
+    ("parallelism", "more"),
+    [(1, {"keys": 40}), (2, {"keys": 40}), (2, {"keys": 40, "key_groups": 8}), (1, {"keys": 7})],
 )
-def test_rates_and_ages_are_those_of_poisson_streams(replicas: int, more: dict[str, Any]) -> None:
+def test_rates_and_ages_are_those_of_poisson_streams(parallelism: int, more: dict[str, Any]) -> None:
     """Matches come at rate_a rate_b (upper - lower) / keys, and are E|D| old, with D anything between the bounds."""
     lower_s, upper_s = -0.5, 2.0
-    made = job(lower_s, upper_s, replicas=replicas, **more)
+    made = job(lower_s, upper_s, parallelism=parallelism, **more)
     runs = [ran(made, seed=seed).metrics for seed in range(8)]
     expected = ORDERS * SHIPMENTS * (upper_s - lower_s) / more["keys"]
     age_s = (lower_s**2 + upper_s**2) / 2.0 / (upper_s - lower_s)
@@ -89,7 +96,7 @@ def test_rates_and_ages_are_those_of_poisson_streams(replicas: int, more: dict[s
 
 def test_each_side_is_held_for_as_long_as_it_can_meet_the_other() -> None:
     """By Little's law, orders are held for the upper bound, and shipments for the reach of the lower one."""
-    made = job(-0.5, 2.0, keys=40, tuple_bytes=1)
+    made = job(-0.5, 2.0, keys=40, record_bytes=1)
     held = [row["stateBytes"] for row in ran(made).operator_rows if row["operator"] == "join"][3:]
     size = made.engine.input_bytes(made.query, "join")
     assert np.mean(held) / size == pytest.approx(ORDERS * 2.0 + SHIPMENTS * 0.5, rel=0.1)
@@ -110,7 +117,7 @@ def test_what_it_bears_grows_with_the_root_of_what_comes_after() -> None:
     [
         Failure(at_s=21.0, host="h1", recover_after_s=3.0),
         Scale(at_s=20.0, operator="join", placement=("h1", "h2", "h3")),
-        Migration(at_s=20.0, operator="join", key_groups=(0, 1), to_replica=1),
+        Migration(at_s=20.0, operator="join", key_groups=(0, 1), to_subtask=1),
     ],
 )
 def test_what_is_held_outlives_failures_scaling_and_moves(event: AnyEvent) -> None:
@@ -137,10 +144,10 @@ def test_mistakes_get_a_line(more: dict[str, Any], words: str) -> None:
 BOUGHT, PRICES, SERVICE_S = 200.0, 50.0, 2e-3
 
 
-def with_prices(how: str | None = None, replicas: int = 1, hosts: Any = None, **more: Any) -> Deployment:
+def with_prices(how: str | None = None, parallelism: int = 1, hosts: Any = None, **more: Any) -> Deployment:
     """Job of orders, joined with prices, which change."""
     join = {"kind": "temporal-join", "name": "priced", "side": "prices", "service_time_s": SERVICE_S} | more
-    places: dict[str, Any] = {"priced": {"h": replicas}}
+    places: dict[str, Any] = {"priced": {"h": parallelism}}
     if hosts is not None:
         places = {"orders": "h0", "prices": "h0", "priced": ["h1", "h2"], "sink": "h3"}
     made = joined(join, {"orders": BOUGHT, "prices": PRICES}, hosts=hosts, placement=places).model_dump()
@@ -167,13 +174,13 @@ def test_what_changes_the_table_takes_time_and_leaves_nothing(selectivity: float
 @pytest.mark.parametrize("how", [None, "broadcast"])
 def test_the_rate_model_tells_what_runs_show(how: str | None) -> None:
     """The rate model agrees with runs of two subtasks; with a broadcast side each gets all changes."""
-    given = with_prices(how, replicas=2)
+    given = with_prices(how, parallelism=2)
     says, found = RateModel().predict(Scenario.of(given, RunSettings()), [given.plan]), ran_prices(given)
     assert says["throughput_per_s"][0] == pytest.approx(found.metrics.throughput_per_s, rel=0.05)
     assert says["processing_latency_s"][0] == pytest.approx(found.metrics.processing_latency_s.mean, rel=0.12)
 
 
-def test_results_are_as_old_as_the_tuples_that_found_a_row() -> None:
+def test_results_are_as_old_as_the_records_that_found_a_row() -> None:
     """Results are as old as orders, not as the changes, which come over a link of 300 ms."""
     far = {"name": "far", "cpu_percent": 400, "ram_mb": 4096, "bandwidth_mbps": 1000, "latency_ms": 300}
     near = far | {"name": "h", "latency_ms": 0}
@@ -194,7 +201,7 @@ def test_its_table_moves_and_nothing_is_lost() -> None:
         Failure(at_s=5, host="h1", recover_after_s=1),
     ):
         found = ran_prices(given, 12.0, (event,))
-        unique = found.metrics.tuples_out - found.duplicates
+        unique = found.metrics.records_out - found.duplicates
         assert unique == pytest.approx(BOUGHT * 10, rel=0.15)
     widened = ran_prices(given, 12.0, (Scale(at_s=4, operator="priced", placement=["h1", "h2", "h3"]),))
     (row,) = [each for each in widened.event_rows if each["kind"] == "scale"]

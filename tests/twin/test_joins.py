@@ -17,7 +17,7 @@ from twin.scenario import RunSettings
 
 WINDOWS: dict[str, dict[str, Any]] = {
     "time": {"policy": "time", "size_s": 1.0, "slide_s": 0.5},
-    "count": {"policy": "count", "size_tuples": 30, "slide_tuples": 10},
+    "count": {"policy": "count", "size_records": 30, "slide_records": 10},
 }
 
 
@@ -42,7 +42,7 @@ def test_three_way_matches_are_the_product_of_the_sides(policy: str) -> None:
     assert abs(np.mean(rates) - expected) < 4 * np.std(rates, ddof=1) / np.sqrt(16) + 0.02 * expected
 
 
-def test_a_match_is_as_old_as_its_oldest_tuple() -> None:
+def test_a_match_is_as_old_as_its_oldest_record() -> None:
     """A match of k records spread evenly over a second is k / (k + 1) s old on average."""
     for sides in (2, 3, 4):
         job = star(dict.fromkeys("abcd"[:sides], 40.0), {"policy": "time", "size_s": 1.0}, amplification=1)
@@ -53,7 +53,7 @@ def test_a_match_is_as_old_as_its_oldest_tuple() -> None:
 
 
 @pytest.mark.parametrize("per_s", [3.0, 8.0])
-def test_matches_of_a_few_single_tuples_are_no_younger(per_s: float) -> None:
+def test_matches_of_a_few_single_records_are_no_younger(per_s: float) -> None:
     """Of each pair of records, anywhere in the window, the older is 2/3 of it old, as counted out.
 
     What lies between the first and the last record of a side is narrower than the window, by 2 of so many gaps.
@@ -88,7 +88,7 @@ def join(**window: Any) -> dict[str, Any]:
 
 def own_s(kind: str) -> dict[str, float]:
     """CPU seconds of a record of each side, by hand."""
-    base, value = getattr(STORM.tuple_us, kind), STORM.value_us
+    base, value = getattr(STORM.record_us, kind), STORM.value_us
     values = {"narrow": value.ints, "wide": 3 * value.ints + 20 * value.strings}
     return {name: (base + values_us) * 1e-6 for name, values_us in values.items()}
 
@@ -97,7 +97,7 @@ ORDERS = [("narrow", "wide"), ("wide", "narrow")]
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("middle", [join(policy="count", size_tuples=10), {"kind": "map", "service_scv": 0}])
+@pytest.mark.parametrize("middle", [join(policy="count", size_records=10), {"kind": "map", "service_scv": 0}])
 def test_busy_time_is_the_sum_over_the_streams(middle: dict[str, Any], order: Sequence[str]) -> None:
     """Busy time is the sum over both streams, with free results and scans, all on one host."""
     free = STORM.model_copy(update={"result_us": 0.0, "scan_us": 0.0}).model_dump(mode="json")
@@ -130,4 +130,4 @@ def test_where_nothing_matches_nothing_comes_out(policy: str, groups: dict[str, 
     for selectivity, results in ((0, 0), (0.1, 1)):
         job = star({"a": 10, "b": 20}, WINDOWS[policy], selectivity=selectivity, **groups)
         made = simulated(job, horizon_s=30, warmup_s=0, period_s=30)
-        assert (made.metrics.tuples_out > 0) == bool(results)
+        assert (made.metrics.records_out > 0) == bool(results)

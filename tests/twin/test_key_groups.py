@@ -23,14 +23,14 @@ from twin.world.world import World
 
 def keyed(
     rate: float,
-    replicas: int,
+    parallelism: int,
     skew: dict[str, Any] | None = None,
     owners: tuple[int, ...] | None = None,
     **operator: Any,
 ) -> Deployment:
     """Job source -> keyed map -> sink."""
     middle = {"kind": "map", "name": "m", "key_groups": 32, "service_time_s": 1e-3, "service_scv": 1} | operator
-    places = {"m": {"h": replicas}, "sink": {"h": replicas}}
+    places = {"m": {"h": parallelism}, "sink": {"h": parallelism}}
     keys = None if skew is None else {"m": skew}
     job = chain([middle], rate, placement=places, partitioning={"sink": "forward"}, keys=keys)
     return job if owners is None else job.with_plan(job.plan.model_copy(update={"key_groups": {"m": owners}}))
@@ -65,18 +65,18 @@ def test_drift_moves_ranks_and_keeps_the_law() -> None:
     assert built.tasks["source"][0].ports[0].weights == pytest.approx(_owned(groups.weights, groups.owner, 4))
 
 
-def _owned(weights: np.ndarray, owner: list[int], replicas: int) -> list[float]:
-    return [sum(w for w, o in zip(weights, owner, strict=True) if o == replica) for replica in range(replicas)]
+def _owned(weights: np.ndarray, owner: list[int], parallelism: int) -> list[float]:
+    return [sum(w for w, o in zip(weights, owner, strict=True) if o == subtask) for subtask in range(parallelism)]
 
 
-def test_tuples_follow_owners_and_moves() -> None:
+def test_records_follow_owners_and_moves() -> None:
     """Each subtask's share of the records is the weight of its key groups, also after moves."""
     built = world_of(keyed(1000, 3, {"zipf": 0.8}), RunSettings(horizon_s=60))
     groups = built.key_groups["m"]
     before = [0, 0, 0]
     for end_s in (10, 20):
         built.advance(end_s)
-        after = [task.tuples_in for task in built.tasks["m"]]
+        after = [task.records_in for task in built.tasks["m"]]
         took = np.subtract(after, before)
         assert took / took.sum() == pytest.approx(_owned(groups.weights, groups.owner, 3), abs=0.015)
         assert (took[groups.owners()] * groups.parts()).sum() == pytest.approx(took.sum())
@@ -86,7 +86,7 @@ def test_tuples_follow_owners_and_moves() -> None:
         groups.refresh()
 
 
-def test_a_hot_replica_limits_throughput() -> None:
+def test_a_hot_subtask_limits_throughput() -> None:
     """Backpressure holds all subtasks to the rate at which the hottest is just full: capacity / its share."""
     job = keyed(3000, 4, {"zipf": 1.0})
     hottest = max(world(job).key_groups["m"].shares())
@@ -108,7 +108,7 @@ def test_distinct_groups_live_with_their_key_groups() -> None:
     job = parse(Deployment, data)
     built = world_of(job, RunSettings())
     built.advance(10.5)
-    assert [task.output.tuples_out for task in built.tasks["m"]] == [2 * 25, 2 * 75]
+    assert [task.output.records_out for task in built.tasks["m"]] == [2 * 25, 2 * 75]
 
 
 def test_matches_of_a_join_do_not_depend_on_the_owners() -> None:
@@ -183,7 +183,7 @@ def _operator(data: Any) -> Any:
     return next(each for each in data["query"]["operators"] if each["name"] == "m")
 
 
-def test_the_analytic_model_knows_the_hot_replica_and_the_state() -> None:
+def test_the_analytic_model_knows_the_hot_subtask_and_the_state() -> None:
     """The rate model's throughput is that of the law, over the orders of frequency that seeds may draw."""
     job = keyed(3000, 4, {"zipf": 1.0})
     hottest = [max(world(job, seed).key_groups["m"].shares()) for seed in range(12)]
@@ -195,7 +195,7 @@ def test_the_analytic_model_knows_the_hot_replica_and_the_state() -> None:
 
 def test_distinct_groups_under_skew_match_brute_force() -> None:
     """A short window misses most rare groups, as by brute force; 200 groups, one a key group, Zipf 1.2."""
-    window = {"policy": "count", "size_tuples": 300}
+    window = {"policy": "count", "size_records": 300}
     operator = {"kind": "aggregate", "name": "m", "window": window, "group_by": "int", "groups": 200, "key_groups": 200}
     rng = np.random.default_rng(0)
     shares = zipf_shares(200, 1.2)
@@ -208,7 +208,7 @@ MEASURED = [5.0] * 8 + [1.0] * 24
 """Shares of 32 key groups, dealt to four subtasks in ranges: the first gets 40 of 64."""
 
 
-def test_measured_shares_are_what_replicas_get() -> None:
+def test_measured_shares_are_what_subtasks_get() -> None:
     """Subtasks get measured shares in the simulator, and the hottest by the rate model."""
     job = keyed(1000, 4, {"shares": MEASURED})
     built = world_of(job, RunSettings(horizon_s=30))

@@ -74,7 +74,7 @@ def test_keys_that_nobody_sees_are_forgotten() -> None:
 
 def test_what_lives_moves_and_survives() -> None:
     """A move costs the bytes of live keys, on a card of 100 Mbit/s; fewer with a shorter time to live."""
-    moves = (Migration(at_s=8, operator="state", replica=0, to="h3"),)
+    moves = (Migration(at_s=8, operator="state", subtask=0, to="h3"),)
     for ttl_s in (TTL_S, TTL_S / 8):
         runs = [ran(job(ttl_s=ttl_s), 9.0, seed, events=moves) for seed in range(12)]
         moved = [run.event_rows[0]["bytes"] for run in runs]

@@ -54,7 +54,7 @@ def test_another_seed_another_run() -> None:
 def test_outputs_follow_the_nominal_rates(policy: str) -> None:
     """Groups and join matches follow Costream's Definitions 7 and 8, over 20 runs each."""
     window = (
-        {"policy": "count", "size_tuples": 60, "slide_tuples": 30}
+        {"policy": "count", "size_records": 60, "slide_records": 30}
         if policy == "count"
         else {"policy": "time", "size_s": 0.5, "slide_s": 0.25}
     )
@@ -88,16 +88,16 @@ def test_outputs_follow_the_nominal_rates(policy: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["rebalance", "hash", "broadcast", "global", "forward", "local"])
-def test_partitioning_deals_every_tuple_as_it_says(how: str) -> None:
+def test_partitioning_deals_every_record_as_it_says(how: str) -> None:
     job = chain(
         [{"kind": "map", "name": "m", "service_time_s": 1e-4}],
         1000,
         placement={"source": {"h": 3}, "m": {"h": 3}},
     )
     run = simulated(dealt(job, m=how), horizon_s=20)
-    tuples = {each.operator: each.tuples_in for each in run.operators}
+    records = {each.operator: each.records_in for each in run.operators}
     copies = 3 if how == "broadcast" else 1
-    assert tuples["m"] == pytest.approx(copies * tuples["source"], rel=0.02)
+    assert records["m"] == pytest.approx(copies * records["source"], rel=0.02)
 
 
 def test_full_memory_crashes_the_job_and_fails_it() -> None:

@@ -80,7 +80,7 @@ def test_as_many_are_answered_as_late_as_arithmetic_says(name: str) -> None:
     1,000 records a second for 45 s, and as predicted; in order, the share alone."""
     made = asking(1000, **JOBS[name])
     calls, found = calls_of(made), ran(made)
-    came, left = found.operators[1].tuples_in, found.operators[1].tuples_out
+    came, left = found.operators[1].records_in, found.operators[1].records_out
     share = calls.answered
     assert left == pytest.approx(came * share, abs=4 * (came * share * (1 - share)) ** 0.5 + 4 * 1000**0.5)
     if not calls.ordered:
@@ -105,17 +105,17 @@ def test_every_attempt_holds_its_place(ordered: bool) -> None:
     calling = task.logic.steps[0].calling
     kept_s = 3 * LATENCY_S + 0.1 + 0.2
     assert calling.failed == calling.answered == pytest.approx(4 * 20 / kept_s, abs=8)
-    assert task.tuples_out == 0 and calling.flying == 4
+    assert task.records_out == 0 and calling.flying == 4
 
 
 def test_places_bear_as_many_calls_as_their_mean_time_allows() -> None:
     more = JOBS["timeout amid attempts"] | {"capacity": 20}
     made = asking(2000, **more)
     calls = calls_of(made)
-    assert calls.replica_per_s == pytest.approx(20 / calls.mean_s)
+    assert calls.subtask_per_s == pytest.approx(20 / calls.mean_s)
     found = ran(made)
-    error = 4 * (calls.replica_per_s / 45) ** 0.5
-    assert found.operators[1].rate_in_per_s == pytest.approx(calls.replica_per_s, abs=error)
+    error = 4 * (calls.subtask_per_s / 45) ** 0.5
+    assert found.operators[1].rate_in_per_s == pytest.approx(calls.subtask_per_s, abs=error)
 
 
 @pytest.mark.parametrize("hit_ratio", [0.0, 0.5])
@@ -148,7 +148,7 @@ def test_a_sink_counts_what_is_acknowledged() -> None:
     made = deployment([source(), end], [("source", "store")], {"source": 1000.0})
     found = simulated(made, horizon_s=20)
     error = 4 * (20_000 * 0.6 * 0.4) ** 0.5 + 4 * 20_000**0.5 * 0.6
-    assert found.metrics.tuples_out == pytest.approx(20_000 * 0.6, abs=error)
+    assert found.metrics.records_out == pytest.approx(20_000 * 0.6, abs=error)
     predicted = RateModel().predict(Scenario.of(made, RunSettings(warmup_s=20)), [made.plan])
     assert predicted["throughput_per_s"][0] == pytest.approx(600, rel=1e-3)
     assert any("failed for the last time; their records were dropped" in line for line in found.warnings)
@@ -164,7 +164,7 @@ def test_a_lost_call_fails_the_job_unless_it_is_dropped(more: dict[str, Any], ho
     assert warning.startswith(f"the job failed: a call of ask#0 {how} at ")
     at_s = float(warning.partition(" at ")[2].partition(" s,")[0])
     assert not found.metrics.success and 0.0 < at_s < 30.0
-    assert found.operators[1].tuples_in == pytest.approx(200 * at_s, abs=5 * (200 * at_s) ** 0.5 + 5)
+    assert found.operators[1].records_in == pytest.approx(200 * at_s, abs=5 * (200 * at_s) ** 0.5 + 5)
     assert all("restart" not in line for line in found.warnings[1:])
 
 

@@ -63,7 +63,7 @@ def test_where_ways_meet_there_are_markers_of_each() -> None:
     assert run["meet"] == pytest.approx((run["slow"] + run["quick"]) / 2 / 2, rel=0.05), "b's did not wait"
 
 
-def test_a_source_has_none_and_no_tuple_is_no_age() -> None:
+def test_a_source_has_none_and_no_record_is_no_age() -> None:
     assert marker_ages(chain([work("only", 0.1)], 10).query, {})[0] == MarkerAge("only", "source", 0.0)
     never = chain([work("all", 0.1, selectivity=0.0), work("none", 0.1)], 100)
     assert "none" not in ages(never, horizon_s=4) and ages(never, horizon_s=4)["all"] >= 0.0

@@ -127,11 +127,11 @@ def test_measured_results_are_of_any_record_of_each_side() -> None:
 # whole runs ----------------------------------------------------------------------------------------------------------
 
 
-def join(rates: list[float], selectivity: float, slide_s: float, replicas: int = 1, **more: Any) -> dict[str, Any]:
+def join(rates: list[float], selectivity: float, slide_s: float, parallelism: int = 1, **more: Any) -> dict[str, Any]:
     """Document of all sources into a join with a window of a second."""
     window = {"policy": "time", "size_s": 1.0, "slide_s": slide_s}
     operator = {"kind": "join", "name": "j", "window": window, "selectivity": selectivity, "service_time_s": 1e-7}
-    job = joined(operator | more, {f"s{k}": rate for k, rate in enumerate(rates)}, placement={"j": {"h": replicas}})
+    job = joined(operator | more, {f"s{k}": rate for k, rate in enumerate(rates)}, placement={"j": {"h": parallelism}})
     return job.model_dump(mode="json", exclude_none=True)
 
 
@@ -154,7 +154,7 @@ def in_blocks(windows: np.ndarray) -> np.ndarray:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("keys", "zipf", "rates", "panes", "replicas"),
+    ("keys", "zipf", "rates", "panes", "parallelism"),
     [
         (50, 0.0, [30, 30], 1, 4),
         (50, 0.0, [30, 30], 10, 1),
@@ -166,10 +166,10 @@ def in_blocks(windows: np.ndarray) -> np.ndarray:
         (60, 1.0, [12, 12, 12], 1, 4),
     ],
 )
-def test_runs_match_as_real_keys_do(keys: int, zipf: float, rates: list[float], panes: int, replicas: int) -> None:
+def test_runs_match_as_real_keys_do(keys: int, zipf: float, rates: list[float], panes: int, parallelism: int) -> None:
     """Runs with a key in each key group match as real keys do, all subtasks together."""
     shares = zipf_shares(keys, zipf)
-    data = join(rates, float(np.sum(shares ** len(rates))), 1 / panes, replicas, key_groups=keys)
+    data = join(rates, float(np.sum(shares ** len(rates))), 1 / panes, parallelism, key_groups=keys)
     data["workload"]["keys"] = {"j": {"zipf": zipf}}
     Theory.of(shares, rates, panes).check(in_blocks(matched(data, 400 if panes == 1 else 280)))
 
@@ -181,7 +181,7 @@ def test_keys_without_groups_are_dealt_evenly(selectivity: float) -> None:
     theory.check(in_blocks(matched(join([12, 12], selectivity, 1.0, 4), 400)))
 
 
-def test_a_side_that_all_replicas_have_makes_no_more_matches() -> None:
+def test_a_side_that_all_subtasks_have_makes_no_more_matches() -> None:
     for into in (["broadcast", "hash"], ["global", "global"], ["broadcast", "hash", "hash"]):
         data = join([30.0] * len(into), 0.02, 1.0, 3)
         for stream, partitioning in zip(data["query"]["streams"], into, strict=False):
@@ -195,12 +195,12 @@ def test_more_matches_than_key_groups_allow_are_named() -> None:
         assert any("only records of one key group match" in line for line in run.warnings) == named
 
 
-RATE_PER_S, KEYS, REPLICAS = 200.0, 30, 3
+RATE_PER_S, KEYS, PARALLELISM = 200.0, 30, 3
 
 
 def _dealt(operator: dict[str, Any], partitioning: str) -> Deployment:
     window = operator | {"name": "window", "service_time_s": 0}
-    places = {"window": ["h"] * REPLICAS}
+    places = {"window": ["h"] * PARALLELISM}
     return chain([window], RATE_PER_S, placement=places, partitioning={"window": partitioning})
 
 
@@ -212,10 +212,10 @@ def _per_s(job: Deployment) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("partitioning", "places", "copies"),
-    [("hash", 1, 1), ("rebalance", REPLICAS, 1), ("broadcast", REPLICAS, REPLICAS)],
+    [("hash", 1, 1), ("rebalance", PARALLELISM, 1), ("broadcast", PARALLELISM, PARALLELISM)],
 )
 @pytest.mark.parametrize("kind", ["aggregate", "session"])
-def test_results_are_of_all_keys_that_come_to_a_replica(kind: str, partitioning: str, places: int, copies: int) -> None:
+def test_results_are_of_all_keys_that_come_to_a_subtask(kind: str, partitioning: str, places: int, copies: int) -> None:
     """A key's records that come to several subtasks are as many Poisson streams, each with results of its own."""
     per_s, span_s = RATE_PER_S * copies / places / KEYS, 0.25
     operator: dict[str, Any] = {"kind": "session", "gap_s": span_s, "keys": KEYS}

@@ -20,9 +20,9 @@ def transfer_s(size: float, engine: Any) -> float:
     return float(cpu_s + size * 8 / 100e6 + 0.005)
 
 
-def test_a_moved_replica_pauses_for_its_state() -> None:
+def test_a_moved_subtask_pauses_for_its_state() -> None:
     deployment = job(rate=1000, window={"policy": "time", "size_s": 10, "slide_s": 2})
-    (event,) = run(deployment, Migration(at_s=15, operator="a", replica=1, to="h3")).event_rows
+    (event,) = run(deployment, Migration(at_s=15, operator="a", subtask=1, to="h3")).event_rows
     half_a_window = 0.5 * 1000 * 10 * deployment.engine.input_bytes(deployment.query, "a")
     assert event["bytes"] == pytest.approx(half_a_window, rel=0.3)
     assert event["paused_s"] == pytest.approx(transfer_s(event["bytes"], deployment.engine), rel=1e-6)
@@ -31,7 +31,7 @@ def test_a_moved_replica_pauses_for_its_state() -> None:
 @pytest.mark.parametrize("ways", [("forward", "rebalance"), ("global", "rebalance"), ("rebalance", "hash")])
 def test_a_move_changes_no_shares(ways: tuple[str, str]) -> None:
     """A move changes no shares, of two streams dealt differently, and of three key values dealt two to one by hash."""
-    window = {"group_by": "int", "groups": 3, "window": {"policy": "count", "size_tuples": 10}}
+    window = {"group_by": "int", "groups": 3, "window": {"policy": "count", "size_records": 10}}
     moved = {"kind": "aggregate", "name": "m", "service_time_s": 1e-4} | window
     operators = [
         source("x"),
@@ -47,16 +47,16 @@ def test_a_move_changes_no_shares(ways: tuple[str, str]) -> None:
     dealt = (each.model_copy(update={"partitioning": streams_by_way.get(each)}) for each in made.query.streams)
     made = made.model_copy(update={"query": made.query.model_copy(update={"streams": tuple(dealt)})})
     taken = []
-    for events in ((), (Migration(at_s=5, operator="m", replica=1, to="h1"),)):
+    for events in ((), (Migration(at_s=5, operator="m", subtask=1, to="h1"),)):
         found = next(each for each in run(made, *events).operators if each.operator == "m")
-        taken.append([each.tuples_in for each in found.subtasks])
+        taken.append([each.records_in for each in found.subtasks])
     assert taken[1] == pytest.approx(taken[0], rel=0.02)
 
 
 def test_moved_key_groups_pause_for_their_state() -> None:
     deployment = job(key_groups=8, state_bytes_per_group=200_000)
     apart = placed(deployment, a=("h1", "h3"))
-    move = Migration(at_s=10, operator="a", key_groups=(0, 1), to_replica=1)
+    move = Migration(at_s=10, operator="a", key_groups=(0, 1), to_subtask=1)
     (event,) = run(apart, move).event_rows
     windows = 0.25 * 400 * 2 * apart.engine.input_bytes(apart.query, "a")
     assert event["bytes"] == pytest.approx(400_000 + windows, rel=0.2)
@@ -68,26 +68,26 @@ CROWDED = {"a": ["h1", "h1", "h1", "h1", "h1"]}
 """Placement of more subtasks than cores: they share the processor."""
 
 
-@pytest.mark.parametrize("replicas", [["h1"], CROWDED["a"]], ids=["own core", "shared cores"])
-def test_state_may_still_be_on_its_way_out_at_the_end(replicas: list[str]) -> None:
+@pytest.mark.parametrize("subtasks", [["h1"], CROWDED["a"]], ids=["own core", "shared cores"])
+def test_state_may_still_be_on_its_way_out_at_the_end(subtasks: list[str]) -> None:
     """State may be on its way at the end: serialising it is work that is booked as it begins, and cannot be done by the
     horizon, which the law work <= capacity * time must know."""
     deployment = job(key_groups=8, state_bytes_per_group=2e8)
-    deployment = placed(deployment, a=tuple(replicas))
-    move = Migration(at_s=1, operator="a", replica=0, to="h3")
+    deployment = placed(deployment, a=tuple(subtasks))
+    move = Migration(at_s=1, operator="a", subtask=0, to="h3")
     result = run(deployment, move, horizon_s=1.1, period_s=0.1)
     assert not result.crashed
     assert result.event_rows[0]["end_s"] is None
     assert all(row["cpuUtilisation"] <= 1 for row in result.host_rows)
 
 
-@pytest.mark.parametrize("replicas", [["h1"], CROWDED["a"]], ids=["own core", "shared cores"])
-def test_state_that_a_failure_stops_on_its_way_out_costs_no_cpu(replicas: list[str]) -> None:
+@pytest.mark.parametrize("subtasks", [["h1"], CROWDED["a"]], ids=["own core", "shared cores"])
+def test_state_that_a_failure_stops_on_its_way_out_costs_no_cpu(subtasks: list[str]) -> None:
     """A move that each of six failures stops, and that is made again after them, costs no CPU."""
     deployment = job(key_groups=8, state_bytes_per_group=2e8)
-    deployment = placed(deployment, a=tuple(replicas))
+    deployment = placed(deployment, a=tuple(subtasks))
     fails = [Failure(at_s=at_s, host="h1", recover_after_s=0.05) for at_s in (0.3, 0.5, 0.7, 0.9, 1.1, 1.3)]
-    move = Migration(at_s=0.2, operator="a", replica=0, to="h3")
+    move = Migration(at_s=0.2, operator="a", subtask=0, to="h3")
     result = run(deployment, move, *fails, horizon_s=1.4, period_s=0.1)
     moved = next(row for row in result.event_rows if row["kind"] == "migration")
     assert moved["detail"]["interrupted"] == 6
@@ -106,7 +106,7 @@ def test_a_scaled_window_keeps_its_content() -> None:
 
 def test_windows_that_count_begin_anew_where_records_are_handed_over() -> None:
     """A count window begins anew with a new subtask: results of 200 records at 20 a second are 10 s old."""
-    window = {"policy": "count", "size_tuples": 200}
+    window = {"policy": "count", "size_records": 200}
     deployment = job({"law": "constant", "rate_per_s": 40}, window=window, groups=2)
     deployment = placed(deployment, a=("h1",))
     ages_s = e2e_s(run(deployment, Scale(at_s=3.8, operator="a", placement=("h1", "h3"))))
@@ -114,10 +114,10 @@ def test_windows_that_count_begin_anew_where_records_are_handed_over() -> None:
 
 
 @pytest.mark.parametrize("rate", [300, 1500])
-def test_all_records_of_a_key_are_on_one_replica(rate: float) -> None:
+def test_all_records_of_a_key_are_on_one_subtask(rate: float) -> None:
     """Each window has one result of each of 20 keys, whatever moves. Periods end between two windows, every 0.5 s."""
     moves = [
-        Migration(at_s=6.2, operator="a", key_groups=(0, 1, 5), to_replica=1),
+        Migration(at_s=6.2, operator="a", key_groups=(0, 1, 5), to_subtask=1),
         Scale(at_s=9.2, operator="a", placement=("h1", "h3", "h3")),
         Scale(at_s=13.2, operator="a", placement=("h3",)),
     ]
@@ -126,14 +126,14 @@ def test_all_records_of_a_key_are_on_one_replica(rate: float) -> None:
     assert len(made) > 30 and set(made[:-1]) == {20}
 
 
-def test_replicas_are_counted_as_they_come_and_go() -> None:
+def test_subtasks_are_counted_as_they_come_and_go() -> None:
     scale = [
         Scale(at_s=4.5, operator="m", placement=("h0", "h3", "h3")),
         Scale(at_s=9.5, operator="m", placement=("h3",)),
     ]
     result = run(job(rate=1000), *scale)
-    replicas = column(result, "m", "replicas")
-    assert (replicas[3], replicas[6], replicas[-1]) == (1, 3, 1)
+    subtasks = column(result, "m", "parallelism")
+    assert (subtasks[3], subtasks[6], subtasks[-1]) == (1, 3, 1)
     busy = column(result, "m", "busyTimeMsPerSecond")
     assert busy[6] == pytest.approx(busy[2] / 3, rel=0.25)
     for row in result.operator_rows:
@@ -149,7 +149,7 @@ def test_scaling_out_multiplies_capacity() -> None:
     assert taken[2] > 1.9 * 1250 * 0.95
 
 
-def test_what_follows_new_replicas_waits_as_behind_replicas_of_the_plan() -> None:
+def test_what_follows_new_subtasks_waits_as_behind_subtasks_of_the_plan() -> None:
     """Records of four subtasks scaled from one overlap at the sink as those of a plan with four."""
     work = {"kind": "map", "name": "work", "service_time_s": 2e-3, "service_scv": 1}
     ends, most = {"source": "h0", "sink": "h1"}, ["h1", "h1", "h2", "h2"]
@@ -163,11 +163,11 @@ def test_what_follows_new_replicas_waits_as_behind_replicas_of_the_plan() -> Non
     assert means[1] == pytest.approx(means[0], rel=0.05)
 
 
-def test_a_move_to_a_replica_that_is_gone_is_refused_with_a_warning() -> None:
+def test_a_move_to_a_subtask_that_is_gone_is_refused_with_a_warning() -> None:
     result = run(
         job(),
         Scale(at_s=2, operator="a", placement=("h1",)),
-        Migration(at_s=5, operator="a", replica=1, to="h3"),
+        Migration(at_s=5, operator="a", subtask=1, to="h3"),
     )
     assert any("no subtask 1" in warning for warning in result.warnings)
 
@@ -188,7 +188,7 @@ def test_even_flows_make_shares_even(shares: list[float], data: st.DataObject) -
 
 
 @pytest.mark.parametrize("then", ["h1", "h2"])
-def test_a_replica_waits_for_records_on_their_way_to_it_by_a_buffer(then: str) -> None:
+def test_a_subtask_waits_for_records_on_their_way_to_it_by_a_buffer(then: str) -> None:
     """Records are 0.2 s on their way. Those that were sent while their state moved come by a buffer, also if the
     subtask is to leave, or to give its key groups on, as soon as it has their state."""
     hosts = [host | {"latency_ms": 200 if host["name"] == "h0" else 1} for host in HOSTS]

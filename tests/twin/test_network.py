@@ -166,7 +166,7 @@ def test_a_degraded_link_is_narrower_and_slower_until_it_is_mended() -> None:
     for at_s, factors in ((20.0, (0.1, 50.0)), (40.0, (10.0, 0.02)), (60.0, (1.0, 1.0))):
         world.advance(at_s)
         world.count()
-        counts.append((carried.tuples_out, carried.capacity_bytes()))
+        counts.append((carried.records_out, carried.capacity_bytes()))
         carried.degrade(*factors)
     assert counts[0][0] == pytest.approx(20 * 300, rel=0.05)
     assert (counts[1][0] - counts[0][0]) * size == pytest.approx(19.5 * 0.1e6 / 8, rel=0.05)
@@ -187,7 +187,7 @@ def test_what_waits_on_a_link_is_sent_at_the_rate_of_the_moment(
     """
     names = [f"s{number}" for number in range(len(sizes))]
     job = deployment(
-        [*(source(name, tuple_bytes=size) for name, size in zip(names, sizes, strict=True)), sink()],
+        [*(source(name, record_bytes=size) for name, size in zip(names, sizes, strict=True)), sink()],
         [(name, "sink") for name in names],
         dict.fromkeys(names, 15.0),
         hosts=[host(name) for name in "ac"],
@@ -207,7 +207,7 @@ def test_what_waits_on_a_link_is_sent_at_the_rate_of_the_moment(
         for at_s, order, item, lane in in_flight(world):
             if lane.card == card.here:
                 path = Path(item.path)
-                size = world.memory.at[path.inbox].tuple_bytes
+                size = world.memory.at[path.inbox].record_bytes
                 seen[order] = item.sent_s, size, at_s, item.latency_s
                 if order not in streams.setdefault(path.inbox, []):
                     streams[path.inbox].append(order)
@@ -240,7 +240,7 @@ def test_a_backlog_drains_at_full_speed_after_a_degradation() -> None:
     """A backlog drains at full speed: at 50/s, 8 ms each, 500 records wait after 20 s at a fifth, for 10 s at most."""
     job = across({"law": "constant", "rate_per_s": 50}, [link("a", "c", 1, 0)])
     document = job.model_dump(mode="json")
-    document["query"]["operators"][0] |= {"tuple_bytes": 1000}
+    document["query"]["operators"][0] |= {"record_bytes": 1000}
     slow = LinkDegradation(at_s=40, link=("a", "c"), bandwidth_factor=0.2, duration_s=20)
     latency = simulated(parse(Deployment, document), slow, horizon_s=120).metrics.e2e_latency_s
     assert latency.mean == pytest.approx(1.12, abs=0.02) and latency.p99 == pytest.approx(9.5, abs=0.2)
@@ -270,7 +270,7 @@ def test_bad_networks_are_named(links: list[dict[str, Any]], switches: tuple[str
 def test_forward_streams_need_only_their_own_routes() -> None:
     places = {"source": ["a", "b"], "sink": ["c", "b"]}
     job = across(10, [link("a", "c")], placement=places, partitioning={"sink": "forward"})
-    assert simulated(job, horizon_s=10).metrics.tuples_out > 50
+    assert simulated(job, horizon_s=10).metrics.records_out > 50
 
 
 def test_a_factor_of_nothing_is_refused() -> None:

@@ -93,7 +93,7 @@ def test_the_new_kind_is_keyed_and_weighed(found: dict[str, Any]) -> None:
 def test_a_profile_saved_before_the_new_kind_still_holds(found: dict[str, Any]) -> None:
     """An old profile charges for the new kind as for the one that it resembles, and is written as it was."""
     columns_us = 20 + 50 + 30
-    assert found["service_s"] == pytest.approx((STORM.tuple_us.aggregate + columns_us) * 1e-6)
+    assert found["service_s"] == pytest.approx((STORM.record_us.aggregate + columns_us) * 1e-6)
     assert found["saved_again"] == STORM.model_dump(mode="json")
 
 

@@ -42,14 +42,14 @@ def test_a_shared_processor_pauses_too() -> None:
     assert run.metrics.throughput_per_s == pytest.approx(200 * 2 / 2.1, rel=0.03)
 
 
-def test_tuples_wait_for_pauses_as_fluids_do() -> None:
+def test_records_wait_for_pauses_as_fluids_do() -> None:
     """Evenly spaced records with equal services wait for pauses alone: d^2 / (2 (1 - load)) for each, end to end."""
     metrics = ran(job({"law": "constant", "rate_per_s": 200}, 0.5, PAUSES, 0.0), horizon_s=300)
     expected_s = 0.1**2 / (2 * 2.1 * 0.5) + 0.5 / 200
     assert metrics.e2e_latency_s.mean == pytest.approx(expected_s, rel=0.2)
 
 
-def test_without_noise_a_queue_of_evenly_spaced_tuples_never_waits() -> None:
+def test_without_noise_a_queue_of_evenly_spaced_records_never_waits() -> None:
     noisy = PAUSES | {"jitter_scv": 0.5}
     hosts = [HOST, HOST | {"name": "g", "latency_ms": 20}]
     deployment = job({"law": "constant", "rate_per_s": 100}, 0.9, noisy, 2.0, hosts=hosts, placement={"source": "g"})

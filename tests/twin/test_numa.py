@@ -15,7 +15,7 @@ from twin.rates.model import RateModel
 from twin.run import Run
 from twin.spec import parse
 
-FREE = STORM.model_dump(mode="json") | {"name": "free", "batch_tuples": 100, "flush_s": 1.0, "memory_factor": 0.0}
+FREE = STORM.model_dump(mode="json") | {"name": "free", "batch_records": 100, "flush_s": 1.0, "memory_factor": 0.0}
 
 
 def work(name: str = "work", **more: Any) -> dict[str, Any]:
@@ -23,10 +23,10 @@ def work(name: str = "work", **more: Any) -> dict[str, Any]:
     return {"kind": "map", "name": name, "service_scv": 0} | more
 
 
-def on_server(cluster: Cluster, middle: dict[str, Any], rate: float, tuple_bytes: float, **more: Any) -> Deployment:
+def on_server(cluster: Cluster, middle: dict[str, Any], rate: float, record_bytes: float, **more: Any) -> Deployment:
     hosts = [cluster.hosts[0].model_dump(mode="json") | more.pop("host", {})]
     law = {"law": "constant", "rate_per_s": rate}
-    return chain([middle], law, tuple_bytes, hosts=hosts, engine=FREE, **more)
+    return chain([middle], law, record_bytes, hosts=hosts, engine=FREE, **more)
 
 
 def require_throughput(job: Deployment, per_s: float, rel: float = 0.02, horizon_s: float = 5.0) -> Run:
@@ -47,7 +47,7 @@ def require_throughput(job: Deployment, per_s: float, rel: float = 0.02, horizon
         ("counter", 612.3, 0.5, {1: 665.2, 3: 665.9, 4: 837.9, 7: 888.4}),
     ],
 )
-def test_time_per_tuple_by_distance_follows_the_published_estimates(
+def test_time_per_record_by_distance_follows_the_published_estimates(
     operator: str, local_ns: float, lines: float, estimated_ns: dict[int, float]
 ) -> None:
     """A busy operator's throughput is 1 / (Te + Tf), as estimated in BriskStream's Table 3."""
@@ -87,14 +87,14 @@ def test_servers_have_the_published_totals() -> None:
 # clocks -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("replicas", [1, 4, 6])
-def test_a_fast_socket_serves_by_its_clock(replicas: int) -> None:
+@pytest.mark.parametrize("parallelism", [1, 4, 6])
+def test_a_fast_socket_serves_by_its_clock(parallelism: int) -> None:
     """Cores serve by their clocks: of 4 at 3 and 4 at 1 GHz, worth 8 reference cores, each is worth 1.5 or 0.5."""
     host = HOST | {"cpu_percent": 800, "sockets": [{"cores": 4, "clock_ghz": 3}, {"cores": 4, "clock_ghz": 1}]}
     for socket, speed in enumerate((1.5, 0.5)):
-        here = dict.fromkeys(("source", "sink"), "h") | {"work": {f"h/{socket}": replicas}}
+        here = dict.fromkeys(("source", "sink"), "h") | {"work": {f"h/{socket}": parallelism}}
         job = chain([work(service_time_s=0.01)], 4000, hosts=[host], placement=here)
-        require_throughput(job, 100 * speed * min(replicas, 4), rel=0.03, horizon_s=10.0)
+        require_throughput(job, 100 * speed * min(parallelism, 4), rel=0.03, horizon_s=10.0)
 
 
 # bandwidth ----------------------------------------------------------------------------------------------------------
@@ -125,14 +125,14 @@ def test_the_channel_between_sockets_bounds_the_throughput(rate: float) -> None:
 
 
 @pytest.mark.parametrize("channel", [False, True])
-@pytest.mark.parametrize(("cores", "replicas"), [(1, 1), (1, 40), (4, 24), (4, 40), (8, 3), (8, 40)])
+@pytest.mark.parametrize(("cores", "parallelism"), [(1, 1), (1, 40), (4, 24), (4, 40), (8, 3), (8, 40)])
 @pytest.mark.parametrize("service_s", [2e-4, 5e-3])
 def test_bandwidth_is_reached_and_kept_by_any_number_of_subtasks(
-    cores: int, replicas: int, service_s: float, channel: bool
+    cores: int, parallelism: int, service_s: float, channel: bool
 ) -> None:
     """Bandwidth is reached, and not exceeded, however many subtasks share the cores: of 1,000 bytes a record, half of
     what the cores would move."""
-    per_s = 0.5 * min(cores, replicas) / service_s
+    per_s = 0.5 * min(cores, parallelism) / service_s
     gbps = 1000 * per_s / 1e9
     narrow = {"sockets": [{"cores": cores, "bandwidth_gbps": gbps}, {"cores": cores}]}
     if channel:
@@ -141,10 +141,10 @@ def test_bandwidth_is_reached_and_kept_by_any_number_of_subtasks(
             "numa": {"latency_ns": [[0, 0], [0, 0]], "bandwidth_gbps": [[1e3, gbps], [gbps, 1e3]]},
         }
     middle = work(service_time_s=service_s) | ({} if channel else {"memory_bytes": 1000})
-    here = {"source": "h/1", "work": {"h/0": replicas}, "sink": "h/1"}
+    here = {"source": "h/1", "work": {"h/0": parallelism}, "sink": "h/1"}
     host = HOST | {"cpu_percent": 200 * cores} | narrow
     job = chain([middle], 3 * per_s, 1000, hosts=[host], placement=here)
-    warmup_s = 40 * max(0.05, 4 * replicas / per_s)  # as many changes of the price
+    warmup_s = 40 * max(0.05, 4 * parallelism / per_s)  # as many changes of the price
     run = simulated(job, horizon_s=1.5 * warmup_s, period_s=warmup_s / 2, warmup_s=warmup_s)
     assert RateModel().answer(job, [job.plan]).in_per_s[0, -1] == pytest.approx(per_s, rel=1e-3)
     assert run.metrics.throughput_per_s == pytest.approx(per_s, rel=0.015)
@@ -163,8 +163,8 @@ def test_two_limits_on_one_task_hold_both() -> None:
 def test_more_runnable_tasks_than_cores_cost_switches() -> None:
     """More tasks than cores cost switches: with 4 a core and 10 % each beyond the first, 1.3 times the work."""
     host = HOST | {"cpu_percent": 400, "sockets": [{"cores": 2}, {"cores": 2}]}
-    for replicas, factor in ((8, 1.3), (2, 1.0)):
-        here = {"source": "h/1", "work": {"h/0": replicas}, "sink": "h/1"}
+    for parallelism, factor in ((8, 1.3), (2, 1.0)):
+        here = {"source": "h/1", "work": {"h/0": parallelism}, "sink": "h/1"}
         job = chain(
             [work(service_time_s=0.01)],
             4000,

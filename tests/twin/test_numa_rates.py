@@ -39,12 +39,12 @@ def test_the_distances_and_those_that_the_two_fixed_variants_believe() -> None:
 @given(small=small_jobs(), factor=st.floats(0.1, 10.0))
 def test_the_sustained_load_is_a_share_of_what_is_offered(small: Job, factor: float) -> None:
     """The sustained load is a share of the offer: at ten times the rate, a tenth of it."""
-    job, replicas_o = NumaJob(small[0]), small[1]
+    job, subtasks_o = NumaJob(small[0]), small[1]
     document = small[0].model_dump(mode="json")
     document["workload"]["arrivals"]["op0"]["rate_per_s"] *= factor
     other = NumaJob(parse(Deployment, document))
-    counts_ol = np.zeros((len(replicas_o), len(job.locations)))
-    counts_ol[:, 0] = replicas_o
+    counts_ol = np.zeros((len(subtasks_o), len(job.locations)))
+    counts_ol[:, 0] = subtasks_o
     one, two = (float(sustained(each, counts_ol[None]).load_n[0]) for each in (job, other))
     assert one == pytest.approx(two * factor)
 
@@ -52,10 +52,10 @@ def test_the_sustained_load_is_a_share_of_what_is_offered(small: Job, factor: fl
 @settings(max_examples=40, deadline=None)
 @given(small=small_jobs())
 def test_what_is_estimated_together_makes_no_difference(small: Job) -> None:
-    job, replicas_o = NumaJob(small[0]), small[1]
-    plans = np.zeros((len(job.locations), len(replicas_o), len(job.locations)))
+    job, subtasks_o = NumaJob(small[0]), small[1]
+    plans = np.zeros((len(job.locations), len(subtasks_o), len(job.locations)))
     for socket in range(len(job.locations)):
-        plans[socket, :, socket] = replicas_o
+        plans[socket, :, socket] = subtasks_o
     together = sustained(job, plans).load_n
     assert together.tolist() == [float(sustained(job, plan[None]).load_n[0]) for plan in plans]
 
@@ -64,14 +64,14 @@ def test_what_is_estimated_together_makes_no_difference(small: Job) -> None:
 @given(small=small_jobs())
 def test_running_free_takes_at_least_what_is_sustained(small: Job) -> None:
     """Free-running producers send at least as much as waiting ones, and the same where nothing is over-supplied."""
-    job, replicas_o = NumaJob(small[0]), small[1]
-    counts_ol = np.zeros((len(replicas_o), len(job.locations)))
-    for o, count in enumerate(replicas_o):
+    job, subtasks_o = NumaJob(small[0]), small[1]
+    counts_ol = np.zeros((len(subtasks_o), len(job.locations)))
+    for o, count in enumerate(subtasks_o):
         counts_ol[o, o % len(job.locations)] = count
     free = free_running(job, counts_ol[None])
-    replicas = float(sustained(job, counts_ol[None]).replica_no[0].min())
-    assert free.throughput_n[0] >= min(1.0, replicas) * job.results_per_s * (1 - 1e-9)
-    if replicas >= 1.0:
+    parallelism = float(sustained(job, counts_ol[None]).subtask_no[0].min())
+    assert free.throughput_n[0] >= min(1.0, parallelism) * job.results_per_s * (1 - 1e-9)
+    if parallelism >= 1.0:
         assert free.throughput_n[0] == pytest.approx(job.results_per_s)
         assert (free.supplied_no <= free.taken_no * (1 + 1e-9)).all()
 
@@ -103,7 +103,7 @@ def test_what_binds_is_named_and_stops_the_simulator_there(limits: dict[str, Any
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("cores", "exact"), [(11, True), (8, False)])
-def test_a_plan_that_just_fulfils_every_operator_bears_what_is_estimated_where_each_replica_has_a_core(
+def test_a_plan_that_just_fulfils_every_operator_bears_what_is_estimated_where_each_subtask_has_a_core(
     cores: int, exact: bool
 ) -> None:
     """Word count on eight sockets, bound by two splitters far from their producer, bears the estimate.
@@ -121,8 +121,8 @@ def test_a_plan_that_just_fulfils_every_operator_bears_what_is_estimated_where_e
         gains=[1, 1, 10, 1, 1],
     ).model_dump(mode="json")
     for operator, size in zip(document["query"]["operators"], (205, 205, 32, 32, 32), strict=True):
-        operator["tuple_bytes"] = size
-    document["engine"] = BRISK.model_dump(mode="json") | {"name": "deep", "channel_tuples": 4096}
+        operator["record_bytes"] = size
+    document["engine"] = BRISK.model_dump(mode="json") | {"name": "deep", "channel_records": 4096}
     document["cluster"] = with_cores(server_b(), cores).model_dump(mode="json")
     document["plan"] = {"placement": dict.fromkeys((f"op{number}" for number in range(5)), "server")}
     placed = parse(Deployment, document)

@@ -38,7 +38,7 @@ def with_stream(job: Deployment, consumer: str, **changes: Any) -> Deployment:
 
 
 @pytest.mark.parametrize("how", ["hash", "rebalance"])
-def test_as_many_replicas_as_producers_send_over_the_network(how: str) -> None:
+def test_as_many_subtasks_as_producers_send_over_the_network(how: str) -> None:
     """With subtasks at the same four places, three of four records go elsewhere, which takes 10 ms."""
     places = [f"h{number}" for number in range(4)]
     hosts = [{**HOST, "name": name, "latency_ms": 10.0} for name in places]
@@ -53,11 +53,11 @@ def test_as_many_replicas_as_producers_send_over_the_network(how: str) -> None:
 
 
 @pytest.mark.parametrize("producers", [1, 3])
-@pytest.mark.parametrize("replicas", [2, 7, 60])
-def test_records_go_in_turn_to_all_replicas(producers: int, replicas: int) -> None:
+@pytest.mark.parametrize("parallelism", [2, 7, 60])
+def test_records_go_in_turn_to_all_subtasks(producers: int, parallelism: int) -> None:
     """Of each producer, no subtask gets two more than another; the first record goes to the producer's own part."""
     middle = [{"kind": "map", "name": name, "service_time_s": 1e-6} for name in ("send", "take")]
-    places = {"send": {"h": producers}, "take": {"h": replicas}}
+    places = {"send": {"h": producers}, "take": {"h": parallelism}}
     built = world_of(chain(middle, {"law": "constant", "rate_per_s": 100.0}, placement=places))
     for end_s in (0.015, 0.505, 1.005, 7.305):
         built.advance(end_s)
@@ -69,9 +69,9 @@ def test_records_go_in_turn_to_all_replicas(producers: int, replicas: int) -> No
 # two choices --------------------------------------------------------------------------------------------------------
 
 
-def skewed_job(how: str, rate: float = 4000.0, zipf: float = 1.0, replicas: int = 8) -> Deployment:
+def skewed_job(how: str, rate: float = 4000.0, zipf: float = 1.0, parallelism: int = 8) -> Deployment:
     middle = {"kind": "map", "name": "m", "key_groups": 256, "service_time_s": 1e-3, "service_scv": 1}
-    places = {"m": {"h": replicas}, "sink": {"h": replicas}}
+    places = {"m": {"h": parallelism}, "sink": {"h": parallelism}}
     dealt = {"m": how, "sink": "forward"}
     return chain([middle], rate, placement=places, partitioning=dealt, keys={"m": {"zipf": zipf}})
 
@@ -80,7 +80,7 @@ def imbalance(job: Deployment, seconds: float = 2.0) -> float:
     """Imbalance of the records that the subtasks took: (max - mean) / mean."""
     built = world_of(job, RunSettings(horizon_s=seconds))
     built.advance(seconds)
-    taken = np.array([task.tuples_in + task.queued for task in built.tasks["m"]])
+    taken = np.array([task.records_in + task.queued for task in built.tasks["m"]])
     return float(taken.max() / taken.mean() - 1)
 
 
@@ -94,19 +94,19 @@ def test_two_choices_balance_what_hash_does_not() -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 1000), replicas=st.integers(2, 12), zipf=st.floats(0, 2))
-def test_settled_shares_are_what_greedy_choice_tends_to(seed: int, replicas: int, zipf: float) -> None:
+@given(seed=st.integers(0, 1000), parallelism=st.integers(2, 12), zipf=st.floats(0, 2))
+def test_settled_shares_are_what_greedy_choice_tends_to(seed: int, parallelism: int, zipf: float) -> None:
     """Settled shares are those of 20,000 records sent one by one, each to the candidate that has got less."""
     rng = np.random.default_rng(seed)
-    weights = rng.permutation(zipf_shares(4 * replicas, zipf))
-    first = contiguous(len(weights), replicas)
-    second = second_choice(first, replicas)
+    weights = rng.permutation(zipf_shares(4 * parallelism, zipf))
+    first = contiguous(len(weights), parallelism)
+    second = second_choice(first, parallelism)
     assert all(a != b for a, b in zip(first, second, strict=True))
-    sent = [0] * replicas
+    sent = [0] * parallelism
     for group in rng.choice(len(weights), size=20_000, p=weights):
         a, b = first[group], second[group]
         sent[a if sent[a] <= sent[b] else b] += 1
-    shares = settled_shares(weights, first, second, replicas)
+    shares = settled_shares(weights, first, second, parallelism)
     assert shares.sum() == pytest.approx(1)
     assert shares == pytest.approx(np.array(sent) / 20_000, abs=0.02)
 
@@ -145,7 +145,7 @@ def pool_job(servers: int, load: float, channel: int | None = None, cores: int =
         1000 * servers * load,
         hosts=[HOST | {"cpu_percent": 100 * cores}],  # a core a task, unless there are fewer
         placement={"m": {"h": servers}, "sink": {"h": servers}},
-        engine=STORM.model_dump(mode="json") | ({"channel_tuples": channel} if channel else {}),
+        engine=STORM.model_dump(mode="json") | ({"channel_records": channel} if channel else {}),
         partitioning={"m": "shared", "sink": "forward"},
     )
     return with_stream(job, "m", **stream)
@@ -175,14 +175,14 @@ def test_exact_shared_queue_is_m_m_c(servers: int, load: float) -> None:
     assert abs(means.mean() - mmc_wait_s(servers, load, 1e-3)) < 4 * error
 
 
-def test_replicas_of_a_shared_queue_are_used_alike() -> None:
+def test_subtasks_of_a_shared_queue_are_used_alike() -> None:
     built = world_of(pool_job(4, 0.5), RunSettings(horizon_s=4))
     built.advance(4)
-    taken = [task.tuples_in for task in built.tasks["m"]]
+    taken = [task.records_in for task in built.tasks["m"]]
     assert max(taken) < 1.1 * min(taken)
 
 
-def test_a_saturated_shared_queue_uses_all_of_its_replicas() -> None:
+def test_a_saturated_shared_queue_uses_all_of_its_subtasks() -> None:
     run = simulated(pool_job(3, 1.5), horizon_s=6, warmup_s=2, period_s=2)
     assert run.metrics.throughput_per_s == pytest.approx(3000, rel=0.03)
     assert run.metrics.backpressured
@@ -231,21 +231,21 @@ def test_lost_share_of_an_exact_channel_is_that_of_m_m_c_k(servers: int, load: f
 # in turn ------------------------------------------------------------------------------------------------------------
 
 
-def erlang_arrivals_sojourn_s(replicas: int, load: float, service_s: float) -> float:
+def erlang_arrivals_sojourn_s(parallelism: int, load: float, service_s: float) -> float:
     """Mean time in an E_k/M/1 queue: a subtask that gets every k-th record of a Poisson stream."""
     share = 0.5
     for _ in range(200):
-        share = (replicas * load / (replicas * load + 1.0 - share)) ** replicas
+        share = (parallelism * load / (parallelism * load + 1.0 - share)) ** parallelism
     return service_s / (1.0 - share)
 
 
-@pytest.mark.parametrize("replicas", [2, 4, 8, 12])
-def test_replicas_served_in_turn_are_e_k_m_1_queues(replicas: int) -> None:
+@pytest.mark.parametrize("parallelism", [2, 4, 8, 12])
+def test_subtasks_served_in_turn_are_e_k_m_1_queues(parallelism: int) -> None:
     """A subtask that gets every K-th record of a Poisson stream is an E_K/M/1 queue."""
     middle = {"kind": "map", "name": "m", "service_time_s": 1e-3, "service_scv": 1}
-    job = chain([middle], 500 * replicas, hosts=[HOST | {"cpu_percent": 6400}], placement={"m": {"h": replicas}})
-    expected = erlang_arrivals_sojourn_s(replicas, 0.5, 1e-3)
-    latency = simulated(job, horizon_s=24 / replicas, period_s=1)
+    job = chain([middle], 500 * parallelism, hosts=[HOST | {"cpu_percent": 6400}], placement={"m": {"h": parallelism}})
+    expected = erlang_arrivals_sojourn_s(parallelism, 0.5, 1e-3)
+    latency = simulated(job, horizon_s=24 / parallelism, period_s=1)
     assert latency.metrics.processing_latency_s.mean == pytest.approx(expected, rel=0.06)
 
 
@@ -289,7 +289,7 @@ def test_records_stay_on_their_host_where_they_can(name: str) -> None:
     made, (shares, crossing) = job(sends, takes), by_hand(sends, takes)
     world = world_of(made, RUN)
     world.advance(RUN.horizon_s)
-    taken = np.array([task.tuples_in for task in world.tasks["take"]])
+    taken = np.array([task.records_in for task in world.tasks["take"]])
     assert taken / taken.sum() == pytest.approx(shares, abs=0.02)
     scenario = Scenario.of(made, RUN)
     away = [1.0 - sends.get("a", 0) / sum(sends.values()), crossing, 1.0 - shares[: takes.get("a", 0)].sum()]
@@ -314,7 +314,7 @@ def test_dealing_is_the_same_however_code_runs() -> None:
 def test_who_is_near_does_not_change_while_the_job_runs() -> None:
     made = job(*JOBS["several each"])
     for operator, remedy in (("take", "which is wired for the hosts"), ("send", "cannot move; use rebalance")):
-        move = Migration(kind="migration", at_s=1, operator=operator, replica=0, to="c")
+        move = Migration(kind="migration", at_s=1, operator=operator, subtask=0, to="c")
         with pytest.raises(BadInput, match=remedy):
             Scenario.of(made, RUN, events=[move])
     for operator, remedy in (("take", "fixes its subtasks"), ("send", "feeds a local stream")):

@@ -71,7 +71,7 @@ def test_each_reader_reads_the_records_of_its_partitions(readers: int, topic: st
     for partition, share in enumerate([4, 0, 2, 1]):
         first = 0 if topic is None else {"a": 3007, "hello": 926548334}[topic] % readers
         expected[(first + partition) % readers] += 20 * 10 * share
-    assert np.abs([task.tuples_in for task in world.tasks["topic"]] - expected).max() <= 1
+    assert np.abs([task.records_in for task in world.tasks["topic"]] - expected).max() <= 1
 
 
 def test_the_reader_of_the_full_partition_is_the_busiest() -> None:
@@ -109,7 +109,7 @@ def test_a_restart_deals_partitions_with_what_waits_in_them(before: int, after: 
     rows = [row for row in result.subtask_rows if row["operator"] == "topic"]
     last = sum(row["backlog"] for row in rows if row["end_s"] == 30.0)
     assert sum(row["arrived"] for row in rows) == pytest.approx(1500 * 30, abs=before + after)
-    assert result.metrics.tuples_out == pytest.approx(1500 * 30 - last, abs=40) and result.duplicates == 0
+    assert result.metrics.records_out == pytest.approx(1500 * 30 - last, abs=40) and result.duplicates == 0
     late = [row for row in rows if row["start_s"] >= 15.0]
     came = [sum(row["arrived"] for row in late if row["subtask"] == number) for number in range(after)]
     source = made.query.operator("topic")
@@ -165,7 +165,7 @@ def test_readers_of_nothing_hold_windows_over_event_time_until_they_are_idle(sha
             placement={"topic": {"h": 3}},
         )
         found[len(idle)] = simulated(made, horizon_s=20, seed=1)
-    assert found[0].metrics.tuples_out == 0 and found[1].metrics.tuples_out in (18, 19)
+    assert found[0].metrics.records_out == 0 and found[1].metrics.records_out in (18, 19)
     said = [line for line in found[0].warnings if why in line]
     assert len(said) == 1 and said[0].endswith("; watermarks wait for them, so give the source idle_s")
     assert not any("idle_s" in line for line in found[1].warnings)

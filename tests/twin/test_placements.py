@@ -34,7 +34,7 @@ def job():
     return scenario_file.load("smart-grid").deployment
 
 
-def test_a_row_is_a_plan_with_the_jobs_replicas(job):
+def test_a_row_is_a_plan_with_the_jobs_subtasks(job):
     wide = job.with_plan(ExecutionPlan(placement={**job.plan.placement, "parse": {"edge-1": 2}}))
     rows = np.random.default_rng(0).integers(len(job.cluster.hosts), size=(5, len(job.query.operators)))
     placements = Placements(wide, rows)

@@ -42,7 +42,7 @@ def time_window(size_s: float) -> dict[str, Any]:
 
 
 def count_window(size: int) -> dict[str, Any]:
-    return {"policy": "count", "size_tuples": size}
+    return {"policy": "count", "size_records": size}
 
 
 def joining(
@@ -52,7 +52,7 @@ def joining(
     selectivity: float = 0.0,
     sink_s: float = 0.0,
     hosts: Sequence[dict[str, Any]] = (host("h"),),
-    credits_tuples: int = 1024,
+    credits_records: int = 1024,
 ) -> Deployment:
     join = {"kind": "join", "name": "join", "window": window, "selectivity": selectivity, "service_time_s": 1e-3}
     return joined(
@@ -60,7 +60,7 @@ def joining(
         {"a": left, "b": right},
         sink(service_time_s=sink_s),
         hosts=list(hosts),
-        engine=STORM.model_dump(mode="json") | {"channel_tuples": credits_tuples},
+        engine=STORM.model_dump(mode="json") | {"channel_records": credits_records},
     )
 
 
@@ -109,8 +109,8 @@ def test_channels_that_are_not_full_add_the_latency_only():
 
 
 def test_bursts_block_their_join_only_beyond_the_credits():
-    def pressure(credits_tuples: int) -> float:
-        found = answer(joining(time_window(8.0), 20, 20, 0.05, 1e-3, credits_tuples=credits_tuples))
+    def pressure(credits_records: int) -> float:
+        found = answer(joining(time_window(8.0), 20, 20, 0.05, 1e-3, credits_records=credits_records))
         return float(found.offered_pressure[0, found.operators.index("join")])
 
     burst, used, below = 0.05 * 160 * 160, 40e-3, 0.05 * 160 * 160 * 1e-3 / 8
@@ -136,7 +136,7 @@ def test_plans_are_judged_together_as_alone_and_as_counts(seed: int, on_sockets:
     plans = as_plans(job, counts)
     together, counted = answer(job, *plans), RateModel(HORIZON_S).answer_counts(job, counts)
     alone = [answer(job, plan) for plan in plans]
-    for field in ("ingested", "age_s", "cpu", "nic", "memory", "pressure", "busy_cores", "service_s"):
+    for field in ("ingested", "age_s", "cpu", "card", "memory", "pressure", "busy_cores", "service_s"):
         expected = np.concatenate([getattr(each, field) for each in alone])
         assert getattr(together, field) == pytest.approx(expected, rel=1e-6), field
         assert getattr(counted, field) == pytest.approx(expected, rel=1e-6), field

@@ -29,7 +29,7 @@ FREE = {"service_time_s": 0.0}
 
 
 def job(
-    *operators: object, rate_per_s: float, replicas: int = 1, engine: EngineProfile = FLINK, cores: float = 16.0
+    *operators: object, rate_per_s: float, parallelism: int = 1, engine: EngineProfile = FLINK, cores: float = 16.0
 ) -> Deployment:
     """Chain on one host, each operator with so many subtasks."""
     names = [operator.name for operator in operators]
@@ -37,7 +37,7 @@ def job(
     return Deployment(
         query=Query(operators=operators, streams=tuple(Stream(producer=p, consumer=c) for p, c in pairs)),
         cluster=parse(Cluster, {"hosts": [host("h", cpu_percent=100.0 * cores)]}),
-        plan=ExecutionPlan(placement=dict.fromkeys(names, ("h",) * replicas)),
+        plan=ExecutionPlan(placement=dict.fromkeys(names, ("h",) * parallelism)),
         workload=Workload(arrivals={names[0]: Poisson(rate_per_s=rate_per_s)}),
         engine=engine,
     )
@@ -52,7 +52,7 @@ def exact(deployment: Deployment, horizon_s: float, warmup_s: float = 0.0, seed:
 
 
 @pytest.mark.parametrize("hops", [1, 2, 3])
-def test_few_tuples_wait_half_a_flush_on_every_stream(hops):
+def test_few_records_wait_half_a_flush_on_every_stream(hops):
     """Few records wait half a flush period on each stream on average, as flushes are independent of them."""
     maps = [Map(name=f"map{number}", **FREE) for number in range(hops - 1)]
     deployment = job(Source(name="in", **FREE), *maps, Sink(name="out", **FREE), rate_per_s=50.0)
@@ -62,7 +62,7 @@ def test_few_tuples_wait_half_a_flush_on_every_stream(hops):
 def test_full_batches_leave_before_the_flush():
     """Full batches leave before the flush: the k-th of b records waits (b - k) / r, so (b - 1) / (2 r) on average."""
     batch, rate_per_s = 50, 5_000.0
-    engine = STORM.model_copy(update={"batch_tuples": batch, "flush_s": 0.1})
+    engine = STORM.model_copy(update={"batch_records": batch, "flush_s": 0.1})
     found = fill_wait_s(np.array([rate_per_s]), batch, 0.1)[0]
     assert found == pytest.approx((batch - 1) / 2 / rate_per_s)
     deployment = job(Source(name="in", **FREE), Sink(name="out", **FREE), rate_per_s=rate_per_s, engine=engine)
@@ -81,14 +81,14 @@ def test_what_is_left_of_a_batch_waits_for_the_flush(rate_per_s):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("replicas", "rate_per_s"), [(1, 300.0), (4, 300.0), (4, 3_000.0)])
-def test_batches_and_turns_agree_with_exact_runs(replicas, rate_per_s):
+@pytest.mark.parametrize(("parallelism", "rate_per_s"), [(1, 300.0), (4, 300.0), (4, 3_000.0)])
+def test_batches_and_turns_agree_with_exact_runs(parallelism, rate_per_s):
     deployment = job(
         Source(name="in"),
-        Map(name="work", service_time_s=0.2 * replicas / rate_per_s),
+        Map(name="work", service_time_s=0.2 * parallelism / rate_per_s),
         Sink(name="out"),
         rate_per_s=rate_per_s,
-        replicas=replicas,
+        parallelism=parallelism,
     )
     runs = [
         exact(deployment, 12.0, 2.0, seed).processing_latency_s.mean for seed in range(8)
@@ -97,17 +97,17 @@ def test_batches_and_turns_agree_with_exact_runs(replicas, rate_per_s):
     assert abs(predict(deployment)["processing_latency_s"][0] - np.mean(runs)) < 4 * error + 0.01 * np.mean(runs)
 
 
-@pytest.mark.parametrize("replicas", [1, 5])
-def test_results_of_a_window_are_dealt_before_they_wait(replicas):
+@pytest.mark.parametrize("parallelism", [1, 5])
+def test_results_of_a_window_are_dealt_before_they_wait(parallelism):
     """Each subtask of a sink of 1 ms waits for half of its own part of 100 results at once."""
-    engine = STORM.model_copy(update={"channel_tuples": 100_000})
+    engine = STORM.model_copy(update={"channel_records": 100_000})
     window = Aggregate(name="count", window=TimeWindow(size_s=1.0), group_by="int", groups=100, service_time_s=0.0)
     deployment = job(
         Source(name="in", **FREE),
         window,
         Sink(name="out", service_time_s=1e-3, service_scv=0.0),
         rate_per_s=1_000.0,
-        replicas=replicas,
+        parallelism=parallelism,
         engine=engine,
     )
     measured = exact(deployment, 20.0, 5.0).processing_latency_s.mean
@@ -117,7 +117,7 @@ def test_results_of_a_window_are_dealt_before_they_wait(replicas):
 @pytest.mark.parametrize("horizon_s", [20.0, 80.0, 200.0])
 def test_channels_fill_before_a_source_is_held_back(horizon_s):
     """50 records a second too many fill 2,000 credits in 40 s: until then nothing is held back, and waits grow."""
-    engine = STORM.model_copy(update={"channel_tuples": 2_000})
+    engine = STORM.model_copy(update={"channel_records": 2_000})
     slow = Sink(name="out", service_time_s=1e-2, service_scv=0.0)
     deployment = job(Source(name="in", **FREE), slow, rate_per_s=150.0, engine=engine)
     found, measured = predict(deployment, horizon_s), exact(deployment, horizon_s)
@@ -183,7 +183,7 @@ def test_of_two_sinks_the_one_that_keeps_up_gets_all_until_the_channels_of_the_o
 @pytest.mark.parametrize("warmup_s", [0.0, 30.0, 60.0])
 def test_means_are_taken_after_the_warm_up(warmup_s):
     """Means are taken after the warm-up: channels fill in 40 s, and what leaves after 60 s has waited in full ones."""
-    engine = STORM.model_copy(update={"channel_tuples": 2_000})
+    engine = STORM.model_copy(update={"channel_records": 2_000})
     slow = Sink(name="out", service_time_s=1e-2, service_scv=0.0)
     deployment = job(Source(name="in", **FREE), slow, rate_per_s=150.0, engine=engine)
     settings = RunSettings(horizon_s=120.0, warmup_s=warmup_s, period_s=5.0, seed=3)
@@ -199,19 +199,19 @@ RUN = RunSettings(horizon_s=30.0, warmup_s=6.0, period_s=3.0)
 
 
 def count_window(size: int, slide: int) -> dict[str, Any]:
-    return {"policy": "count", "size_tuples": size, "slide_tuples": slide}
+    return {"policy": "count", "size_records": size, "slide_records": slide}
 
 
-def grouped(replicas: int, groups: int, size: int = 40, slide: int = 40) -> Deployment:
+def grouped(parallelism: int, groups: int, size: int = 40, slide: int = 40) -> Deployment:
     keyed = {"group_by": "int", "groups": groups} if groups > 1 else {}
     count = {"kind": "aggregate", "name": "count", "service_time_s": 0, "window": count_window(size, slide)} | keyed
-    return chain([count], RATE_PER_S, placement={"count": ["h"] * replicas})
+    return chain([count], RATE_PER_S, placement={"count": ["h"] * parallelism})
 
 
-def joined(replicas: int, size: int = 40, slide: int = 20, **more: Any) -> Deployment:
+def joined(parallelism: int, size: int = 40, slide: int = 20, **more: Any) -> Deployment:
     pairs = {"kind": "join", "name": "join", "service_time_s": 0, "window": count_window(size, slide)}
     rates = {"a": RATE_PER_S, "b": RATE_PER_S / 2}
-    return worlds.joined(pairs | {"selectivity": 0.004} | more, rates, placement={"join": ["h"] * replicas})
+    return worlds.joined(pairs | {"selectivity": 0.004} | more, rates, placement={"join": ["h"] * parallelism})
 
 
 def beside(job: Deployment) -> tuple[float, float, float, float]:
@@ -223,14 +223,14 @@ def beside(job: Deployment) -> tuple[float, float, float, float]:
 
 
 @pytest.mark.parametrize("job", [grouped(4, 1), grouped(3, 24, 60, 20), grouped(6, 4)])
-def test_a_replica_counts_what_comes_to_it(job):
+def test_a_subtask_counts_what_comes_to_it(job):
     said_per_s, seen_per_s, said_s, seen_s = beside(job)
     assert said_per_s == pytest.approx(seen_per_s, rel=0.03)
     assert said_s == pytest.approx(seen_s, rel=0.03)
 
 
 @pytest.mark.parametrize("partitioning", ["hash", "broadcast"])
-def test_matches_of_each_replica(partitioning):
+def test_matches_of_each_subtask(partitioning):
     """On one of R subtasks a pair is R times as likely to match, if both records belong there, and windows reach as far
     back as the subtask's input fills them."""
     job = joined(4, 60)
@@ -244,15 +244,15 @@ def test_matches_of_each_replica(partitioning):
     assert said_s == pytest.approx(seen_s, rel=0.05)
 
 
-def test_plans_with_several_replicas_are_judged_each_by_its_own():
+def test_plans_with_several_subtasks_are_judged_each_by_its_own():
     """Plans get the same answer together and alone, by placement and by counts, also if throttled."""
     job = grouped(4, 24)
-    plans = [grouped(replicas, 24).plan for replicas in (1, 2, 4)]
+    plans = [grouped(parallelism, 24).plan for parallelism in (1, 2, 4)]
     for factor in (1.0, 1e4):
         rates = {"source": {"law": "poisson", "rate_per_s": RATE_PER_S * factor}}
         loud = deployment([*map(dict, _operators(job))], [("source", "count"), ("count", "sink")], rates)
         together = RateModel(60.0).answer(loud, plans)
-        counts = np.array([[[1], [replicas], [1]] for replicas in (1, 2, 4)])
+        counts = np.array([[[1], [parallelism], [1]] for parallelism in (1, 2, 4)])
         counted = RateModel(60.0).answer_counts(loud, counts)
         for number, plan in enumerate(plans):
             alone = RateModel(60.0).answer(loud, [plan])

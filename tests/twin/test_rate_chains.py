@@ -22,7 +22,7 @@ from twin.rates.answer import RateAnswer
 from twin.rates.model import RateModel
 
 FREE = {"name": "free", "serialise_ns_per_byte": 0.0, "deserialise_ns_per_byte": 0.0}
-CREDITS = STORM.model_copy(update={**FREE, "flush_s": None, "channel_tuples": 10})
+CREDITS = STORM.model_copy(update={**FREE, "flush_s": None, "channel_records": 10})
 BUFFERS = FLINK.model_copy(update={**FREE, "flush_s": 1e-6})
 TOLD = ("in_per_s", "out_per_s", "ingested", "cpu")
 """Figures of a job that chains do not change, overloaded or not."""
@@ -53,8 +53,10 @@ class Line:
         names = ("source", *middle, "sink")
         first = random.randint(0, len(middle) - 1)
         group = names[first : random.randint(first + 1, len(middle)) + 1]
-        replicas = tuple(random.choice("hk") for _ in range(random.choice([1, 1, 2, 3])))
-        places = {name: replicas if name in group else (random.choice("hk"),) * random.choice([1, 2]) for name in names}
+        parallelism = tuple(random.choice("hk") for _ in range(random.choice([1, 1, 2, 3])))
+        places = {
+            name: parallelism if name in group else (random.choice("hk"),) * random.choice([1, 2]) for name in names
+        }
         load, per_s = random.choice([0.3, 0.8, 0.95, 1.5, 4.0]), 1000.0
         selectivity = {name: random.choice([1.0, 1.0, thinner]) for name in middle}
         engine = engine or random.choice([CREDITS, BUFFERS])
@@ -187,7 +189,7 @@ def test_runs_of_a_chain_with_one_operator_that_works_are_those_of_that_operator
         line = replace(line, law=slow, work_s={name: 20.0 * each for name, each in line.work_s.items()})
         settings = {"horizon_s": 10.0, "warmup_s": 1.0, "period_s": 1.0}
         apart, chained = (simulated(job, **settings).metrics for job in (line.apart, line.chained))
-        assert apart.tuples_out == chained.tuples_out
+        assert apart.records_out == chained.records_out
         assert apart.value("e2e_latency_s") == pytest.approx(chained.value("e2e_latency_s"), rel=1e-9)
 
 
@@ -210,7 +212,7 @@ def test_a_forward_stream_leaves_a_host_where_partners_are_apart(before: str, be
     }
     sent = sum(600 * each * part for each, part in zip(bytes_, share.values(), strict=True))
     answer = said(job, 60.0)
-    assert answer.nic[0, 0] == pytest.approx(sent / (HOST["bandwidth_mbps"] * 1e6 / 8))
+    assert answer.card[0, 0] == pytest.approx(sent / (HOST["bandwidth_mbps"] * 1e6 / 8))
     if linked:
         assert answer.links[0, 0] == pytest.approx(sent / (100 * 1e6 / 8))
 

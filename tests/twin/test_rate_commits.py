@@ -69,7 +69,7 @@ def test_results_are_as_old_as_in_an_exact_run(name: str) -> None:
     assert found["throughput_per_s"][0] == pytest.approx(min(exact.throughput_per_s, lasting_per_s), rel=0.01)
 
 
-def test_of_tuples_half_an_interval_and_a_checkpoint_pass_whatever_their_way() -> None:
+def test_of_records_half_an_interval_and_a_checkpoint_pass_whatever_their_way() -> None:
     """Records wait half an interval and a checkpoint, of which their own way between two barriers is a part."""
     near, far = (costs(given(meeting(late_ms)))["processing_latency_s"][0] for late_ms in (0.0, 500.0))
     assert near == pytest.approx(2.5, abs=0.01)
@@ -77,10 +77,10 @@ def test_of_tuples_half_an_interval_and_a_checkpoint_pass_whatever_their_way() -
 
 
 @pytest.mark.parametrize("rate_per_s", [1.0, 1500.0])
-def test_uploads_share_the_card_with_tuples(rate_per_s: float) -> None:
+def test_uploads_share_the_card_with_records(rate_per_s: float) -> None:
     scenario = given(keyed(rate_per_s), storage="store", sync_ms=0.0)
     found = RateModel().answer(scenario, [scenario.plan])
-    card = found.nic[0, found.hosts.index("b")]
+    card = found.card[0, found.hosts.index("b")]
     upload_s = 6.4e6 * 8 / 50e6 / (1.0 - card)
     assert found.costs["processing_latency_s"][0] == pytest.approx(2.5 + upload_s, abs=0.003)
 

@@ -11,7 +11,7 @@ from tests.twin.test_rate_batches import FREE, job, predict
 from tests.twin.worlds import dealt, placed
 from twin.deployment import Deployment
 from twin.key_skew import KeySkew, zipf_shares
-from twin.kinds.ages import HeldTuples, group_age_s, older_by_input_s
+from twin.kinds.ages import HeldRecords, group_age_s, older_by_input_s
 from twin.kinds.flow import KeySpread
 from twin.kinds.selective import beside
 from twin.profiles import STORM
@@ -31,34 +31,34 @@ def exact(deployment: Deployment, seed: int = 1, horizon_s: float = 15.0) -> obj
 # windows ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("tuples", "bursts"), [(0.2, None), (1.5, None), (8.0, None), (0.5, 4), (3.0, 4), (3.0, 1)])
-def test_the_oldest_of_a_group_is_brute_force(tuples, bursts):
+@pytest.mark.parametrize(("records", "bursts"), [(0.2, None), (1.5, None), (8.0, None), (0.5, 4), (3.0, 4), (3.0, 1)])
+def test_the_oldest_of_a_group_is_brute_force(records, bursts):
     """The age of the oldest of Poisson records in a group, evenly over a window or in bursts, is that of brute
     force."""
     rng = np.random.default_rng(0)
-    counts = rng.poisson(tuples, 200_000)
+    counts = rng.poisson(records, 200_000)
     counts = counts[counts > 0]
     came_s = rng.random((len(counts), counts.max()))
     came_s = came_s if bursts is None else np.floor(came_s * bursts) / bursts
     came_s[np.arange(counts.max()) >= counts[:, None]] = 1.0
     ages_s = 1.0 - came_s.min(axis=1)
     every = None if bursts is None else np.array([float(bursts)])
-    held = HeldTuples(np.array([1.0]), np.array([counts.mean()]), np.ones(1), bursts_per_s=every)
+    held = HeldRecords(np.array([1.0]), np.array([counts.mean()]), np.ones(1), bursts_per_s=every)
     law_s = group_age_s(TimeWindow(size_s=1.0), held)[0]
     assert abs(ages_s.mean() - law_s) < 4 * ages_s.std() / np.sqrt(len(ages_s)) + 1e-5
 
 
-@pytest.mark.parametrize("tuples", [(0.3, 0.2), (2.0, 0.5), (6.0, 0.05, 1.0)])
+@pytest.mark.parametrize("records", [(0.3, 0.2), (2.0, 0.5), (6.0, 0.05, 1.0)])
 @pytest.mark.parametrize("late_s", [0.0, 0.4, 20.0])
-def test_the_oldest_of_a_group_from_several_inputs_is_brute_force(tuples, late_s):
+def test_the_oldest_of_a_group_from_several_inputs_is_brute_force(records, late_s):
     """Of Poisson records of several inputs, each with a delay of its own, the oldest is as old as by brute force."""
-    rng, delays = np.random.default_rng(0), np.arange(len(tuples)) * late_s
-    counts = rng.poisson(tuples, (200_000, len(tuples)))
+    rng, delays = np.random.default_rng(0), np.arange(len(records)) * late_s
+    counts = rng.poisson(records, (200_000, len(records)))
     some = counts.sum(axis=1) > 0
     first = rng.beta(1.0, np.maximum(counts, 1))  # of that many times in the window, the first
     ages_s = np.where(counts > 0, 1.0 - first + delays, -np.inf).max(axis=1)[some]
-    rates, arriving = np.array(tuples)[:, None], delays[:, None]
-    held = HeldTuples(rates.sum(axis=0), counts.sum(axis=1)[some].mean(keepdims=True), np.ones(1), by_input=rates)
+    rates, arriving = np.array(records)[:, None], delays[:, None]
+    held = HeldRecords(rates.sum(axis=0), counts.sum(axis=1)[some].mean(keepdims=True), np.ones(1), by_input=rates)
     mixed, window = (rates * arriving).sum(axis=0) / rates.sum(), TimeWindow(size_s=1.0)
     law_s = (mixed + group_age_s(window, held) + older_by_input_s(window, arriving, mixed, held))[0]
     assert abs(ages_s.mean() - law_s) < 4 * ages_s.std() / np.sqrt(len(ages_s)) + 1e-4
@@ -66,10 +66,10 @@ def test_the_oldest_of_a_group_from_several_inputs_is_brute_force(tuples, late_s
 
 def test_results_leave_when_their_evaluation_ends():
     """Results leave at the end of their evaluation: 5 ms for each of 20 groups are 0.1 s of a window of 1 s."""
-    cheap = STORM.tuple_us.model_copy(update={"aggregate": 1.0})
+    cheap = STORM.record_us.model_copy(update={"aggregate": 1.0})
     free = STORM.value_us.model_copy(update={"ints": 0.0, "doubles": 0.0})
     engine = STORM.model_copy(
-        update={"name": "dear", "tuple_us": cheap, "value_us": free, "result_us": 5000.0, "scan_us": 0.0}
+        update={"name": "dear", "record_us": cheap, "value_us": free, "result_us": 5000.0, "scan_us": 0.0}
     )
     total = Aggregate(name="sum", window=TimeWindow(size_s=1.0), group_by="int", groups=20)
     found = job(Source(name="in", **FREE), total, Sink(name="out", **FREE), rate_per_s=400.0, engine=engine)
@@ -83,22 +83,22 @@ def test_results_leave_when_their_evaluation_ends():
 
 
 @pytest.mark.parametrize("made", [0.3, 1.0, 2.5, 40.0])
-def test_others_made_with_a_tuple_are_brute_force(made):
+def test_others_made_with_a_record_are_brute_force(made):
     sizes = np.floor(made) + (np.random.default_rng(0).random(200_000) < made % 1)
     assert float(beside(made)) == pytest.approx((sizes * (sizes - 1)).sum() / sizes.sum(), rel=0.02, abs=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("replicas", "way", "others"), [(1, "rebalance", 9.0), (4, "rebalance", 1.6), (4, "hash", 2.25)]
+    ("parallelism", "way", "others"), [(1, "rebalance", 9.0), (4, "rebalance", 1.6), (4, "hash", 2.25)]
 )
-def test_what_a_tuple_makes_waits_for_itself(replicas, way, others):
+def test_what_a_record_makes_waits_for_itself(parallelism, way, others):
     """A record's results wait for each other as in M^[b]/G/1, (b - 1) s / (2 (1 - rho)); of 10 dealt to four, 2 or
     3."""
-    service_s, rate_per_s = 1e-3, 50.0 * replicas
+    service_s, rate_per_s = 1e-3, 50.0 * parallelism
     work = Map(name="work", service_time_s=service_s, service_scv=1.0)
     many = Map(name="many", selectivity=10.0, **FREE)
     lumpy = job(Source(name="in", **FREE), many, work, Sink(name="out", **FREE), rate_per_s=rate_per_s, engine=STORM)
-    lumpy = dealt(placed(lumpy, work=("h",) * replicas), work=way)
+    lumpy = dealt(placed(lumpy, work=("h",) * parallelism), work=way)
     answer = RateModel(1e5).answer(lumpy, [lumpy.plan])
     used = answer.busy_cores[0, 2]
     assert used == pytest.approx(0.5, rel=0.05)
@@ -109,8 +109,8 @@ def test_what_a_tuple_makes_waits_for_itself(replicas, way, others):
 
 def test_small_batches_behind_batches_are_seldom_in_step():
     """Batches of 5 that fill those of 10 wait as if they came evenly, as flushes come between."""
-    source, work = Source(name="in", tuple_bytes=6000), Map(name="work", tuple_bytes=3000, service_time_s=5e-4)
-    large = job(source, work, Sink(name="out"), rate_per_s=800.0, replicas=4)
+    source, work = Source(name="in", record_bytes=6000), Map(name="work", record_bytes=3000, service_time_s=5e-4)
+    large = job(source, work, Sink(name="out"), rate_per_s=800.0, parallelism=4)
     found, measured = predict(large)["processing_latency_s"][0], exact(large).processing_latency_s.mean
     assert found == pytest.approx(measured, rel=0.12)
 
@@ -121,20 +121,22 @@ def test_small_batches_behind_batches_are_seldom_in_step():
 @pytest.mark.parametrize("places", [1.0, 2.0, np.inf])
 def test_distinct_groups_of_skewed_keys_are_brute_force(places):
     """Distinct Zipf groups, each on `places` of 4 subtasks, are those of brute force; strata are of equal groups."""
-    shares, replicas, content = zipf_shares(8, 1.2), 4, 300
+    shares, parallelism, content = zipf_shares(8, 1.2), 4, 300
     rng = np.random.default_rng(0)
-    copies = int(min(places, replicas))
+    copies = int(min(places, parallelism))
     drawn = [
         (rng.choice(8, content, p=shares), rng.integers(0, 25, content), rng.integers(0, copies, content))
         for _ in range(300)
     ]
     counts = [len(np.unique((group * 25 + value) * 4 + copy)) for group, value, copy in drawn]
     spread = KeySpread(shares, np.full(8, 25.0), places)
-    assert spread.distinct(np.array([float(content)]), float(replicas))[0] == pytest.approx(np.mean(counts), rel=0.02)
+    assert spread.distinct(np.array([float(content)]), float(parallelism))[0] == pytest.approx(
+        np.mean(counts), rel=0.02
+    )
 
 
 @pytest.mark.parametrize(("way", "results"), [("rebalance", 4), ("global", 1)])
-def test_each_replica_of_an_ungrouped_window_has_a_result(way, results):
+def test_each_subtask_of_an_ungrouped_window_has_a_result(way, results):
     window = Aggregate(name="sum", window=TimeWindow(size_s=0.5))
     whole = job(Source(name="in"), window, Sink(name="out"), rate_per_s=400.0, engine=STORM)
     whole = dealt(placed(whole, sum=("h",) * 4), sum=way)
@@ -163,7 +165,7 @@ def hot() -> Deployment:
     return placed(keyed.model_copy(update={"workload": workload}), sum=("h",) * 4)
 
 
-def test_a_hot_replica_holds_the_source_back_for_all(hot):
+def test_a_hot_subtask_holds_the_source_back_for_all(hot):
     found, measured = predict(hot, 60.0), exact(hot, horizon_s=40.0)
     assert measured.backpressured and found["backpressured"][0] > 0.5
     assert found["throughput_per_s"][0] == pytest.approx(measured.throughput_per_s, rel=0.05)
@@ -211,14 +213,14 @@ def test_behind_constant_services_gaps_are_more_regular_the_busier_they_are():
     assert answer.line_s[0, 2] == pytest.approx((1.0 - answer.busy_cores[0, 1] ** 2) * answer.line_s[0, 1])
 
 
-@pytest.mark.parametrize(("cores", "replicas"), [(0.5, 2), (1.0, 4), (1.5, 2), (2.0, 4)])
+@pytest.mark.parametrize(("cores", "parallelism"), [(0.5, 2), (1.0, 4), (1.5, 2), (2.0, 4)])
 @pytest.mark.parametrize("load", [0.5, 0.8])
-def test_subtasks_that_share_cores_wait_for_each_other(cores, replicas, load):
+def test_subtasks_that_share_cores_wait_for_each_other(cores, parallelism, load):
     """Without collisions of subtasks that share cores, predictions are a third too short; two are 12 % off."""
     work = Map(name="work", service_time_s=1e-3, service_scv=0.5)
     rate = load * cores / 1e-3
     shared = job(Source(name="in", **FREE), work, Sink(name="out", **FREE), rate_per_s=rate, engine=STORM, cores=cores)
-    shared = placed(shared, work=("h",) * replicas)
+    shared = placed(shared, work=("h",) * parallelism)
     runs = [exact(shared, seed).processing_latency_s.mean for seed in (1, 2, 3)]
     assert predict(shared, 30.0)["processing_latency_s"][0] == pytest.approx(np.mean(runs), rel=0.13)
 

@@ -81,7 +81,7 @@ def windowed(sink_s: float, room: int, map_s: float = 1e-3, **changes: Any) -> D
         {"kind": "aggregate", "name": "n", "group_by": "int", "groups": 100_000, "service_time_s": 0.0}
         | {"window": {"policy": "time", "size_s": 1}},
     ]
-    engine = STORM.model_dump(mode="json") | {"channel_tuples": room}
+    engine = STORM.model_dump(mode="json") | {"channel_records": room}
     arrivals = {"law": "constant", "rate_per_s": 400.0}
     end = sink(service_time_s=sink_s, **CONSTANT)
     operators = [source(service_time_s=0.0), *middle, end]

@@ -64,7 +64,7 @@ def test_shares_and_hosts_say_the_same_of_one_host_each() -> None:
     assert (by_hosts.waits_sn(sent_sn) > 0.0).sum() == 3
 
 
-def test_replicas_on_several_hosts_cross_links_by_their_shares() -> None:
+def test_subtasks_on_several_hosts_cross_links_by_their_shares() -> None:
     plans = layout([[[1, 0, 0, 0, 0], [0, 1, 2, 0, 0], [0, 0, 1, 1, 0]]])
     assert not plans.single
     found = LinkLayout(plans)
@@ -100,7 +100,7 @@ def test_what_goes_over_links_in_a_row_waits_at_each(mbps: list[float], load: fl
     assert waited == pytest.approx(sum(wait_s(rate_per_s * each, each) for each in services_s), rel=1e-3)
 
 
-def test_small_tuples_wait_for_large_ones_as_pollaczek_and_khinchine_say() -> None:
+def test_small_records_wait_for_large_ones_as_pollaczek_and_khinchine_say() -> None:
     found = row([8.0], starts=(0, 0), ints=(10, 100))
     services_s, rates_per_s = found.bytes_s * 1e-6, np.array([300.0, 40.0])
     expected_s = rates_per_s @ services_s**2 / 2.0 / (1.0 - rates_per_s @ services_s)

@@ -58,7 +58,7 @@ def test_one_operator_is_an_mg1_queue(rho, scv):
 
 @pytest.mark.parametrize(("law", "scv"), [("poisson", 0.0), ("poisson", 1.0), ("constant", 0.0), ("constant", 1.0)])
 @pytest.mark.parametrize(("rho", "servers"), [(0.8, 2), (0.9, 4)])
-def test_replicas_with_one_queue_are_a_gigc_queue(law, scv, rho, servers):
+def test_subtasks_with_one_queue_are_a_gigc_queue(law, scv, rho, servers):
     """Allen and Cunneen's formula is close to brute force, in which the subtask that is free first serves."""
     rng, count = np.random.default_rng(0), 40_000
     gaps = rng.exponential(size=count) if law == "poisson" else np.ones(count)
@@ -88,12 +88,14 @@ def test_one_queue_on_slow_cores_takes_so_many_times_as_long(servers):
     assert latency_s(0.5) == pytest.approx(2.0 * latency_s(1.0), rel=0.02)
 
 
-@pytest.mark.parametrize(("scv", "replicas"), [(1.0, 8), (3.0, 4)])
-def test_more_replicas_of_one_queue_than_cores_serve_as_many_as_there_are_cores(scv, replicas):
+@pytest.mark.parametrize(("scv", "parallelism"), [(1.0, 8), (3.0, 4)])
+def test_more_subtasks_of_one_queue_than_cores_serve_as_many_as_there_are_cores(scv, parallelism):
     """Four or eight servers on two cores at 80 % wait as in runs, not as with a core each."""
     work = {"kind": "map", "name": "queue", "service_time_s": 1e-3, "service_scv": scv}
     hosts = [host("h"), host("two", 200.0)]
-    made = chain([work], 1600.0, hosts=hosts, placement={"queue": {"two": replicas}}, partitioning={"queue": "shared"})
+    made = chain(
+        [work], 1600.0, hosts=hosts, placement={"queue": {"two": parallelism}}, partitioning={"queue": "shared"}
+    )
     settings = RunSettings(horizon_s=60.0, warmup_s=5.0)
     runs = [simulate(Scenario.of(made, settings.model_copy(update={"seed": seed}))).metrics for seed in range(3)]
     measured = np.mean([run.value("processing_latency_s") for run in runs])
@@ -105,7 +107,7 @@ def test_an_overloaded_operator_passes_its_capacity_and_the_broker_keeps_the_res
     estimates = predict(one_queue(overload * 1000))
     assert estimates["throughput_per_s"][0] == pytest.approx(1000, rel=1e-3)
     assert estimates["backpressured"][0] > 0.9
-    full_s = STORM.channel_tuples / 1000 / (1 - 1 / overload)  # until what comes out has waited in a full channel
+    full_s = STORM.channel_records / 1000 / (1 - 1 / overload)  # until what comes out has waited in a full channel
     behind_s = (1 - 1 / overload) * (HORIZON_S - full_s) ** 2 / HORIZON_S / 2
     assert estimates["e2e_latency_s"][0] - estimates["processing_latency_s"][0] == pytest.approx(behind_s, rel=1e-3)
 
@@ -136,7 +138,7 @@ def test_neighbours_on_a_full_host_are_slowed_fairly():
         assert np.minimum(demand, found).sum() == pytest.approx(capacity)
 
 
-def test_the_oldest_tuple_of_a_tumbling_window_is_as_old_as_the_window():
+def test_the_oldest_record_of_a_tumbling_window_is_as_old_as_the_window():
     job = windowed(8.0)
     assert predict(job)["processing_latency_s"][0] == pytest.approx(8.0, rel=1e-3)
     assert predict(job)["throughput_per_s"][0] == pytest.approx(29 / HORIZON_S, rel=1e-3)  # the 30th ends with the run
@@ -166,17 +168,17 @@ def test_a_channel_passes_its_room_in_the_time_on_the_way(room: int, latency_ms:
         load * most_per_s,
         hosts=hosts("a", "b", latency_ms=latency_ms, bandwidth_mbps=10**6),
         placement={"source": "a", "sink": "b"},
-        engine=STORM.model_copy(update={"channel_tuples": room}).model_dump(mode="json"),
+        engine=STORM.model_copy(update={"channel_records": room}).model_dump(mode="json"),
     )
     found = RateModel(1e6).answer(far, [far.plan])
     assert found.offered_pressure[0].max() == pytest.approx(load, rel=0.01)
     assert found.in_per_s[0, 1] == pytest.approx(min(load, 1.0) * most_per_s, rel=0.01)
 
 
-def test_tuples_of_unlike_sizes_wait_for_one_card_as_pollaczek_and_khinchine_say() -> None:
+def test_records_of_unlike_sizes_wait_for_one_card_as_pollaczek_and_khinchine_say() -> None:
     """All records that leave a host wait in one queue, lambda E[S^2] / (2 (1 - rho)), small and large ones alike."""
     rates_per_s, sizes = np.array([200.0, 100.0]), np.array([1500, 6000])
-    sources = [source(name, tuple_bytes=int(size)) for name, size in zip(("one", "other"), sizes, strict=True)]
+    sources = [source(name, record_bytes=int(size)) for name, size in zip(("one", "other"), sizes, strict=True)]
     far = deployment(
         [*sources, MAP, {**MAP, "name": "n"}, sink()],
         [("one", "m"), ("other", "n"), ("m", "sink"), ("n", "sink")],

@@ -24,10 +24,10 @@ from twin.simulation import simulate
 HORIZON_S = 8.0
 SOCKETS = 8
 WORD_COUNT = (
-    source("spout", service_time_s=0.5e-6, tuple_bytes=80),
-    work("parser", service_time_s=0.4e-6, tuple_bytes=80),
-    work("splitter", service_time_s=1.6128e-6, tuple_bytes=32, selectivity=10),
-    work("counter", service_time_s=0.6123e-6, tuple_bytes=32),
+    source("spout", service_time_s=0.5e-6, record_bytes=80),
+    work("parser", service_time_s=0.4e-6, record_bytes=80),
+    work("splitter", service_time_s=1.6128e-6, record_bytes=32, selectivity=10),
+    work("counter", service_time_s=0.6123e-6, record_bytes=32),
     sink(service_time_s=0.1e-6),
 )
 LOADS = np.array([1.0, 1.0, 3.0, 11.0, 2.0])
@@ -57,9 +57,9 @@ def word_count(cluster: Cluster, rate_per_s: float = 5e7, **more: Any) -> Deploy
 def spread(rng: np.random.Generator, cores: int) -> np.ndarray:
     """Random plan for word count: no more subtasks than cores, on one to all sockets. [operators, sockets]"""
     total = rng.uniform(30, 0.8 * SOCKETS * cores)
-    replicas = np.maximum(1, np.round(LOADS / LOADS.sum() * total * rng.uniform(0.6, 1.4, len(LOADS)))).astype(int)
+    parallelism = np.maximum(1, np.round(LOADS / LOADS.sum() * total * rng.uniform(0.6, 1.4, len(LOADS)))).astype(int)
     counts, free = np.zeros((len(LOADS), SOCKETS), int), np.full(SOCKETS, cores)
-    for row, count in enumerate(replicas):
+    for row, count in enumerate(parallelism):
         preferred = rng.permutation(SOCKETS)[: rng.integers(1, SOCKETS + 1)]
         for _ in range(count):
             room = preferred[free[preferred] > 0]
@@ -112,7 +112,7 @@ def test_the_way_back_may_take_longer_and_local_memory_is_no_way() -> None:
     assert list(took_s.values()) == pytest.approx([2e-3, 4e-3, 1e-3], rel=0.02)
 
 
-def test_the_farthest_replica_bounds_all_as_tuples_are_dealt_evenly() -> None:
+def test_the_farthest_subtask_bounds_all_as_records_are_dealt_evenly() -> None:
     """The farthest of four subtasks bounds all: it takes as many records as the others, which wait for it."""
     here = {"source": "server", "work": {"server": 3, "server/7": 1}, "sink": "server"}
     found = answer(on_server(server_a(), work(service_time_s=1.6e-6), 1e7, 80, placement=here))
@@ -121,7 +121,7 @@ def test_the_farthest_replica_bounds_all_as_tuples_are_dealt_evenly() -> None:
     assert found.busy_cores[0, 1] == pytest.approx((3 * 1.6e-6 / far_s + 1) / 4, rel=1e-6), "the near ones are idle"
 
 
-def test_a_tuple_of_an_idle_job_takes_its_service_and_the_mean_fetch() -> None:
+def test_a_record_of_an_idle_job_takes_its_service_and_the_mean_fetch() -> None:
     job = word_count(server_b(), rate_per_s=10)
     counts = np.zeros((1, 5, SOCKETS))
     counts[0, :3, 0] = 1
@@ -212,7 +212,7 @@ def test_of_a_chain_that_shares_a_limit_the_busiest_is_the_bottleneck() -> None:
         work("second", service_time_s=8e-5, memory_bytes=400),
     ]
     here = {"source": "h/1", "first": {"h/0": 3}, "second": {"h/0": 3}, "sink": "h/1"}
-    compare(chain(middle, 20_000, hosts=[NARROW], placement=here, engine=FREE | {"channel_tuples": 500}))
+    compare(chain(middle, 20_000, hosts=[NARROW], placement=here, engine=FREE | {"channel_records": 500}))
 
 
 @pytest.mark.parametrize("scarce", [1.0, 1e-3, 1e-5])
@@ -224,7 +224,7 @@ def test_of_one_source_it_ingests_the_sustained_load(scarce: float) -> None:
     host["numa"]["bandwidth_gbps"] = (np.array(host["numa"]["bandwidth_gbps"]) * scarce).tolist()
     middle = [work("left", selectivity=3), work("right", memory_bytes=300), work("both", selectivity=0.5)]
     ends = [("in", "left"), ("in", "right"), ("left", "both"), ("right", "both"), ("both", "out"), ("left", "out")]
-    operators = [source("in", service_time_s=1e-6, tuple_bytes=90), *middle, sink("out", service_time_s=1e-7)]
+    operators = [source("in", service_time_s=1e-6, record_bytes=90), *middle, sink("out", service_time_s=1e-7)]
     here = dict.fromkeys((each["name"] for each in operators), host["name"])
     job = deployment(operators, ends, {"in": 3e6}, [host], here, "brisk")
     rng = np.random.default_rng(8)
@@ -259,7 +259,7 @@ def test_distances_count_by_the_lines_of_a_batch() -> None:
     """Distances count by lines: one record at a time fills half a line; a hundred share them."""
     counts = np.zeros((1, 5, SOCKETS))
     counts[0, :, 0], counts[0, 3] = (9, 9, 9, 0, 9), (0, 0, 0, 0, 0, 0, 0, 9)
-    alone = BRISK.model_dump(mode="json") | {"name": "alone", "batch_tuples": 1}
+    alone = BRISK.model_dump(mode="json") | {"name": "alone", "batch_records": 1}
     times_ns = [1e9 * answer(word_count(server_a(), engine=each), counts).service_s[0, 3] for each in ("brisk", alone)]
     assert times_ns == pytest.approx([612.3 + 479 / 2, 612.3 + 479])
 

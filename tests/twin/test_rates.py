@@ -68,7 +68,7 @@ def test_groups_in_a_count_window_equal_the_average_over_all_possible_contents(g
     contents = itertools.product(range(groups), repeat=size)
     truth = np.mean([len(set(content)) for content in contents])
     group_by = None if groups == 1 else "int"
-    aggregate = Aggregate(name="g", window=CountWindow(size_tuples=size), group_by=group_by, groups=groups)
+    aggregate = Aggregate(name="g", window=CountWindow(size_records=size), group_by=group_by, groups=groups)
     rates = steady_rates(chain(aggregate), {"source": 10.0})["g"]
     assert rates.groups_per_fire == pytest.approx(truth)
     assert rates.out_per_s == pytest.approx(10.0 / size * truth)
@@ -84,14 +84,14 @@ def test_groups_in_a_time_window_equal_the_average_over_poisson_contents(rate, g
     standard_error = np.std(counts) / np.sqrt(len(counts))
     assert abs(found.groups_per_fire - np.mean(counts)) < 4 * standard_error + 1e-12
     assert found.fires_per_s == 2.0
-    assert found.window_tuples == found.state_tuples == pytest.approx(rate * 2.0)
+    assert found.window_records == found.state_records == pytest.approx(rate * 2.0)
 
 
 @given(positive, positive, st.integers(1, 640), st.floats(0, 1))
 def test_a_count_windowed_join_holds_its_size_of_both_inputs_together(left, right, size, selectivity):
-    rates = steady_rates(join_of(CountWindow(size_tuples=size), selectivity=selectivity), {"a": left, "b": right})
+    rates = steady_rates(join_of(CountWindow(size_records=size), selectivity=selectivity), {"a": left, "b": right})
     share = left / (left + right)
-    assert rates["join"].window_tuples == size
+    assert rates["join"].window_records == size
     assert rates["join"].fires_per_s == pytest.approx((left + right) / size)
     matches = selectivity * size * share * size * (1 - share)
     assert rates["sink"].in_per_s == pytest.approx((left + right) / size * matches)
@@ -103,7 +103,7 @@ def test_a_time_windowed_join_pairs_what_each_side_sent(left, right, size_s, sha
     rates = steady_rates(join_of(window, selectivity=selectivity), {"a": left, "b": right})
     matches = selectivity * left * size_s * right * size_s
     assert rates["sink"].in_per_s == pytest.approx(matches / (share * size_s))
-    assert rates["join"].state_tuples == pytest.approx((left + right) * size_s)
+    assert rates["join"].state_records == pytest.approx((left + right) * size_s)
 
 
 @given(positive, positive, st.floats(0, 100))
@@ -113,7 +113,7 @@ def test_amplification_is_output_per_input_whatever_the_window(left, right, fact
 
 
 def test_no_input_means_no_evaluation_and_no_output():
-    for window in (TimeWindow(size_s=1.0), CountWindow(size_tuples=5)):
+    for window in (TimeWindow(size_s=1.0), CountWindow(size_records=5)):
         query = chain(Filter(name="none", selectivity=0.0), Aggregate(name="g", window=window))
         rates = steady_rates(query, {"source": 100.0})["g"]
         assert (rates.fires_per_s, rates.out_per_s, rates.groups_per_fire) == (0.0, 0.0, 0.0)
@@ -127,7 +127,7 @@ def busy_query() -> Query:
         Source(name="b"),
         Filter(name="f", selectivity=0.4),
         Join(name="j", window=TimeWindow(size_s=2.0), selectivity=0.01),
-        Aggregate(name="g", window=CountWindow(size_tuples=40, slide_tuples=20), group_by="int", groups=30),
+        Aggregate(name="g", window=CountWindow(size_records=40, slide_records=20), group_by="int", groups=30),
         Sink(name="sink"),
     )
     pairs = (("a", "f"), ("f", "j"), ("b", "j"), ("j", "g"), ("g", "sink"))
@@ -168,7 +168,7 @@ def test_a_count_window_over_alternating_runs_pairs_what_sliding_over_them_finds
     truth = np.mean([window.sum() * (size - window.sum()) for window in windows])
     rates = (np.array([burst * per_s]), np.array([other * per_s]))
     often = (np.array([per_s]), np.array([np.inf]))
-    found = pairs(CountWindow(size_tuples=size), rates, often, np.array([float(size)]))
+    found = pairs(CountWindow(size_records=size), rates, often, np.array([float(size)]))
     assert found[0] == pytest.approx(truth)
 
 
@@ -181,7 +181,7 @@ def test_short_windows_after_long_ones_are_mostly_empty_but_full_when_not():
     rates = {"source": np.array([100.0])}
     mixed, bursty = (flows(query, rates, bursts=each)["short"] for each in (False, True))
     assert bursty.fires_per_s == pytest.approx(mixed.fires_per_s / 16)
-    assert bursty.window_tuples == pytest.approx(mixed.window_tuples * 16)
+    assert bursty.window_records == pytest.approx(mixed.window_records * 16)
     assert bursty.out_per_s == pytest.approx(1 / 8)
 
 

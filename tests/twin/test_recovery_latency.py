@@ -68,7 +68,7 @@ def test_a_window_by_hand() -> None:
     assert e2e == pytest.approx([5.5, 7.5, 7.5, 5.5], abs=1.5 * GAP_S)
 
 
-def test_each_tuple_of_a_window_by_hand() -> None:
+def test_each_record_of_a_window_by_hand() -> None:
     """The 40 records of 4 s to 6 s come out at 10 s, and 120 at 12 s, of which 80 were taken at 10 s and 40 since."""
     result = run(tiny([window(size_s=4) | LONERS], middle_on="near"), DOWN, period_s=0.9)
     count, processing, e2e = arrived(result, 10)
@@ -96,7 +96,7 @@ def drawn(range_s: float, results: int) -> float:
 
 def test_a_count_window_by_hand() -> None:
     """A checkpoint holds 20 records since the last result; at 10 s 80 follow at once: two results, and none waits."""
-    result = run(tiny([window("count", size_tuples=50)], middle_on="near"), DOWN)
+    result = run(tiny([window("count", size_records=50)], middle_on="near"), DOWN)
     count, processing, e2e = arrived(result, 10)
     assert count == 2
     assert processing == pytest.approx(((10 - 5) + 0) / 2, abs=1.5 * GAP_S)
@@ -119,7 +119,7 @@ def test_what_was_on_its_way_by_hand() -> None:
     assert arrived(result, 11.5)[1:] == pytest.approx((1.5, late_s), abs=1.5 * GAP_S)
 
 
-def test_a_result_on_its_way_is_as_old_as_its_tuples() -> None:
+def test_a_result_on_its_way_is_as_old_as_its_records() -> None:
     """A result of 8 s, which a failure at 9 s loses, comes from the checkpoint at 8.5 s, as old as its records."""
     lost = Failure(at_s=9, host="near", recover_after_s=3)
     result = run(tiny([window(size_s=4)]), lost, checkpoint_interval_s=8.5)

@@ -32,10 +32,10 @@ TIMES = np.cumsum(random_stream(3, "times").exponential(0.0025, 2000)) + 1e6
 """Times of more records than a clock gives at a time."""
 
 
-@pytest.mark.parametrize("replicas", [1, 3])
-def test_replayed_tuples_come_exactly_when_recorded(tmp_path: Path, replicas: int) -> None:
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_replayed_records_come_exactly_when_recorded(tmp_path: Path, parallelism: int) -> None:
     law = law_of(times_file(tmp_path / "times.csv", TIMES) | {"loop": False})
-    clocks = [clock_of(law, replica=k, replicas=replicas) for k in range(replicas)]
+    clocks = [clock_of(law, subtask=k, parallelism=parallelism) for k in range(parallelism)]
     got = sorted(at_s for each in clocks for at_s in times(each, 100.0))
     assert got == pytest.approx(TIMES - TIMES[0], abs=1e-9)
     assert law.mean_rate_per_s == pytest.approx(1999 / (TIMES[-1] - TIMES[0]))

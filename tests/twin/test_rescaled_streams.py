@@ -77,7 +77,7 @@ def test_subtasks_take_what_their_producers_send(producers: int, consumers: int)
     expected = np.zeros(consumers)
     for each in wired(producers, consumers):
         expected[each] += 300 * 20 / producers / len(each)
-    taken = np.array([task.tuples_in for task in world.tasks["take"]])
+    taken = np.array([task.records_in for task in world.tasks["take"]])
     assert np.abs(taken - expected).max() <= producers + 1
     busiest = RateModel().answer(made, [made.plan]).busiest[0, 2]
     assert busiest == pytest.approx(expected.max() / expected.mean())

@@ -58,7 +58,7 @@ class Watching:
         self.owners: list[tuple[int, ...]] = []
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
-        self.owners.append(tuple(group.replica for group in statistics.key_groups[self.operator]))
+        self.owners.append(tuple(group.subtask for group in statistics.key_groups[self.operator]))
         return None
 
 
@@ -73,9 +73,9 @@ def test_a_restart_deals_key_groups_in_contiguous_ranges(how: str) -> None:
     assert (policy.owners[-1] == (0, 0, 0, 1, 1, 1, 2, 2)) is (how != "live")
 
 
-def test_a_move_to_a_replica_that_leaves_with_the_same_restart_is_refused() -> None:
+def test_a_move_to_a_subtask_that_leaves_with_the_same_restart_is_refused() -> None:
     only = OUT.model_copy(update={"placement": ("h1",)})
-    move = Migration(at_s=8.6, operator="a", key_groups=(0,), to_replica=1)
+    move = Migration(at_s=8.6, operator="a", key_groups=(0,), to_subtask=1)
     _, moved = restarted(run(passing(), only, move))
     assert "no subtask 1" in moved["refused"]
 
@@ -100,7 +100,7 @@ def test_exactly_once_and_what_waits_is_worked_off() -> None:
     result = run(passing(), OUT)
     (row,) = restarted(result)
     assert (row["lost"], row["replayed"], row["duplicates"], result.duplicates) == (0, 0, 0, 0)
-    assert result.metrics.tuples_out == pytest.approx(400 * 30, abs=6)
+    assert result.metrics.records_out == pytest.approx(400 * 30, abs=6)
     queued = zip(column(result, "source", "backlog"), column(result, "m", "queueLength"), strict=True)
     waiting = [backlog + queue for backlog, queue in queued]
     assert waiting[10] - waiting[9] == 400
@@ -124,17 +124,17 @@ def test_windows_that_end_meanwhile_are_evaluated_at_the_restart() -> None:
     assert sum(results) <= sum(column(run(job(steady(400.0), **STATE)), "sink", "latencyCount"))
 
 
-def test_a_replica_that_moves_and_another_operator_share_a_restart() -> None:
-    move = Migration(at_s=8.5, operator="m", replica=0, to="h3")
-    rows = restarted(run(passing(), OUT, move, Migration(at_s=8.505, operator="sink", replica=0, to="h0")))
+def test_a_subtask_that_moves_and_another_operator_share_a_restart() -> None:
+    move = Migration(at_s=8.5, operator="m", subtask=0, to="h3")
+    rows = restarted(run(passing(), OUT, move, Migration(at_s=8.505, operator="sink", subtask=0, to="h0")))
     assert len({row["end_s"] for row in rows}) == 1
     assert {row["paused_s"] for row in rows} == {rows[0]["paused_s"]}
     assert [row["restarted"] for row in rows if "restarted" in row] == [5]
 
 
 @pytest.mark.parametrize("how", ["restart", "reactive"])
-@pytest.mark.parametrize("to", [{"to_replica": 1}, {"to": "h3"}])
-def test_no_change_counts_on_a_replica_that_leaves_with_the_same_restart(how: str, to: dict[str, Any]) -> None:
+@pytest.mark.parametrize("to", [{"to_subtask": 1}, {"to": "h3"}])
+def test_no_change_counts_on_a_subtask_that_leaves_with_the_same_restart(how: str, to: dict[str, Any]) -> None:
     """Key groups do not go to a subtask that leaves: there is no second one any more, and a new one is made on h3."""
     away, leave = (
         Scale(at_s=8.5, operator="a", placement=("h1", "h3")),
@@ -142,16 +142,16 @@ def test_no_change_counts_on_a_replica_that_leaves_with_the_same_restart(how: st
     )
     result = run(passing(), away, leave, Migration(at_s=15.0, operator="a", key_groups=(0, 1), **to), how=how)
     assert len({row["end_s"] for row in restarted(result)[1:]}) == 1
-    assert any("no subtask 1; it has 1" in line for line in result.warnings) is ("to_replica" in to)
+    assert any("no subtask 1; it has 1" in line for line in result.warnings) is ("to_subtask" in to)
     alive = {row["subtask"] for row in result.subtask_rows if row["operator"] == "a" and row["end_s"] == 30.0}
-    assert alive == ({0} if "to_replica" in to else {0, 3})
+    assert alive == ({0} if "to_subtask" in to else {0, 3})
 
 
 @pytest.mark.parametrize("how", ["restart", "reactive"])
-def test_a_replica_that_leaves_with_the_same_restart_does_not_move(how: str) -> None:
+def test_a_subtask_that_leaves_with_the_same_restart_does_not_move(how: str) -> None:
     leave, move = (
         Scale(at_s=8.5, operator="a", placement=("h1",)),
-        Migration(at_s=8.5, operator="a", replica=1, to="h3"),
+        Migration(at_s=8.5, operator="a", subtask=1, to="h3"),
     )
     result = run(passing(), leave, move, how=how)
     assert restarted(result)[1]["refused"] == "it has no subtask 1; it has 1, counted from 0"
@@ -173,13 +173,13 @@ def test_all_that_a_policy_orders_at_once_takes_one_restart() -> None:
             if self.asked or statistics.end_s < 8:
                 return None
             self.asked = True
-            moves = (Move(operator="sink", replica=0, to="h0"),)
+            moves = (Move(operator="sink", subtask=0, to="h0"),)
             return Reconfiguration(moves, (Rescale(operator="a", placement=("h1", "h3", "h3")),), reason="why not")
 
     result = run(passing(), policy=Once())
     scale, move = restarted(result)
     assert scale["end_s"] == move["end_s"] == pytest.approx(8 + 0.8 + REDEPLOY_S + 0.6, abs=0.2)
-    assert result.metrics.tuples_out == pytest.approx(400 * 30, abs=6)
+    assert result.metrics.records_out == pytest.approx(400 * 30, abs=6)
 
 
 def calling(*kinds: dict[str, Any], rate_per_s: float = 100.0) -> Deployment:
@@ -203,10 +203,10 @@ def test_calls_under_way_are_part_of_the_savepoint_and_made_again(more: dict[str
         came = column(result, "sink", "latencyCount")
         assert came[8:16] == [pytest.approx(50, abs=2), 0, 0, 0, 0, 0, 0, 0]
         assert came[16] == pytest.approx(500 + 300 + 48, abs=6)  # made again, come in the pause, and since
-        assert result.metrics.tuples_out == pytest.approx(100 * 25, abs=6)
+        assert result.metrics.records_out == pytest.approx(100 * 25, abs=6)
 
 
-def test_a_replica_that_two_changes_leave_without_key_groups_goes_away_once() -> None:
+def test_a_subtask_that_two_changes_leave_without_key_groups_goes_away_once() -> None:
     """A subtask that was made for two key groups loses both in one restart, and goes when its calls are answered."""
     out = [Migration(at_s=8.5, operator="a", key_groups=(group,), to="h3") for group in (0, 1)]
     back = [Migration(at_s=20.0, operator="a", key_groups=(group,), to="h1") for group in (0, 1)]
@@ -223,7 +223,7 @@ def test_results_of_calls_before_the_barrier_pass_the_calls_behind_them() -> Non
         result = run(given, OUT, how=how)
         (row,) = restarted(result)
         assert row["paused_s"] == pytest.approx(REDEPLOY_S, abs=0.05)
-        assert result.metrics.tuples_out - result.duplicates == pytest.approx(100 * 28.5, abs=60)
+        assert result.metrics.records_out - result.duplicates == pytest.approx(100 * 28.5, abs=60)
 
 
 def test_a_sink_waits_for_its_answers_before_the_savepoint() -> None:
@@ -252,7 +252,7 @@ def test_a_savepoint_waits_for_barriers_of_the_checkpoint_that_it_ends(mode: str
 
 def test_batches_do_not_wait_for_their_flush() -> None:
     given = passing().model_dump(mode="json")
-    given["engine"] = engine("restart") | {"batch_tuples": 1000, "flush_s": 5.0}
+    given["engine"] = engine("restart") | {"batch_records": 1000, "flush_s": 5.0}
     scenario = Scenario.of(parse(Deployment, given), RunSettings(horizon_s=30, period_s=1), [OUT])
     (row,) = restarted(simulate(scenario))
     assert row["drained_s"] < 1.5  # 1,000 records that were sent at once take a millisecond each
@@ -269,14 +269,14 @@ def test_reactive_goes_back_to_the_last_checkpoint() -> None:
     assert row["replayed"] == pytest.approx(2.5 * 400, abs=2)
     assert result.duplicates == row["duplicates"] == pytest.approx(2.5 * 400, abs=6)
     assert row["paused_s"] == pytest.approx(REDEPLOY_S + 0.4, abs=0.05)
-    assert result.metrics.tuples_out - result.duplicates == pytest.approx(400 * 30, abs=6)
+    assert result.metrics.records_out - result.duplicates == pytest.approx(400 * 30, abs=6)
 
 
 @pytest.mark.parametrize("how", ["restart", "reactive"])
 def test_exactly_once_sinks_show_nothing_twice(how: str) -> None:
     result = run(passing(), OUT, how=how, checkpoints={"interval_s": 3, "sinks": "exactly-once"})
     assert result.duplicates == 0
-    assert result.metrics.tuples_out == pytest.approx(400 * taken(result)[-1]["at_s"], abs=6)
+    assert result.metrics.records_out == pytest.approx(400 * taken(result)[-1]["at_s"], abs=6)
 
 
 # storage, failures, and whole jobs ---------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def test_a_savepoint_that_a_failure_interrupts_is_made_again() -> None:
     (row,) = restarted(result)
     assert row["interrupted"] == 1
     assert row["end_s"] == pytest.approx(9.9 + 0.8 + REDEPLOY_S + 0.4, abs=1.5)  # what was read again comes first
-    assert result.metrics.tuples_out - result.duplicates == pytest.approx(400 * 30, abs=6)
+    assert result.metrics.records_out - result.duplicates == pytest.approx(400 * 30, abs=6)
 
 
 @pytest.mark.parametrize(("at_s", "end_s"), [(11.0, 14.4), (12.5, 14.5)])
@@ -304,7 +304,7 @@ def test_a_failure_prolongs_a_restart_and_does_not_undo_it(at_s: float, end_s: f
     assert row["end_s"] == pytest.approx(end_s, abs=0.01)
     assert row["after"] == 2 and "interrupted" not in row
     assert result.duplicates == 0
-    assert result.metrics.tuples_out == pytest.approx(400 * 30, abs=6)
+    assert result.metrics.records_out == pytest.approx(400 * 30, abs=6)
 
 
 @settings(max_examples=15, deadline=None)
@@ -322,8 +322,8 @@ def test_no_window_over_event_time_is_other_than_it_should_be(seed: int, how: st
     simulate(parse(Scenario, data))
 
 
-def test_replicas_over_event_time_move_while_the_job_stands_still() -> None:
-    move = {"kind": "migration", "operator": "compute", "replica": 0, "to": "ends", "at_s": 3.2}
+def test_subtasks_over_event_time_move_while_the_job_stands_still() -> None:
+    move = {"kind": "migration", "operator": "compute", "subtask": 0, "to": "ends", "at_s": 3.2}
     with pytest.raises(BadInput, match="cannot move"):
         event_jobs.job(events=[move])
     (row,) = simulate(event_jobs.job(events=[move], engine=engine("restart", redeploy_s=1))).event_rows
@@ -352,7 +352,7 @@ def test_flink_restarts_and_the_others_change_live() -> None:
     ("event", "said"),
     [
         (
-            {"kind": "migration", "operator": "compute", "key_groups": [0], "to_replica": 1, "strategy": "smooth"},
+            {"kind": "migration", "operator": "compute", "key_groups": [0], "to_subtask": 1, "strategy": "smooth"},
             "leave",
         ),
         ({"kind": "combine", "operator": "merge"}, "rescaling=live"),

@@ -45,7 +45,7 @@ def ran(job: Deployment, events: tuple[AnyEvent, ...] = ()) -> Run:
 
 
 def taken(found: Run) -> dict[str, int]:
-    return {each.operator: each.tuples_in for each in found.operators}
+    return {each.operator: each.records_in for each in found.operators}
 
 
 SHARES = [(0.9, 0.1), (0.5, 0.2), (0.8, 0.8)]
@@ -62,11 +62,11 @@ def test_each_stream_gets_its_share(main: float, late: float) -> None:
         assert abs(count[name] - n * share) <= 4 * math.sqrt(n * share * (1 - share)) + 40
     router = next(each for each in found.operators if each.operator == "router")
     if main + late <= 1:
-        assert abs(router.tuples_out - count["main"] - count["late"]) < 40
+        assert abs(router.records_out - count["main"] - count["late"]) < 40
         if main + late == 1:
-            assert abs(router.tuples_out - n) < 40
+            assert abs(router.records_out - n) < 40
     else:
-        assert abs(router.tuples_out - n) < 40
+        assert abs(router.records_out - n) < 40
 
 
 @pytest.mark.parametrize(("main", "late"), SHARES)

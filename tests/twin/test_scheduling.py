@@ -14,7 +14,7 @@ from optimizers.space import counts_of
 from tests.twin.worlds import deployment, sink, source
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.plan import MOST_REPLICAS
+from twin.plan import MOST_SUBTASKS
 from twin.profiles import STORM
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
@@ -221,7 +221,7 @@ def test_what_is_pinned_apart_from_its_producers_stays_there():
 
 def test_what_no_plan_can_have_is_refused():
     job = line([host("w-1", 2)], QUIET, {"in": "w-1", "work": "w-1", "out": "w-1"})
-    with pytest.raises(BadInput, match=f"here: {10**12:,} subtasks, of {MOST_REPLICAS:,} at most"):
+    with pytest.raises(BadInput, match=f"here: {10**12:,} subtasks, of {MOST_SUBTASKS:,} at most"):
         resized(job, "work", 10**12, "here")
 
 

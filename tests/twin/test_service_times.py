@@ -40,7 +40,7 @@ def test_neither_distance_nor_pauses_nor_neighbours_are_in_a_profile() -> None:
 def test_time_by_the_engine_and_evaluations_of_windows_count() -> None:
     """The mean time has the service, and an evaluation for one record of 100: the scan of 100 records and the
     result."""
-    window = {"policy": "count", "size_tuples": 100}
+    window = {"policy": "count", "size_records": 100}
     job = chain([{"kind": "aggregate", "name": "mean", "window": window, "service_scv": 0}], 50)
     measured = measure(job, "mean", {"source": 50.0}, 10_050, seed=0)
     engine, spec = job.engine, job.query.operator("mean")
@@ -78,7 +78,7 @@ def test_a_window_is_full_though_a_core_could_not_keep_up_with_its_input() -> No
     assert measured.times_s.mean() > 2e-3
 
 
-def test_more_than_the_tuples_show_is_refused_with_how_many_do() -> None:
+def test_more_than_the_records_show_is_refused_with_how_many_do() -> None:
     hour = {"kind": "aggregate", "name": "hour", "window": {"policy": "time", "size_s": 3600}}
     with pytest.raises(
         BadInput, match=r"'hour' .* on 1000 records: 180000 come in the 3600 s .* give --samples 9000 or"

@@ -21,10 +21,10 @@ from twin.simulation import simulate
 RATE, KEYS, GAP_S = 200.0, 100, 0.8
 
 
-def job(replicas: int = 1, **more: Any) -> Deployment:
+def job(parallelism: int = 1, **more: Any) -> Deployment:
     """Job source -> sessions -> sink; service takes next to nothing."""
     sessions = {"kind": "session", "name": "sessions", "service_time_s": 1e-6, "gap_s": GAP_S, "keys": KEYS} | more
-    return chain([sessions], RATE, placement={"sessions": {"h": replicas}})
+    return chain([sessions], RATE, placement={"sessions": {"h": parallelism}})
 
 
 def ran(what: Deployment | Scenario, horizon_s: float, seed: int = 1, **more: Any) -> Run:
@@ -32,11 +32,11 @@ def ran(what: Deployment | Scenario, horizon_s: float, seed: int = 1, **more: An
     return simulate(Scenario.of(what, settings, **more))
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_a_tuple_ends_its_session_if_none_of_its_key_follows(replicas: int) -> None:
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_a_record_ends_its_session_if_none_of_its_key_follows(parallelism: int) -> None:
     """Sessions end at lambda exp(-lambda gap) a key, after (exp(lambda gap) - 1) / lambda on average."""
     each = RATE / KEYS
-    runs = [ran(job(replicas), 24.0, seed) for seed in range(4)]
+    runs = [ran(job(parallelism), 24.0, seed) for seed in range(4)]
     rates = np.array([run.metrics.throughput_per_s for run in runs])
     expected = RATE * math.exp(-each * GAP_S)
     assert abs(rates.mean() - expected) < 4 * math.sqrt(expected / (4 * 18.0))
@@ -61,7 +61,7 @@ def test_sessions_that_a_run_does_not_see_end_are_named(lasts: float, said: bool
 
 def test_open_sessions_are_the_keys_seen_within_the_gap() -> None:
     """Open sessions, of a record's size each, are the keys seen within the gap."""
-    found = ran(job(tuple_bytes=1), 20.0)
+    found = ran(job(record_bytes=1), 20.0)
     held = np.mean([row["stateBytes"] for row in found.operator_rows if row["operator"] == "sessions"][5:])
     size = job().engine.input_bytes(job().query, "sessions")
     assert held / size == pytest.approx(KEYS * -math.expm1(-RATE / KEYS * GAP_S), rel=0.05)
@@ -111,7 +111,7 @@ def test_bursts_of_keys_make_few_sessions() -> None:
 CHANGES: list[tuple[AnyEvent, ...]] = [
     (Failure(at_s=4, host="h1", recover_after_s=2), Failure(at_s=9, host="h1", recover_after_s=1)),
     (Scale(at_s=4, operator="sessions", placement={"h1": 3}), Scale(at_s=8, operator="sessions", placement={"h2": 1})),
-    (Migration(at_s=4, operator="sessions", replica=0, to="h3"), Failure(at_s=8, host="h3", recover_after_s=1)),
+    (Migration(at_s=4, operator="sessions", subtask=0, to="h3"), Failure(at_s=8, host="h3", recover_after_s=1)),
 ]
 
 

@@ -21,11 +21,11 @@ SERVICE_S = 4e-3
 SETTINGS = RunSettings(horizon_s=40, warmup_s=10, period_s=5, seed=3)
 
 
-def job(rate: float, replicas: int, scv: float = 0.0, **host: Any) -> Scenario:
+def job(rate: float, parallelism: int, scv: float = 0.0, **host: Any) -> Scenario:
     """Job source -> work -> sink, the work on a host of its own."""
     work = {"kind": "map", "name": "work", "service_time_s": SERVICE_S, "service_scv": scv}
     hosts = [HOST, {**HOST, "name": "shared", "cpu_percent": 200, **host}]
-    made: Deployment = chain([work], rate, hosts=hosts, placement={"work": {"shared": replicas}})
+    made: Deployment = chain([work], rate, hosts=hosts, placement={"work": {"shared": parallelism}})
     return Scenario.of(made, SETTINGS)
 
 
@@ -36,11 +36,11 @@ def delivered(scenario: Scenario) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("others", [50, 100, 170])
-@pytest.mark.parametrize("replicas", [1, 4])
-def test_busy_subtasks_share_what_others_leave(others: float, replicas: int) -> None:
+@pytest.mark.parametrize("parallelism", [1, 4])
+def test_busy_subtasks_share_what_others_leave(others: float, parallelism: int) -> None:
     """Busy subtasks share what others leave of two cores; a subtask never gets more than one."""
-    cores = min(2 - others / 100, replicas)
-    run, predicted = delivered(job(2000, replicas, others_percent=others))
+    cores = min(2 - others / 100, parallelism)
+    run, predicted = delivered(job(2000, parallelism, others_percent=others))
     assert run == pytest.approx(cores / SERVICE_S, rel=0.01)
     assert predicted == pytest.approx(cores / SERVICE_S, rel=0.01)
 
@@ -63,11 +63,11 @@ def test_waits_for_a_core_are_busy_times_but_no_cpu(load: float) -> None:
     assert host.cpu == pytest.approx(load, rel=0.03), "of the half core that is left"
 
 
-@pytest.mark.parametrize(("core", "replicas"), [(70, 1), (140, 1), (140, 2), (50, 3)])
-def test_a_subtask_is_as_fast_as_the_clock_of_its_core(core: float, replicas: int) -> None:
-    scenario = job(5000, replicas, cpu_percent=4 * core, core_percent=core)
+@pytest.mark.parametrize(("core", "parallelism"), [(70, 1), (140, 1), (140, 2), (50, 3)])
+def test_a_subtask_is_as_fast_as_the_clock_of_its_core(core: float, parallelism: int) -> None:
+    scenario = job(5000, parallelism, cpu_percent=4 * core, core_percent=core)
     run, predicted = delivered(scenario)
-    assert run == pytest.approx(replicas * core / 100 / SERVICE_S, rel=0.01)
+    assert run == pytest.approx(parallelism * core / 100 / SERVICE_S, rel=0.01)
     assert predicted == pytest.approx(run, rel=0.01)
     same_however(scenario)
 

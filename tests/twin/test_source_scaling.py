@@ -63,7 +63,7 @@ def test_each_subtask_reads_its_partitions_and_nothing_is_lost(
     arrived = sum(column(result, "topic", "arrived"))
     assert arrived == pytest.approx(1500 * 30, abs=before + after if law is not POISSON else 4 * (1500 * 30) ** 0.5)
     waits = column(result, "topic", "backlog")[-1]
-    assert result.metrics.tuples_out == pytest.approx(arrived - waits, abs=40)  # the last are under way
+    assert result.metrics.records_out == pytest.approx(arrived - waits, abs=40)  # the last are under way
     assert result.duplicates == 0
     shares = np.bincount(np.arange(partitions or after) % after, minlength=after)
     expected = 1500 * 15 * shares / shares.sum()
@@ -106,12 +106,12 @@ def test_recorded_records_come_once_each(tmp_path: Path) -> None:
     path = tmp_path / "recorded.csv"
     path.write_text("\n".join(["time_s", *(f"{each:.6f}" for each in times_s)]))
     result = run(topic({"law": "replay", "path": str(path), "start_s": 0.0, "loop": False}, 2, 6), to(3), to(2, 20.2))
-    assert sum(column(result, "topic", "arrived")) == result.metrics.tuples_out == 5000
+    assert sum(column(result, "topic", "arrived")) == result.metrics.records_out == 5000
 
 
 def test_a_failure_afterwards_reads_again_what_each_had_read() -> None:
     result = run(topic(steady(600.0), 1), to(3), Failure(at_s=20.0, host="h0", recover_after_s=1.0))
-    assert result.metrics.tuples_out - result.duplicates == pytest.approx(600 * 30, abs=20)
+    assert result.metrics.records_out - result.duplicates == pytest.approx(600 * 30, abs=20)
     assert result.duplicates > 0
 
 
@@ -135,9 +135,9 @@ def test_who_brings_event_times_is_scaled_by_a_restart() -> None:
     assert len({row["subtask"] for row in run.subtask_rows if row["operator"] == "source"}) == 2
 
 
-def reading(partitions: int, replicas: int, law: Any, **more: Any) -> Deployment:
+def reading(partitions: int, parallelism: int, law: Any, **more: Any) -> Deployment:
     topic = {"kind": "kafka-source", "name": "source", "partitions": partitions, "service_time_s": 0} | more
-    return deployment([topic, sink()], [("source", "sink")], {"source": law}, placement={"source": {"h": replicas}})
+    return deployment([topic, sink()], [("source", "sink")], {"source": law}, placement={"source": {"h": parallelism}})
 
 
 def settings(horizon_s: float = 20.0) -> RunSettings:
@@ -148,14 +148,14 @@ def ran(job: Deployment) -> Run:
     return simulate(Scenario.of(job, settings()))
 
 
-@pytest.mark.parametrize(("partitions", "replicas"), [(6, 4), (6, 3), (2, 5), (1, 1)])
-def test_replicas_read_whole_partitions(partitions: int, replicas: int) -> None:
+@pytest.mark.parametrize(("partitions", "parallelism"), [(6, 4), (6, 3), (2, 5), (1, 1)])
+def test_subtasks_read_whole_partitions(partitions: int, parallelism: int) -> None:
     """Of even arrivals, what each subtask takes is its number of partitions, to a record."""
-    job = reading(partitions, replicas, {"law": "constant", "rate_per_s": 10 * partitions})
+    job = reading(partitions, parallelism, {"law": "constant", "rate_per_s": 10 * partitions})
     world = world_of(job, settings())
     world.advance(20.0)
-    each = [len(range(k, partitions, replicas)) for k in range(replicas)]
-    taken = [task.tuples_in for task in world.tasks["source"]]
+    each = [len(range(k, partitions, parallelism)) for k in range(parallelism)]
+    taken = [task.records_in for task in world.tasks["source"]]
     assert all(abs(got - 200 * count) <= 1 for got, count in zip(taken, each, strict=True))
 
 
@@ -169,14 +169,14 @@ def test_what_the_busiest_cannot_read_lags_and_the_others_do_not() -> None:
     assert "partition of subtask 0 are unread" in lag
 
 
-def test_replicas_beyond_the_partitions_add_nothing() -> None:
+def test_subtasks_beyond_the_partitions_add_nothing() -> None:
     """Four subtasks more than two partitions add nothing to the rate."""
     law, service_s = 300, 1 / 100
     found = ran(reading(2, 6, law, service_time_s=service_s, service_scv=0))
     assert found.metrics.throughput_per_s == pytest.approx(200, rel=0.02)
     assert "4 of 6 subtasks read none of its 2 partitions" in found.warnings[0]
-    for partitions, replicas in ((2, 6), (2, 2)):
-        scenario = Scenario.of(reading(partitions, replicas, law, service_time_s=service_s), settings())
+    for partitions, parallelism in ((2, 6), (2, 2)):
+        scenario = Scenario.of(reading(partitions, parallelism, law, service_time_s=service_s), settings())
         assert RateModel().predict(scenario, [scenario.plan])["throughput_per_s"][0] == pytest.approx(200, rel=0.01)
 
 

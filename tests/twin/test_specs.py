@@ -34,7 +34,7 @@ GOOD: dict[str, Any] = {
             {
                 "kind": "aggregate",
                 "name": "a",
-                "window": {"policy": "count", "size_tuples": 10, "slide_tuples": 5},
+                "window": {"policy": "count", "size_records": 10, "slide_records": 5},
                 "group_by": "int",
                 "groups": 7,
             },

@@ -36,7 +36,7 @@ def job(kind: str, **more: Any) -> Deployment:
     } | more
     places: dict[str, Any] = {"source": "h0", "op": ["h1", "h2"], "sink": "h3"}
     if kind != "regular-join":
-        return chain([operator], RATE, tuple_bytes=50, hosts=HOSTS, placement=places)
+        return chain([operator], RATE, record_bytes=50, hosts=HOSTS, placement=places)
     operator = {"left": "orders", "right": "rates"} | operator
     places |= {"orders": "h0", "rates": "h0"}
     return joined(
@@ -59,7 +59,7 @@ def ran(
         inner: Any = task.logic.steps[0]
         inner = inner.inner
         inner.station.env.now, inner.came_s = horizon_s, horizon_s
-        assert inner.held_bytes() == inner.held() * inner.tuple_bytes()
+        assert inner.held_bytes() == inner.held() * inner.record_bytes()
         left += [(number, row.key, row.at) for number, table in enumerate(inner.tables) for row in table.copy()]
     return run, found, sorted(left)
 
@@ -71,7 +71,7 @@ EVENTS: dict[str, tuple[AnyEvent, ...]] = {
         Scale(at_s=5.0, operator="op", placement=("h1", "h2", "h3")),
         Scale(at_s=11.0, operator="op", placement=("h2",)),
     ),
-    "move": (Migration(at_s=6.0, operator="op", key_groups=(0, 1, 2), to_replica=1),),
+    "move": (Migration(at_s=6.0, operator="op", key_groups=(0, 1, 2), to_subtask=1),),
 }
 
 
@@ -178,7 +178,7 @@ def test_the_rate_model_knows_results_and_rows(name: str) -> None:
     operator: Any = given.query.operator("op")
     rates = tuple(np.array([law.mean_rate_per_s]) for _, law in sorted(given.workload.arrivals.items()))
     flow = operator.through(rates, [np.full(1, np.inf)] * len(rates), Mixing(horizon_s=8.0))
-    assert abs(rows.mean() - flow.window_tuples[0]) < 4.0 * max(rows.std(ddof=1), 0.5) / np.sqrt(12)
+    assert abs(rows.mean() - flow.window_records[0]) < 4.0 * max(rows.std(ddof=1), 0.5) / np.sqrt(12)
 
 
 def test_what_is_not_seen_is_said() -> None:
@@ -234,7 +234,7 @@ def test_the_highest_of_rows_that_change_need_to_know_how_often_they_do() -> Non
     orders = 4000
     share = changes_by_force(orders) / orders / 2.0
     told, right = (simulated(changing(**more), horizon_s=orders / RATE) for more in ({}, {"enters": share}))
-    assert told.metrics.tuples_out < orders / 10
+    assert told.metrics.records_out < orders / 10
     assert any(line.startswith("top: it takes each change of a row that 'counts' sends") for line in told.warnings)
     assert not any("takes each change" in line for line in right.warnings)
     out, came = (sum(row[key] for row in right.operator_rows if row["operator"] == "top") for key in COUNTED)

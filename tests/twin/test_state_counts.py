@@ -43,7 +43,7 @@ AGGREGATES: dict[str, tuple[dict[str, Any], float]] = {
 
 def one_by_one(**more: Any) -> EngineProfile:
     """Flink whose records wait for no others."""
-    channels = {"buffer_bytes": None, "flush_s": None, "network_memory": None, "channel_tuples": 1000}
+    channels = {"buffer_bytes": None, "flush_s": None, "network_memory": None, "channel_records": 1000}
     return parse(EngineProfile, {**dict(FLINK), **channels, **more})
 
 
@@ -82,7 +82,7 @@ def run(time: str, backend: str) -> Run:
     operators = [each | {"name": f"{function}-{name}"} for function, name, each in everything(time)]
     ways = [(side, each["name"]) for each in operators for side in ("a", "b") if each["kind"] == "join" or side == "a"]
     what = deployment(
-        [*(source(each, tuple_bytes=RECORD, service_time_s=1e-3) for each in ("a", "b")), *operators, sink()],
+        [*(source(each, record_bytes=RECORD, service_time_s=1e-3) for each in ("a", "b")), *operators, sink()],
         [*ways, *((each["name"], "sink") for each in operators)],
         {each: {"law": "constant", "rate_per_s": RATE} for each in ("a", "b")},
         hosts=[{"name": "h", "cpu_percent": 6400, "ram_mb": 16000, "bandwidth_mbps": 10_000, "latency_ms": 0}],
@@ -118,7 +118,7 @@ def summed(holds: str, window: dict[str, float], read: dict[str, float], **run: 
     over = {"policy": "time", "time": "event", **window}
     kind = {"kind": "aggregate", "name": "counts", "function": "sum", "group_by": "int", "groups": 60, "window": over}
     what = event_job(
-        [source(tuple_bytes=RECORD, **read), kind | {"window_state": holds.replace("copies", "records")}, sink()],
+        [source(record_bytes=RECORD, **read), kind | {"window_state": holds.replace("copies", "records")}, sink()],
         engine={**dict(FLINK), "window_state": "records" if holds == "records" else "accumulators"},
         **run,
     )

@@ -58,7 +58,7 @@ def test_subtasks_that_come_and_go_are_numbered_and_count_while_they_are_there()
         each for each in simulated(job(), *events, horizon_s=60, warmup_s=10, seed=1).operators if each.operator == "m"
     )
     assert [each.subtask for each in operator.subtasks] == [0, 1, 2]
-    assert sum(each.tuples_in for each in operator.subtasks) == operator.tuples_in
+    assert sum(each.records_in for each in operator.subtasks) == operator.records_in
     assert operator.subtasks[1].rate_in_per_s == pytest.approx(400 / 3, rel=0.1)  # of the seconds that it was there
 
 

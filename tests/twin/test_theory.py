@@ -14,9 +14,9 @@ from twin.rates.model import RateModel
 from twin.spec import parse
 
 
-def waits_s(load: float, scv: float, seeds: int, tuples: int, rate_per_s: float = 1000.0) -> np.ndarray:
+def waits_s(load: float, scv: float, seeds: int, records: int, rate_per_s: float = 1000.0) -> np.ndarray:
     """Mean wait of independent runs, in seconds; the warm-up is a tenth of the run. [seeds]"""
-    horizon_s = tuples / rate_per_s
+    horizon_s = records / rate_per_s
     times = {"horizon_s": horizon_s, "warmup_s": horizon_s / 10, "period_s": horizon_s / 10}
     return latencies_s(queue(rate_per_s, load, scv), seeds, **times) - load / rate_per_s
 
@@ -29,7 +29,7 @@ def pollaczek_khinchine_s(load: float, scv: float, rate_per_s: float = 1000.0) -
 @pytest.mark.parametrize("scv", [0.0, 1.0, 4.0])
 @pytest.mark.parametrize("load", [0.5, 0.8])
 def test_wait_is_that_of_m_g_1(load: float, scv: float) -> None:
-    means = waits_s(load, scv, seeds=12, tuples=4_000)
+    means = waits_s(load, scv, seeds=12, records=4_000)
     error = means.std(ddof=1) / np.sqrt(len(means))
     assert abs(means.mean() - pollaczek_khinchine_s(load, scv)) < 4 * error
 
@@ -109,18 +109,18 @@ def test_evenly_spaced_records_wait_alike_whoever_reads_them(subtasks: int) -> N
     assert said_s[0] == pytest.approx(said_s[1])
 
 
-@pytest.mark.parametrize("replicas", [(2, 2), (4, 3), (3, 6)])
-def test_keys_that_come_at_random_wait_as_in_jacksons_network(replicas: tuple[int, int]) -> None:
+@pytest.mark.parametrize("parallelism", [(2, 2), (4, 3), (3, 6)])
+def test_keys_that_come_at_random_wait_as_in_jacksons_network(parallelism: tuple[int, int]) -> None:
     """Subtasks that get random shares of Poisson streams are M/M/1 queues, stage after stage."""
     load, rate = 0.7, 1000.0
     middle = [
         {"kind": "map", "name": f"q{k}", "service_time_s": load * count / rate, "service_scv": 1}
-        for k, count in enumerate(replicas)
+        for k, count in enumerate(parallelism)
     ]
     hosts = [{**HOST, "cpu_percent": 6400}]
-    job = chain(middle, rate, hosts=hosts, placement={f"q{k}": {"h": count} for k, count in enumerate(replicas)})
+    job = chain(middle, rate, hosts=hosts, placement={f"q{k}": {"h": count} for k, count in enumerate(parallelism)})
     found_s, error_s = sojourns_s(dealt(job, q0="hash", q1="hash"), 10.0, 12)
-    assert abs(found_s - sum(load * count / rate / (1 - load) for count in replicas)) < 4 * error_s
+    assert abs(found_s - sum(load * count / rate / (1 - load) for count in parallelism)) < 4 * error_s
 
 
 @pytest.mark.parametrize("load", [0.6, 0.9])

@@ -112,7 +112,7 @@ def test_other_windows_wait_for_records(policy: str) -> None:
     """A window that counts 50 records waits 49 arrivals for its last one, which is all that its results wait for. A
     session ends one gap after the last record."""
     if policy == "count":
-        middle = window(policy="count", size_tuples=50)
+        middle = window(policy="count", size_records=50)
         result = simulated(joined(middle, {"source": EVERY_10_MS}), horizon_s=100.0, warmup_s=20.0, period_s=20.0)
         assert mean_s(result, "window", "window") == pytest.approx(0.49, abs=1e-6)
         assert delay_s(result) == pytest.approx(e2e_s(result) - 0.49, abs=1e-6)
@@ -145,7 +145,7 @@ def test_waiting_for_room_is_part_of_the_channel() -> None:
         {"kind": "map", "name": "fast", "service_time_s": 0.001, "service_scv": 0.0},
         {"kind": "map", "name": "slow", "service_time_s": 0.02, "service_scv": 0.0},
     ]
-    engine = STORM.model_copy(update={"channel_tuples": 10}).model_dump(mode="json")
+    engine = STORM.model_copy(update={"channel_records": 10}).model_dump(mode="json")
     job = chain(maps, EVERY_10_MS, engine=engine)
     result = simulated(job, horizon_s=300.0, warmup_s=100.0, period_s=50.0)
     assert result.metrics.backpressured
@@ -241,11 +241,11 @@ def test_late_records_are_counted(late_to: str | None) -> None:
     assert late > 100 and times is not None
     assert (times.late_dropped, times.late_aside) == ((late, 0) if late_to is None else (0, late))
     assert result.metrics.late_per_s == pytest.approx(late / 100.0)
-    assert result.metrics.tuples_out == of(result, "sink").tuples_in
+    assert result.metrics.records_out == of(result, "sink").records_in
     assert in_all_s(result) == pytest.approx(e2e_s(result), rel=0.02)  # few results, and some wait at the end
     assert any("came late" in line for line in result.warnings) == (late_to is None)
     if late_to is not None:
-        assert of(result, late_to).tuples_in == late and of(result, late_to).visits == 0.0
+        assert of(result, late_to).records_in == late and of(result, late_to).visits == 0.0
 
 
 def test_an_interval_join_waits_for_its_partner() -> None:

@@ -31,14 +31,14 @@ FORMS = [
 ]
 
 
-def job(at: dict[str, Any], replicas: int = 1, rate: float = PER_S) -> Deployment:
+def job(at: dict[str, Any], parallelism: int = 1, rate: float = PER_S) -> Deployment:
     """Job of a source whose records come to an operator twice, as its inputs `early` and `late`."""
     made = deployment(
         [source(), PASS | {"name": "at"}, sink()],
         [("source", "at"), ("at", "sink")],
         {"source": rate},
         engine=FREE,
-        placement={"at": {"h": replicas}},
+        placement={"at": {"h": parallelism}},
     )
     document = made.model_dump(mode="json")
     document["query"]["operators"][1] = {"service_time_s": 0.0} | at | {"name": "at"}
@@ -48,12 +48,12 @@ def job(at: dict[str, Any], replicas: int = 1, rate: float = PER_S) -> Deploymen
 
 
 @pytest.mark.parametrize(("at", "span_s"), FORMS)
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_a_stream_is_joined_with_itself(at: dict[str, Any], span_s: float, replicas: int) -> None:
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_a_stream_is_joined_with_itself(at: dict[str, Any], span_s: float, parallelism: int) -> None:
     """Each record matches its own copy, and others by chance; every run checks the laws of conservation."""
-    if "key_groups" not in at and replicas > 1 and at["kind"] == "interval-join":
+    if "key_groups" not in at and parallelism > 1 and at["kind"] == "interval-join":
         at = at | {"keys": KEYS}
-    close(job(at, replicas), PER_S + PER_S**2 * span_s / KEYS)
+    close(job(at, parallelism), PER_S + PER_S**2 * span_s / KEYS)
 
 
 def test_each_stream_has_meters_and_an_order_by_the_names_of_its_input() -> None:
@@ -63,7 +63,7 @@ def test_each_stream_has_meters_and_an_order_by_the_names_of_its_input() -> None
     assert [made.position(edge.stream) for edge in made.outputs("source")] == [0, 1]
     result = simulated(job(MEETING | SELF), horizon_s=20.0)
     source_, at = result.operators[0], result.operators[1]
-    assert at.tuples_in == pytest.approx(2 * source_.tuples_out, abs=3)
+    assert at.records_in == pytest.approx(2 * source_.records_out, abs=3)
 
 
 def test_key_groups_of_both_ends_have_traffic_on_both_streams() -> None:
@@ -93,7 +93,7 @@ def test_one_side_of_a_stream_changes_a_table() -> None:
     at = {"kind": "temporal-join", "side": "late"}
     result = simulated(job(at), horizon_s=20.0)
     found = {each.operator: each for each in result.operators}
-    assert found["at"].tuples_out == pytest.approx(found["at"].tuples_in / 2, abs=3)
+    assert found["at"].records_out == pytest.approx(found["at"].records_in / 2, abs=3)
     answer = RateModel().answer(job(at), [job(at).plan])
     rates = dict(zip(answer.operators, answer.out_per_s[0], strict=True))
     assert rates["at"] == pytest.approx(PER_S) and answer.in_per_s[0].max() == pytest.approx(2 * PER_S)
@@ -104,7 +104,7 @@ def test_sides_of_a_failed_join_are_read_again() -> None:
     down = Failure(at_s=4.3, host="h", recover_after_s=0.1)
     made = job(MEETING | SELF | {"keys": 10**8})
     run = simulated(made, down, horizon_s=8.0, warmup_s=0.0, checkpoint_interval_s=2.0)
-    assert run.duplicates > 0 and run.metrics.tuples_out == run.metrics.tuples_in
+    assert run.duplicates > 0 and run.metrics.records_out == run.metrics.records_in
 
 
 def test_the_rate_model_has_the_pairs_of_other_records_and_says_what_it_does_not_see() -> None:

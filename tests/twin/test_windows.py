@@ -85,7 +85,7 @@ def test_results_of_skewed_groups_are_as_many_and_as_old_as_real_ones(zipf: floa
 
 def test_keys_that_are_given_come_as_often_as_they_should() -> None:
     """Given keys are where Flink puts them, each as frequent as given, alone or beside others."""
-    made = grouped({"policy": "count", "size_tuples": 10}, {"keys": 50, "zipf": 1.0}, 50, key_groups=8)
+    made = grouped({"policy": "count", "size_records": 10}, {"keys": 50, "zipf": 1.0}, 50, key_groups=8)
     keys = world_of(made).key_groups["m"]
     rng, n = np.random.default_rng(3), 40_000
     landing = [landed(keys.group_steps, uniform) for uniform in rng.random(n).tolist()]
@@ -138,7 +138,7 @@ def test_windows_over_time_have_their_groups_once_a_slide(slide_s: float, span: 
     run = ran(chain([window("a", 2, slide_s)], 400), span)
     assert run.metrics.throughput_per_s == pytest.approx(GROUPS / slide_s)
     assert rates_out(run)["a"] == pytest.approx(GROUPS / slide_s)
-    assert run.metrics.tuples_out == pytest.approx(run.metrics.throughput_per_s * (span[1] - run.manifest["warmup_s"]))
+    assert run.metrics.records_out == pytest.approx(run.metrics.throughput_per_s * (span[1] - run.manifest["warmup_s"]))
     assert not uneven(run)
 
 
@@ -234,7 +234,7 @@ def test_a_period_begins_when_the_warm_up_ends(warmup_s: float, period_s: float)
     assert sum(row["start_s"] == pytest.approx(warmup_s) for row in rows) == 1
     lengths = [row["end_s"] - row["start_s"] for row in rows[1:-1]]
     assert lengths == pytest.approx([period_s] * len(lengths))
-    assert run.metrics.throughput_per_s * (10 - warmup_s) == pytest.approx(run.metrics.tuples_out)
+    assert run.metrics.throughput_per_s * (10 - warmup_s) == pytest.approx(run.metrics.records_out)
     assert told[-1] == (len(rows) - 1, len(rows))  # the last is not told
 
 
@@ -265,7 +265,7 @@ def test_old_results_of_a_window_leave_no_sooner_than_young_ones(kind: str) -> N
         "compute": {"windows": [{"length_s": WINDOW_S}], "keys": KEYS, "execute_time_s": 0.0},
     }
     middle = {"kind": kind, "name": "m", "key_groups": 50, "service_time_s": 0.0} | by_time[kind]
-    free = STORM.model_copy(update={"result_us": 0.0, "scan_us": 0.0, "channel_tuples": 10**6})
+    free = STORM.model_copy(update={"result_us": 0.0, "scan_us": 0.0, "channel_records": 10**6})
     job = chain([middle], 500.0, engine=free.model_dump(mode="json")).model_dump(mode="json")
     job["query"]["operators"][2] |= {"service_time_s": RESULT_S, "service_scv": 0.0}
     made, rng = parse(Deployment, job), np.random.default_rng(5)

@@ -23,8 +23,8 @@ CHANGES: dict[str, AnyEvent] = {
     "down": Scale(at_s=AT_S, operator="x", placement=("h1",)),
     "together": Scale(at_s=AT_S, operator="x", placement=("h3",)),
     "elsewhere": Scale(at_s=AT_S, operator="x", placement=("h3", "h3")),
-    "move": Migration(at_s=AT_S, operator="x", replica=1, to="h3"),
-    "groups": Migration(at_s=AT_S, operator="x", key_groups=(0, 1, 2, 3, 4, 5), to_replica=1),
+    "move": Migration(at_s=AT_S, operator="x", subtask=1, to="h3"),
+    "groups": Migration(at_s=AT_S, operator="x", key_groups=(0, 1, 2, 3, 4, 5), to_subtask=1),
 }
 TUMBLING = {"policy": "time", "size_s": 5}
 SLIDING = {"policy": "time", "size_s": 6, "slide_s": 1}
@@ -53,7 +53,7 @@ def scenario(operator: dict[str, Any], window: dict[str, Any], change: str, how:
 
 
 def results(found: Run) -> int:
-    return found.metrics.tuples_out - found.duplicates
+    return found.metrics.records_out - found.duplicates
 
 
 @pytest.mark.parametrize("change", CHANGES)

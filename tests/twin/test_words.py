@@ -115,9 +115,9 @@ def engine(given: Any) -> Any:
 @pytest.mark.parametrize("name", sorted(PROFILES))
 def test_changes_of_a_profile_are_those_that_set_makes(name: str) -> None:
     """A change in the file is one by --set, at any depth; what is written of it can be read, and is only the change."""
-    changes = {"memory": {"onset": 0.45}, "tuple_us": {"map": 7}, "state_backend": {"kind": "rocksdb", "read_us": 8}}
+    changes = {"memory": {"onset": 0.45}, "record_us": {"map": 7}, "state_backend": {"kind": "rocksdb", "read_us": 8}}
     said = engine({"profile": name, **changes})
-    paths = ["memory.onset=0.45", "tuple_us.map=7", "state_backend={kind: rocksdb, read_us: 8}"]
+    paths = ["memory.onset=0.45", "record_us.map=7", "state_backend={kind: rocksdb, read_us: 8}"]
     assert said.engine == set_values(engine(name), [f"engine.{path}" for path in paths]).engine
     written = yaml.safe_load(dump(said))["engine"]
     assert written == {"profile": name, **changes}
@@ -126,7 +126,7 @@ def test_changes_of_a_profile_are_those_that_set_makes(name: str) -> None:
 
 
 def test_a_part_that_is_given_as_a_word_or_null_replaces_the_whole() -> None:
-    made = engine({"profile": "flink", "rescaling": "live", "channel_tuples": 9, "network_memory": None})
+    made = engine({"profile": "flink", "rescaling": "live", "channel_records": 9, "network_memory": None})
     assert made.engine.rescaling.how == "live" and made.engine.network_memory is None
     assert parse_scenario(dump(made), "written") == made
     own = engine({"profile": "flink", "name": "mine"})

@@ -97,17 +97,17 @@ def test_random_spikes_come_as_often_as_regular_ones() -> None:
     ],
 )
 def test_mean_and_peak_are_those_of_the_phases(data: dict[str, Any]) -> None:
-    law, left_s, tuples, peak = law_of(data), 8.0, 0.0, 0.0
+    law, left_s, records, peak = law_of(data), 8.0, 0.0, 0.0
     if data.get("steps", [{}])[-1].get("at_s") == 2:
         left_s = 4.0  # the last step counts as long as the first
     whole_s = left_s
     for length_s, rate in law.phases(random_stream(0, "")):
-        tuples += rate * min(length_s, left_s)
+        records += rate * min(length_s, left_s)
         peak = max(peak, rate)
         left_s -= length_s
         if left_s <= 1e-9:
             break
-    assert law.mean_rate_per_s == pytest.approx(tuples / whole_s)
+    assert law.mean_rate_per_s == pytest.approx(records / whole_s)
     assert law.peak_rate_per_s == pytest.approx(peak, rel=2e-3)
     assert law.scaled(0.3).mean_rate_per_s == pytest.approx(0.3 * law.mean_rate_per_s)
     assert law.scaled(0.3).peak_rate_per_s == pytest.approx(0.3 * law.peak_rate_per_s)

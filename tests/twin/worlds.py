@@ -82,9 +82,9 @@ def queue(rate_per_s: float, load: float, scv: float, **more: Any) -> Deployment
     return chain([middle], rate_per_s, **more)
 
 
-def chain(middle: list[dict[str, Any]], rate: Any, tuple_bytes: float | None = None, **more: Any) -> Deployment:
+def chain(middle: list[dict[str, Any]], rate: Any, record_bytes: float | None = None, **more: Any) -> Deployment:
     """Job source -> each of the middle operators -> sink; the source's records may have a size of their own."""
-    operators = [source(tuple_bytes=tuple_bytes), *middle, sink()]
+    operators = [source(record_bytes=record_bytes), *middle, sink()]
     names = [operator["name"] for operator in operators]
     return deployment(operators, list(pairwise(names)), {"source": rate}, **more)
 

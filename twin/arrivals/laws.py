@@ -61,7 +61,7 @@ class Varying(Spec):
         return 1.0 if self.poisson else 0.0
 
 
-def require_tuples(rates: Iterable[float], where: str) -> None:
+def require_records(rates: Iterable[float], where: str) -> None:
     """Raises ValueError if all rates are below MIN_RATE_PER_S."""
     if not any(rate >= MIN_RATE_PER_S for rate in rates):
         raise ValueError(
@@ -149,7 +149,7 @@ class Steps(Varying):
             raise ValueError(
                 f"period_s = {self.period_s:g} ends before the last step at {times[-1]:g} s; make it longer"
             )
-        require_tuples((step.rate_per_s for step in self.steps), "the rate of all steps")
+        require_records((step.rate_per_s for step in self.steps), "the rate of all steps")
         return self
 
     @property
@@ -160,10 +160,10 @@ class Steps(Varying):
         if len(times) == 1 and self.period_s is None:
             return self.steps[0].rate_per_s
         times.append(end_s)
-        tuples = sum(
+        records = sum(
             step.rate_per_s * (end - start) for step, (start, end) in zip(self.steps, pairwise(times), strict=True)
         )
-        return tuples / end_s
+        return records / end_s
 
     @property
     def peak_rate_per_s(self) -> float:
@@ -306,14 +306,14 @@ class Bursty(Varying):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        require_tuples((state.rate_per_s for state in self.states), "the rate of all states")
+        require_records((state.rate_per_s for state in self.states), "the rate of all states")
         return self
 
     @property
     def mean_rate_per_s(self) -> float:
         """Mean over all states, by their mean durations, as they are visited equally often."""
-        tuples = sum(state.rate_per_s * state.mean_s for state in self.states)
-        return tuples / sum(state.mean_s for state in self.states)
+        records = sum(state.rate_per_s * state.mean_s for state in self.states)
+        return records / sum(state.mean_s for state in self.states)
 
     @property
     def peak_rate_per_s(self) -> float:

@@ -400,15 +400,15 @@ class Barriers:
             _add(part.unsent, not_sent(station))
         at_s = max(now, station.free_s)
         station.busy = True
-        for port, replicas in zip(station.ports, awaited.outs, strict=True):
-            for replica in replicas:
+        for port, subtasks in zip(station.ports, awaited.outs, strict=True):
+            for subtask in subtasks:
                 if awaited.overtakes:
-                    send(self.world, awaited.number, station, port.path(replica), at_s)
+                    send(self.world, awaited.number, station, port.path(subtask), at_s)
                     continue
                 item = self.world.item()
                 item.mark = k.BARRIER
                 item.key, item.born_s, item.taken_s, item.at_s = awaited.number, now, now, at_s
-                item.path = port.path(replica)
+                item.path = port.path(subtask)
                 do(k.SEND_MARK, item.here, subject=port.here)
         station.busy = False
         work_s = self.work_s(station, part)

@@ -36,7 +36,7 @@ class Counted(NamedTuple):
     """Counts of one period, [G] each: records taken in, seconds that the subtask was busy with them, and records
     sent."""
 
-    tuples_g: np.ndarray
+    records_g: np.ndarray
     busy_g_s: np.ndarray
     sent_g: np.ndarray
 
@@ -70,13 +70,13 @@ class GroupMeter:
         """Counters of the receivers; records in a buffer count when its subtask takes them. [3, subtasks and
         buffers]"""
         tasks = (receiver if isinstance(receiver, Task) else None for receiver in self._receivers)
-        counters = [(task.tuples_in, task.busy_until_now_s(), _sent(task)) if task else (0, 0.0, 0) for task in tasks]
+        counters = [(task.records_in, task.busy_until_now_s(), _sent(task)) if task else (0, 0.0, 0) for task in tasks]
         return np.array(counters, dtype=float).T
 
 
 def _sent(task: Task) -> int:
     """Records that left a subtask from its first operator; where that has no streams of its own, from all others."""
-    return task.logic.left(0) or int(task.output.tuples_out)
+    return task.logic.left(0) or int(task.output.records_out)
 
 
 class Observer:
@@ -174,13 +174,13 @@ class Observer:
     ) -> tuple[KeyGroupStatistics, ...]:
         world = self.world
         keys, fan, tasks = world.key_groups[operator], self.job.fan(operator), world.tasks[operator]
-        replica = {fan.index(task): number for number, task in enumerate(tasks)}
+        subtask = {fan.index(task): number for number, task in enumerate(tasks)}
         factor = np.array([percent[task.place.host] for task in tasks])
-        replica_g = np.array([replica.get(owner, 0) for owner in keys.owner])
-        percent_g = counted.busy_g_s * factor[replica_g]
+        subtask_g = np.array([subtask.get(owner, 0) for owner in keys.owner])
+        percent_g = counted.busy_g_s * factor[subtask_g]
         if own_g is not None:
-            percent_g = attributed(percent_g, own_g, replica_g)
-        columns = (replica_g.tolist(), counted.tuples_g / length_s, keys.states_bytes(), percent_g)
+            percent_g = attributed(percent_g, own_g, subtask_g)
+        columns = (subtask_g.tolist(), counted.records_g / length_s, keys.states_bytes(), percent_g)
         return tuple(
             KeyGroupStatistics(group, number, float(rate), float(size), float(cpu))
             for group, (number, rate, size, cpu) in enumerate(zip(*columns, strict=True))
@@ -203,17 +203,17 @@ def remote_cores(
     return sent * engine.serialise_ns_per_byte * 1e-9, taken * engine.deserialise_ns_per_byte * 1e-9
 
 
-def attributed(percent_g: np.ndarray, own_g: np.ndarray, replica_g: np.ndarray) -> np.ndarray:
+def attributed(percent_g: np.ndarray, own_g: np.ndarray, subtask_g: np.ndarray) -> np.ndarray:
     """Percent of a host by key group, with the same sum over the groups of each subtask. [G]
 
     percent_g: percent if all groups of a subtask cost alike. own_g: the part of it that is known to be of the group
     alone; it is left out where it is more than the subtask used.
     """
-    count = int(replica_g.max()) + 1
-    all_r, own_r = np.bincount(replica_g, percent_g, count), np.bincount(replica_g, own_g, count)
+    count = int(subtask_g.max()) + 1
+    all_r, own_r = np.bincount(subtask_g, percent_g, count), np.bincount(subtask_g, own_g, count)
     known_r = (all_r > 0.0) & (own_r <= all_r)
     rest_r = np.where(known_r, all_r - own_r, all_r) / np.where(all_r > 0.0, all_r, 1.0)
-    return np.asarray(percent_g * rest_r[replica_g] + own_g * known_r[replica_g])
+    return np.asarray(percent_g * rest_r[subtask_g] + own_g * known_r[subtask_g])
 
 
 # the controller ------------------------------------------------------------------------------------------------------
@@ -296,8 +296,8 @@ class Controller:
 
     def _moves(self, decision: Reconfiguration) -> list[Process]:
         """Processes of the moves: subtasks one by one, all key groups of an operator together."""
-        whole = [self.change.move(move) for move in decision.moves if move.replica is not None]
+        whole = [self.change.move(move) for move in decision.moves if move.subtask is not None]
         operator = attrgetter("operator")
-        parts = sorted((move for move in decision.moves if move.replica is None), key=operator)
+        parts = sorted((move for move in decision.moves if move.subtask is None), key=operator)
         grouped = [list(moves) for _, moves in groupby(parts, key=operator)]
         return whole + [self.change.regroup(moves, retire=decision.retire) for moves in grouped]

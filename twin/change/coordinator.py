@@ -131,7 +131,7 @@ class Coordinator(FreeCheckpoints):
         super().plan_changed()
         if self.availability.outage is None:
             self.last.sizes = {task: self._held(task) for task in self.last.tasks}
-            self.base = {task: task.tuples_in for task in self.last.tasks}
+            self.base = {task: task.records_in for task in self.last.tasks}
 
     def before(self, failure_s: float) -> Process:
         """Waits for nothing before a failure, as `run` takes checkpoints regularly."""
@@ -145,7 +145,7 @@ class Coordinator(FreeCheckpoints):
         record.detail["fetched_s"] = self.env.now - since_s
 
     def went_back(self, tasks: Iterable[Task]) -> None:
-        self.base |= {task: task.tuples_in for task in tasks if task in self.base}
+        self.base |= {task: task.records_in for task in tasks if task in self.base}
 
     # checkpoints, one after the other ------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class Coordinator(FreeCheckpoints):
         outs: dict[Task, list[list[int]]] = {task: [[] for _ in task.ports] for task in self.world.every_task()}
         for channel in channels(self.world):
             ways[channel.consumer].add((channel.side, channel.producer))
-            outs[channel.producer][channel.port].append(channel.replica)
+            outs[channel.producer][channel.port].append(channel.subtask)
         running = self._next()
         self.running[running.number] = running
         running.parts = {task: CheckpointPart() for task in outs}
@@ -230,9 +230,9 @@ class Coordinator(FreeCheckpoints):
     def _work_s(self, task: Task, part: CheckpointPart) -> float:
         """Notes the sizes of a task's state as the checkpoint keeps it. Returns the CPU seconds of this."""
         part.held_bytes = part.changed_bytes = self._held(task)
-        part.came, part.counted = task.tuples_in, counted(task)
+        part.came, part.counted = task.records_in, counted(task)
         if self.spec.state == "incremental" and task in self.base:
-            came = task.tuples_in - self.base[task]
+            came = task.records_in - self.base[task]
             changed = changed_bytes(self.job, task, self.job.operator_of(task), came)
             part.changed_bytes = min(part.held_bytes, changed)
         part.work_s = self.spec.sync_ms * 1e-3 + part.changed_bytes * self.spec.sync_ns_per_byte * 1e-9

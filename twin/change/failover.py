@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from twin.change.fan import regions
 from twin.change.kept import Checkpoint, finish, restore, stop_all
-from twin.change.replicas import relocate
 from twin.change.running_job import Process
+from twin.change.subtasks import relocate
 from twin.events import Failure
 from twin.plan import Location
 from twin.scheduling import emptiest

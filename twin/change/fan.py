@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class Channel(NamedTuple):
-    """A channel from port `port` of the producer to subtask number `replica`, on input `side` of the consumer."""
+    """A channel from port `port` of the producer to subtask number `subtask`, on input `side` of the consumer."""
 
     producer: Task
     port: int
-    replica: int
+    subtask: int
     consumer: Task
     side: int
 

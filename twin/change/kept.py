@@ -382,7 +382,7 @@ def not_sent(task: Task) -> list[Copy]:
 def bytes_of(world: World, kept: Sequence[Copy]) -> float:
     """Size of copies of records that came, or will go, on a path."""
     paths = [_path_of(copy) for copy in kept if not int.from_bytes(copy[ON_MARK : ON_MARK + 8], "little")]
-    return sum([world.memory.at[Path(path).inbox].tuple_bytes for path in paths if path])
+    return sum([world.memory.at[Path(path).inbox].record_bytes for path in paths if path])
 
 
 def _path(world: World, item: Item) -> int:

@@ -84,7 +84,7 @@ def split(job: RunningJob, name: str, owners: Sequence[int] | None, record: Even
         return True
     _set_together(job, name, False)
     record.paused_s, record.bytes = 0.0, 0.0
-    flows = [] if owners is None else flows_to_replicas(job, name, dict(enumerate(owners)), record)
+    flows = [] if owners is None else flows_to_subtasks(job, name, dict(enumerate(owners)), record)
     if flows:
         yield from instant(job, name, flows, record)
     return True
@@ -103,7 +103,7 @@ def combine(job: RunningJob, name: str, strategy: Strategy, record: EventRecord)
         job.refuse(record, f"{name!r} and {compute.name!r} have other subtasks since they were scaled")
         return True
     at_us = cut_after(job.world)
-    yield from reached(job, [(logic, at_us) for logic in compute.replicas])
+    yield from reached(job, [(logic, at_us) for logic in compute.subtasks])
     flows = flows_to(Member(job, name).owners.keys, dict(enumerate(compute.owners.keys.owner)))
     record.paused_s, record.bytes = 0.0, 0.0
     record.detail["strategy"] = strategy
@@ -113,7 +113,7 @@ def combine(job: RunningJob, name: str, strategy: Strategy, record: EventRecord)
     return done
 
 
-def flows_to_replicas(job: RunningJob, name: str, owners: Mapping[int, int], record: EventRecord) -> list[KeyFlow]:
+def flows_to_subtasks(job: RunningJob, name: str, owners: Mapping[int, int], record: EventRecord) -> list[KeyFlow]:
     """Flows that bring key groups to subtasks, by number. Refuses if scaling has taken one of these subtasks away."""
     tasks, fan = job.world.tasks[name], job.fan(name)
     gone = [owner for owner in owners.values() if owner >= len(tasks)]
@@ -129,6 +129,6 @@ def _compute_of(job: RunningJob, name: str) -> Member:
 
 
 def _set_together(job: RunningJob, name: str, together: bool) -> None:
-    for logic in _compute_of(job, name).replicas:
+    for logic in _compute_of(job, name).subtasks:
         for shipping in logic.shippings:
             shipping.together = together

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 import simpy
 
 from twin.change.fan import dealt_group_flows, even_flows, even_group_flows, flows_to
-from twin.change.migration import combine, component, flows_to_replicas, is_together, migrate, split
-from twin.change.replicas import add_replica, dismiss, move_replica
+from twin.change.migration import combine, component, flows_to_subtasks, is_together, migrate, split
 from twin.change.restarts import Restarts
 from twin.change.running_job import Process, RunningJob
+from twin.change.subtasks import add_subtask, dismiss, move_subtask
 from twin.events import Combine, Move, Repartition, Rescale, Split
 from twin.plan import Location
 from twin.world.brokers import deal_partitions
@@ -35,7 +35,7 @@ class Reconfigurer:
 
     def move(self, move: Move) -> Process:
         """Carries out a move."""
-        if move.replica is None:
+        if move.subtask is None:
             yield from self.regroup([move])
             return
         record = self.world.ledger.record("migration", move.operator, self.env.now)
@@ -114,14 +114,14 @@ class Reconfigurer:
     # attempts, which return whether no failure undid them --------------------------------------------------------
 
     def _moved(self, move: Move, record: EventRecord) -> Process:
-        assert move.replica is not None and move.to is not None
-        if not self._exists(move.operator, move.replica, record):
+        assert move.subtask is not None and move.to is not None
+        if not self._exists(move.operator, move.subtask, record):
             return True
-        record.detail |= {"replica": move.replica, "to": move.to}
+        record.detail |= {"subtask": move.subtask, "to": move.to}
         if self._lost(_places(move), record):
             return True
-        task, place = self._staying(move.operator)[move.replica], Location.parse(move.to)
-        work = move_replica(self.job, task, move.operator, place, record)
+        task, place = self._staying(move.operator)[move.subtask], Location.parse(move.to)
+        work = move_subtask(self.job, task, move.operator, place, record)
         return (yield from self.job.availability.all_done([work]))
 
     def _regrouped(self, moves: Sequence[Move], records: Sequence[EventRecord]) -> Process:
@@ -138,7 +138,7 @@ class Reconfigurer:
     def _operated(self, event: Repartition | Split | Combine, record: EventRecord) -> Process:
         match event:
             case Repartition():
-                flows = flows_to_replicas(self.job, event.operator, dict(enumerate(event.owners)), record)
+                flows = flows_to_subtasks(self.job, event.operator, dict(enumerate(event.owners)), record)
                 return (yield from migrate(self.job, event.operator, flows, event.strategy, record))
             case Split():
                 return (yield from split(self.job, event.operator, event.owners, record))
@@ -167,7 +167,7 @@ class Reconfigurer:
         for place in wanted:
             if missing[place] > 0:
                 missing[place] -= 1
-                tasks.append(add_replica(job, operator, place))
+                tasks.append(add_subtask(job, operator, place))
         stay = [fan.index(task) for task in tasks if task not in leaving]
         if tasks[0].polls:
             staying = [task for task in tasks if task not in leaving]
@@ -195,11 +195,11 @@ class Reconfigurer:
         """Subtasks of an operator without those that leave, with the next restart at the latest."""
         return [task for task in self.world.tasks[operator] if task not in self._leaving]
 
-    def _exists(self, operator: str, replica: int, record: EventRecord) -> bool:
+    def _exists(self, operator: str, subtask: int, record: EventRecord) -> bool:
         count = len(self._staying(operator))
-        if replica >= count:
-            self.job.refuse(record, f"it has no subtask {replica}; it has {count}, counted from 0")
-        return replica < count
+        if subtask >= count:
+            self.job.refuse(record, f"it has no subtask {subtask}; it has {count}, counted from 0")
+        return subtask < count
 
     def _lost(self, places: Iterable[Location], record: EventRecord) -> bool:
         """Whether a host is lost: then refuses the change. Asked before anything stops for it, and again when it is
@@ -216,9 +216,9 @@ class Reconfigurer:
         tasks = self._staying(move.operator)
         record.detail["key_groups"] = list(move.key_groups)
         if move.to is None:
-            assert move.to_replica is not None
-            record.detail["to_replica"] = move.to_replica
-            return tasks[move.to_replica] if self._exists(move.operator, move.to_replica, record) else None
+            assert move.to_subtask is not None
+            record.detail["to_subtask"] = move.to_subtask
+            return tasks[move.to_subtask] if self._exists(move.operator, move.to_subtask, record) else None
         record.detail["to"] = move.to
         place = Location.parse(move.to)
         if self._lost([place], record):
@@ -227,7 +227,7 @@ class Reconfigurer:
         if there is None and is_together(self.job, move.operator):
             self.job.refuse(record, f"{move.operator!r} is one component with another; split it first")
         elif there is None:
-            there = add_replica(self.job, move.operator, place)
+            there = add_subtask(self.job, move.operator, place)
             self._made_for_groups.add(there)
         return there
 

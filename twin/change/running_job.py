@@ -117,9 +117,9 @@ class RunningJob:
         if memory is None:
             memory = world.memories[place.host] = world.heap(place.host)
             world.pause(place.host)
-            nic = world.network.nic(place.host)
-            meter = HostMeter(place.host, memory.processors, nic, memory)
-            self.statistics.appeared(meter, LinkMeter(place.host, nic))
+            card = world.network.card(place.host)
+            meter = HostMeter(place.host, memory.processors, card, memory)
+            self.statistics.appeared(meter, LinkMeter(place.host, card))
         elif not known:
             memory.processors.append(processor)
         processor.slow("memory", memory.slowdown)
@@ -149,9 +149,9 @@ class RunningJob:
     def queue_bytes(self, task: Task, operator: str) -> float:
         """Bytes that wait for a subtask; at a source, in the size of the records that it emits."""
         engine, query = self.world.engine, self.world.query
-        return task.queued * (engine.output_bytes(query, operator) if task.polls else task.inputs.tuple_bytes())
+        return task.queued * (engine.output_bytes(query, operator) if task.polls else task.inputs.record_bytes())
 
-    def make_replica(self, operator: str, number: int, place: Location) -> Task:
+    def make_subtask(self, operator: str, number: int, place: Location) -> Task:
         """Makes a subtask of an operator at a place. number: names its random numbers."""
         return self.world.make_task(self.world.job.component(operator), number, place)
 

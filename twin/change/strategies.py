@@ -53,11 +53,11 @@ class Member:
         return taken
 
     @property
-    def replicas(self) -> list[TimedLogic]:
+    def subtasks(self) -> list[TimedLogic]:
         """Logics of its subtasks."""
         return [self._timed(task) for task in self.job.world.tasks[self.name]]
 
-    def replica(self, index: int) -> TimedLogic:
+    def subtask(self, index: int) -> TimedLogic:
         """Logic of the subtask at an index of its fan."""
         return self._timed(self.fan.slots[index])
 
@@ -89,7 +89,7 @@ class Member:
 
     def owning(self, flows: Sequence[KeyFlow]) -> list[TimedLogic]:
         """Logics of all old and new owners."""
-        return [self.replica(index) for flow in flows for index in (flow.source, flow.target)]
+        return [self.subtask(index) for flow in flows for index in (flow.source, flow.target)]
 
 
 def reached(job: RunningJob, far: Sequence[tuple[TimedLogic, int]]) -> Process:
@@ -107,7 +107,7 @@ def change_hands(job: RunningJob, members: Sequence[Member], cuts: Sequence[Cut]
         member.owners.over(cut)
         member.settle(flows)
         for flow in flows:
-            member.replica(flow.source).drop(keys_of(member.owners.keys, flow), cut.at_us)
+            member.subtask(flow.source).drop(keys_of(member.owners.keys, flow), cut.at_us)
     job.checkpoints.plan_changed()
 
 
@@ -144,7 +144,7 @@ class StateTransfer:
         self.buffer = fan.make_buffer()
         job.world.ledger.buffers.append(self.buffer)
         fan.shift(flow.source, fan.add(self.buffer, fan.places[flow.target]), flow.amount, flow.groups)
-        self.until = self.source.tuples_in + job.outstanding(self.source)
+        self.until = self.source.records_in + job.outstanding(self.source)
 
     def _task(self, index: int) -> Task:
         return cast("Task", self.fan.slots[index])
@@ -153,9 +153,9 @@ class StateTransfer:
     def drained(self) -> bool:
         """Whether the old owner has served all records of the flow that were under way to it."""
         source, alone = self.source, not self.fan.shares[self.flow.source]
-        if source.tuples_in < self.until:
+        if source.records_in < self.until:
             return False
-        return not (source.busy and (source.tuples_in == self.until or alone))
+        return not (source.busy and (source.records_in == self.until or alone))
 
     def take(self) -> None:
         """Takes the state out of the old owner."""
@@ -196,10 +196,10 @@ class TimedTransfer(StateTransfer):
     def __init__(self, member: Member, flow: KeyFlow, far_us: float) -> None:
         self.far_us = far_us
         self.owners = member.owners
-        self.old, self.new = member.replica(flow.source), member.replica(flow.target)
+        self.old, self.new = member.subtask(flow.source), member.subtask(flow.target)
         super().__init__(member.job, member.fan, flow)
-        for replica in (self.old, self.new):
-            replica.held_us.append(far_us)
+        for subtask in (self.old, self.new):
+            subtask.held_us.append(far_us)
         cut_us = int(max(far_us, LONG_AGO_US))
         self._cut = member.cut([flow], cut_us, cut_us, by_end=True)
         self.owners.leaving.append(self._cut)
@@ -207,7 +207,7 @@ class TimedTransfer(StateTransfer):
     @property
     def drained(self) -> bool:
         """Whether the old owner has served all records of the flow that were on their way, and has reached `far_us`."""
-        if self.source.tuples_in < self.until or (self.source.busy and self.source.tuples_in == self.until):
+        if self.source.records_in < self.until or (self.source.busy and self.source.records_in == self.until):
             return False
         return self.old.watermark_us >= self.far_us
 
@@ -221,8 +221,8 @@ class TimedTransfer(StateTransfer):
         for group in self.flow.groups:
             self.new.emitted_us[group] = self.far_us
         super().give()
-        for replica in (self.old, self.new):
-            replica.release(self.far_us)
+        for subtask in (self.old, self.new):
+            subtask.release(self.far_us)
 
     def undo(self) -> None:
         self.buffer.undone = True
@@ -248,10 +248,10 @@ def disruptive(job: RunningJob, operator: str, flows: Sequence[KeyFlow], record:
 
 def _tell_shares(job: RunningJob, fan: Fan) -> None:
     """Tells each subtask without key groups its new share, which decides on its number of keys and its matches."""
-    operators, replicas = job.world.job.component(fan.operator).operators, len(fan.slots)
+    operators, subtasks = job.world.job.component(fan.operator).operators, len(fan.slots)
     for task, share in zip(fan.slots, fan.shares, strict=True) if fan.keys is None else ():
         if share > 0.0:
-            task.logic.know_share(share, [operator.values(replicas) for operator in operators])
+            task.logic.know_share(share, [operator.values(subtasks) for operator in operators])
 
 
 def disruptive_in_event_time(
@@ -323,7 +323,7 @@ def instant(job: RunningJob, name: str, flows: Sequence[KeyFlow], record: EventR
         fan = job.fan(name)
         if operator.needs_event_time:
             member = Member(job, name)
-            left = [member.replica(flow.source).bytes_of(keys_of(member.owners.keys, flow)) for flow in flows]
+            left = [member.subtask(flow.source).bytes_of(keys_of(member.owners.keys, flow)) for flow in flows]
             record.detail["left_bytes"] = sum(left, 0.0)
         for flow in flows:
             fan.shift(flow.source, flow.target, flow.amount, flow.groups)
@@ -385,7 +385,7 @@ def smooth(job: RunningJob, members: Sequence[Member], flows: Sequence[KeyFlow],
 
 def _needs_both(member: Member) -> bool:
     """Whether a window around the cut must be whole at the old owner: the contents of two computes are not merged."""
-    logic = member.replicas[0]
+    logic = member.subtasks[0]
     return logic.results if isinstance(logic, ComputeLogic) else True
 
 

@@ -122,22 +122,22 @@ class Timeline:
             record.end_s = self.env.now
 
     def _degrade(self, event: LinkDegradation) -> Process:
-        nics = self._degraded(event)
+        cards = self._degraded(event)
         factors = {"bandwidth_factor": event.bandwidth_factor, "latency_factor": event.latency_factor}
         record = self.world.ledger.record(event.kind, event.component, self.env.now, **factors)
-        for nic in nics:
-            nic.degrade(event.bandwidth_factor, event.latency_factor)
+        for card in cards:
+            card.degrade(event.bandwidth_factor, event.latency_factor)
         if event.duration_s is not None:
             yield self.env.timeout(event.duration_s)
-            for nic in nics:
-                nic.degrade(1.0 / event.bandwidth_factor, 1.0 / event.latency_factor)
+            for card in cards:
+                card.degrade(1.0 / event.bandwidth_factor, 1.0 / event.latency_factor)
             record.end_s = self.env.now
 
     def _degraded(self, event: LinkDegradation) -> list[Card]:
         """Cards of an event: a host's card, or both directions of a link."""
         if event.link is None:
             assert event.host is not None
-            return [self.world.network.nic(event.host)]
+            return [self.world.network.card(event.host)]
         return [self.world.links["->".join(ends)] for ends in (event.link, event.link[::-1])]
 
     def _skew(self, event: Skew) -> Process:

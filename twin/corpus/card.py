@@ -41,7 +41,7 @@ UNITS: Mapping[str, str] = {
     "filter literal": "",
     "filter selectivity": "",
     "window": "",
-    "window size": "tuples",
+    "window size": "records",
     "window length": "s",
     "slide": "share of the window",
     "aggregate function": "",
@@ -160,7 +160,7 @@ def _operator(operator: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _window(window: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     counting = window["policy"] == "count"
-    suffix = "tuples" if counting else "s"
+    suffix = "records" if counting else "s"
     slide = window.get(f"slide_{suffix}")
     yield "window", f"{'tumbling' if slide is None else 'sliding'}, by {'count' if counting else 'time'}"
     yield "window size" if counting else "window length", window[f"size_{suffix}"]
@@ -199,7 +199,7 @@ def _labels(rows: Sequence[Mapping[str, Any]], types: Mapping[str, str]) -> dict
 def _labels_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Labels of a group of runs: regressions over the successful runs, shares over all."""
     successful = [row for row in rows if row["success"]]
-    results = np.array([row["tuples_out"] or 0 for row in successful])
+    results = np.array([row["records_out"] or 0 for row in successful])
     regressions = {}
     for metric in REGRESSION_METRICS:
         known = np.array([row[metric] for row in successful if row[metric] is not None], dtype=float)

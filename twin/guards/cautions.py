@@ -124,9 +124,9 @@ def _unevaluated(job: Job, settings: RunSettings, totals: Totals) -> dict[str, s
                 f"{settings.horizon_s:g} s, so it is never evaluated; run longer or shorten the window"
             )
         elif window.policy == "count":
-            seen, replicas = totals[name]["numRecordsIn"], job.component(name).replicas
-            if seen < window.slide or (seen < window.slide * replicas and not totals[name]["numRecordsOut"]):
-                among = f" to its {replicas} subtasks" if replicas > 1 else ""
+            seen, parallelism = totals[name]["numRecordsIn"], job.component(name).parallelism
+            if seen < window.slide or (seen < window.slide * parallelism and not totals[name]["numRecordsOut"]):
+                among = f" to its {parallelism} subtasks" if parallelism > 1 else ""
                 lines[name] = (
                     f"{name}: its window slides every {window.slide:g} records and only {seen} came{among}, "
                     "so it was never evaluated; run longer or shorten the window"
@@ -143,10 +143,10 @@ def _slow(job: Job) -> list[str]:
 
 def _idle(job: Job) -> list[str]:
     return [
-        f"plan.key_groups.{name} gives subtask {replica} no key group, so it is idle; give it one or leave it out"
+        f"plan.key_groups.{name} gives subtask {subtask} no key group, so it is idle; give it one or leave it out"
         for name, owners in job.deployment.plan.key_groups.items()
-        for replica in range(job.component(name).replicas)
-        if replica not in owners
+        for subtask in range(job.component(name).parallelism)
+        if subtask not in owners
     ]
 
 
@@ -158,7 +158,7 @@ def _updated(query: Query) -> Iterator[str]:
         came = next((senders[producer] for producer in producers if producer in senders), "")
         if came and operator.if_updated:
             yield f"{name}: it takes each change of a row that {came!r} sends for a new row: {operator.if_updated}"
-        elif came and operator.hands_over == "tuples":
+        elif came and operator.hands_over == "records":
             senders[name] = came
         if operator.updates:
             senders[name] = name
@@ -180,28 +180,29 @@ def _of_partitions(source: Component, world: World) -> Iterator[str]:
     operator, name = source.operator, source.name
     if operator.parts is None:
         return
-    replicas = len(world.tasks[name])  # events and policies change it
-    read = [len(own) for own in read_by(operator, replicas, operator.parts)]
-    shares, fullness = read_shares(operator, replicas), operator.part_shares
-    alike, most, idle = even(operator, replicas), shares.max() * replicas, read.count(0)
+    parallelism = len(world.tasks[name])  # events and policies change it
+    read = [len(own) for own in read_by(operator, parallelism, operator.parts)]
+    shares, fullness = read_shares(operator, parallelism), operator.part_shares
+    alike, most, idle = even(operator, parallelism), shares.max() * parallelism, read.count(0)
     silent = int((shares == 0.0).sum()) - idle
     waits = name in world.event_times.heeding and getattr(operator, "idle_s", None) is None
     held = "; watermarks wait for them, so give the source idle_s" if waits else ""
     if idle:
-        yield f"{name}: {idle} of {replicas} subtasks read none of its {operator.parts} partitions; give it fewer{held}"
+        none = f"{idle} of {parallelism} subtasks read none of its {operator.parts} partitions"
+        yield f"{name}: {none}; give it fewer{held}"
     elif fullness is None and not alike:
         yield (
-            f"{name}: {replicas} subtasks read {operator.parts} partitions, so some read {max(read)} and others "
+            f"{name}: {parallelism} subtasks read {operator.parts} partitions, so some read {max(read)} and others "
             f"{min(read)}: the busiest gets {most:.2f} times the mean; use a divisor of {operator.parts}"
         )
     if silent:
-        yield f"{name}: {silent} of {replicas} subtasks read only partitions without records, and are idle{held}"
+        yield f"{name}: {silent} of {parallelism} subtasks read only partitions without records, and are idle{held}"
     if fullness is not None and not alike:
         yield (
             f"{name}: subtask {shares.argmax()} reads {shares.max():.0%} of all records, {most:.2f} times the mean, as "
             f"partition {fullness.argmax()} alone has {fullness.max():.0%}; let producers spread records evenly"
         )
-    each = [1] * replicas if fullness is not None else read
+    each = [1] * parallelism if fullness is not None else read
     lags = {broker.number: broker.backlog / each[broker.number] for broker in world.brokers[name]}
     least, longest = min(lags.values()), max(lags.values())
     if longest > 2.0 * least + 1.0 and not alike:
@@ -286,7 +287,7 @@ def _stop(job: Job, operator: AnyOperator, totals: Totals, explained: dict[str, 
         return f"{name!r} took in none of the {came} records that were sent to it; {_SLOW}"
     if name in explained:
         return f"the window of {name!r} was never evaluated"
-    served = taken - job.deployment.plan.replicas(name)  # each may have one in service
+    served = taken - job.deployment.plan.parallelism(name)  # each may have one in service
     remedy = _HELD if served >= NEARLY_ALL * came else _SLOW
     return (
         operator.why_silent(taken, came) or f"{name!r} took in {taken} of {came} records and nothing came out; {remedy}"

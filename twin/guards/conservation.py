@@ -37,7 +37,7 @@ def _require(equal: bool, law: str, place: str, left: float, right: float) -> No
 def _brokers(world: World) -> None:
     for brokers in world.brokers.values():
         for broker in brokers:
-            taken = broker.source.tuples_in + broker.backlog
+            taken = broker.source.records_in + broker.backlog
             offered = broker.arrived + broker.moved + world.ledger.replayed[broker.source.name]
             _require(
                 offered == taken, "arrived + moved + replayed = taken + backlog", broker.source.name, offered, taken
@@ -61,9 +61,9 @@ def _streams(job: Job, world: World) -> None:
         _require(made == known, "made = sent + waiting + lost unsent - copied", " -> ".join(edge.key), made, known)
     sent = sum(inbox.sent for made in world.streams.values() for inbox in made.inboxes)
     ledger = world.ledger
-    here = sum(task.tuples_in + task.queued for task in _tasks(world) if not task.polls)
+    here = sum(task.records_in + task.queued for task in _tasks(world) if not task.polls)
     here += sum(buffer.queued for buffer in ledger.buffers)
-    carried = sum(nic.tuples_in - nic.tuples_out for nic in world.every_nic())
+    carried = sum(card.records_in - card.records_out for card in world.every_card())
     flying = carried - ledger.transfers
     left, right = sent + ledger.restored, here + flying + ledger.lost
     _require(left == right, "sent + restored = taken + queued + in flight + lost", "the network", left, right)
@@ -100,21 +100,23 @@ def _migrations(world: World) -> None:
 
 def _routes(world: World) -> None:
     """Checks that a card or link carries what its streams put on it, and that no stream gains records at a hop."""
-    for name, nic in (*world.nics.items(), *world.links.items()):
-        _require(nic.tuples_in >= nic.tuples_out, "in = out + in flight", name, nic.tuples_in, nic.tuples_out)
-        legs = [hop for hop in nic.hops if isinstance(hop, Leg)]
-        if len(legs) < len(nic.hops):  # without links, records go straight from the card
+    for name, card in (*world.cards.items(), *world.links.items()):
+        _require(card.records_in >= card.records_out, "in = out + in flight", name, card.records_in, card.records_out)
+        legs = [hop for hop in card.hops if isinstance(hop, Leg)]
+        if len(legs) < len(card.hops):  # without links, records go straight from the card
             continue
-        tuples, size = sum(leg.tuples for leg in legs), sum(leg.tuples * leg.bytes_each for leg in legs)
-        _require(tuples == nic.tuples_in, "records carried = records sent", name, nic.tuples_in, tuples)
-        _require(math.isclose(size, nic.bytes_out, abs_tol=1), "bytes carried = bytes sent", name, nic.bytes_out, size)
-        onward = sum(leg.onward.tuples for leg in legs if leg.onward is not None)
-        ended = sum(leg.tuples for leg in legs if leg.onward is None)
+        records, size = sum(leg.records for leg in legs), sum(leg.records * leg.bytes_each for leg in legs)
+        _require(records == card.records_in, "records carried = records sent", name, card.records_in, records)
         _require(
-            onward <= nic.tuples_out <= onward + ended + world.ledger.cut_short[nic],
+            math.isclose(size, card.bytes_out, abs_tol=1), "bytes carried = bytes sent", name, card.bytes_out, size
+        )
+        onward = sum(leg.onward.records for leg in legs if leg.onward is not None)
+        ended = sum(leg.records for leg in legs if leg.onward is None)
+        _require(
+            onward <= card.records_out <= onward + ended + world.ledger.cut_short[card],
             "arrived = onward + delivered",
             name,
-            nic.tuples_out,
+            card.records_out,
             onward,
         )
 

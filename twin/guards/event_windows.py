@@ -40,8 +40,8 @@ def all_right(
     if any(audit.behind for audit in audits):
         return False
     least_us, most_us = min(far_us), max(far_us)
-    tuples = _tuples(audits, sure)
-    due = [_expected(window, tuples, most_us) for window in dict.fromkeys(windows)] if len(tuples[0]) else []
+    records = _records(audits, sure)
+    due = [_expected(window, records, most_us) for window in dict.fromkeys(windows)] if len(records[0]) else []
     expected, emitted = _sorted(np.concatenate([_none(), *due])), _sorted(np.array([*_none(), *emitting.emitted]))
     early, sent = expected[:, 1] <= least_us, emitted[:, 1] <= least_us
     if not np.array_equal(expected[early], emitted[sent]):
@@ -61,7 +61,7 @@ def _sorted(rows: Rows) -> Rows:
     return rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
 
 
-def _tuples(audits: Sequence[WindowAudit], sure: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _records(audits: Sequence[WindowAudit], sure: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Keys, times and digests of the records that count, by key and time."""
     found = [np.zeros((0, 3), np.int64)]
     for audit in audits:
@@ -76,9 +76,9 @@ def _tuples(audits: Sequence[WindowAudit], sure: bool) -> tuple[np.ndarray, np.n
     return keys[order], at_us[order], digests[order]
 
 
-def _expected(window: EventWindow, tuples: tuple[np.ndarray, np.ndarray, np.ndarray], far_us: float) -> Rows:
+def _expected(window: EventWindow, records: tuple[np.ndarray, np.ndarray, np.ndarray], far_us: float) -> Rows:
     """Contents of the instances of a window that end by `far_us`, by key; only those with a record."""
-    keys, at_us, digests = tuples
+    keys, at_us, digests = records
     names, places = np.unique(keys, return_inverse=True)
     first = (at_us - window.start_us - window.length_us) // window.every_us + 1
     last = (at_us - window.start_us) // window.every_us
@@ -114,7 +114,7 @@ def _expected(window: EventWindow, tuples: tuple[np.ndarray, np.ndarray, np.ndar
 class HeldKeys(NamedTuple):
     """Number of records of a key in a window, and their combined digest."""
 
-    tuples: int
+    records: int
     digest: int
 
 
@@ -142,11 +142,11 @@ class Came:
                     self._behind[key].append((at_us, digest, audit.behind[digest]))
         self._times: dict[int, list[int]] = {}
         self._digests: dict[int, list[int]] = {}
-        for key, tuples in by_key.items():
-            tuples.sort()
-            self._times[key] = [at_us for at_us, _ in tuples]
+        for key, records in by_key.items():
+            records.sort()
+            self._times[key] = [at_us for at_us, _ in records]
             so_far = [0]
-            for _, digest in tuples:
+            for _, digest in records:
                 so_far.append(so_far[-1] ^ digest)
             self._digests[key] = so_far
 
@@ -160,7 +160,7 @@ class Came:
         """Records of a key in a window without those that came when the window was over already."""
         for at_us, digest, watermark_us in self._behind.get(key, ()):
             if span.start <= at_us < span.end <= watermark_us:
-                held = HeldKeys(held.tuples - 1, held.digest ^ digest)
+                held = HeldKeys(held.records - 1, held.digest ^ digest)
         return held
 
     def over(self, window: EventWindow, far_us: float) -> Iterator[tuple[tuple[int, int, int], HeldKeys]]:
@@ -176,7 +176,7 @@ class Came:
                 end = bisect_left(times, span.end, first)
                 if end > first:
                     held = self._counted(span, key, HeldKeys(end - first, digests[first] ^ digests[end]))
-                    if held.tuples:
+                    if held.records:
                         yield (span.start, span.end, key), held
                     span = Span(span.start + window.every_us, span.end + window.every_us)
                 else:
@@ -192,10 +192,10 @@ def emitted(audit: WindowAudit) -> tuple[Windows, list[tuple[int, int, int]]]:
     """Windows that were emitted, and those that were emitted more than once."""
     emissions: Windows = {}
     twice = []
-    for start_us, end_us, key, tuples, digest in audit.emitted:
+    for start_us, end_us, key, records, digest in audit.emitted:
         if (start_us, end_us, key) in emissions:
             twice.append((start_us, end_us, key))
-        emissions[start_us, end_us, key] = HeldKeys(tuples, digest)
+        emissions[start_us, end_us, key] = HeldKeys(records, digest)
     return emissions, twice
 
 

@@ -139,8 +139,10 @@ class RunWatch(Watch):
         self._marks: list[tuple[float, float]] = []
         self._forecast_s = -math.inf
         self._behind: tuple[float, int] | None = None  # time, and records taken, when sources were behind last
-        replicas = job.deployment.plan.replicas
-        self._parts = sum(each.replicas for each in job.components) + sum(replicas(edge.ends[0]) for edge in job.edges)
+        parallelism = job.deployment.plan.parallelism
+        self._parts = sum(each.parallelism for each in job.components) + sum(
+            parallelism(edge.ends[0]) for edge in job.edges
+        )
         self._built = 0
 
     def begin(self, world: World, statistics: Statistics) -> None:
@@ -155,8 +157,8 @@ class RunWatch(Watch):
         self._due_s = time.thread_time() + LOOK_S
         times = max(1.0, self._parts / self._built)
         if times * spent_s > self._most_s:
-            self._refuse_time(times * spent_s, self._replicas())
-        self._limit(times * self._grown(), [self._replicas()])
+            self._refuse_time(times * spent_s, self._subtasks())
+        self._limit(times * self._grown(), [self._subtasks()])
 
     def hold(self, array_bytes: int = 0, update: Callable[[], None] = nothing) -> None:
         self._update = update
@@ -247,7 +249,7 @@ class RunWatch(Watch):
                 yield Cause(fires * max(1.0, each), what, "make it shorter or its slide longer")
         assert self._offered is not None
         for source in self._job.sources:
-            count = self._offered.phases_per_s[source.name] * self._marks[-1][1] * source.replicas
+            count = self._offered.phases_per_s[source.name] * self._marks[-1][1] * source.parallelism
             what = f"{count:.1e} changes of rate in workload.arrivals.{source.name} so far"
             yield Cause(count, what, "make its phases longer or run.horizon_s shorter")
 
@@ -268,7 +270,7 @@ class RunWatch(Watch):
         yield Cause(
             rows, f"{rows:,} rows of statistics so far", f"make run.period_s ({scenario.run.period_s:g}) longer"
         )
-        tasks, noise = sum(each.replicas for each in self._job.components), self._job.engine.noise
+        tasks, noise = sum(each.parallelism for each in self._job.components), self._job.engine.noise
         for name, skew in scenario.workload.keys.items():
             if skew.drift_every_s is not None:
                 count, groups = now_s / skew.drift_every_s, self._job.component(name).key_groups or 1
@@ -323,12 +325,12 @@ class RunWatch(Watch):
     def _held(self) -> list[Cause]:
         """What there is now: records that wait, are kept or are made, rows, and notes on windows over event time."""
         if self._world is None or self._statistics is None:
-            return [self._replicas()]
+            return [self._subtasks()]
         self._update()
         rows = len(self._statistics.operator_rows) + len(self._statistics.subtask_rows)
         notes = {name: sum(len(each.came) for each in made.each) for name, made in self._world.notes.items()}
         return [
-            self._replicas(),
+            self._subtasks(),
             *self._waiting(),
             *self._kept(),
             Cause(rows, f"{rows:,} rows of statistics", f"make run.period_s ({self._scenario.run.period_s:g}) longer"),
@@ -344,7 +346,7 @@ class RunWatch(Watch):
         lifted = self._update is nothing
         for name, tasks in self._world.tasks.items():
             queued = sum(task.queued for task in tasks)
-            room = "channel_tuples" if self._job.engine.network_memory is None else "network_memory"
+            room = "channel_records" if self._job.engine.network_memory is None else "network_memory"
             yield Cause(queued, f"{queued:,} records that wait at {name!r}", f"make engine.{room} or the rates smaller")
             ports = [port for task in tasks for port in task.ports]
             unsent = sum(port.waiting() if lifted else port.elsewhere for port in ports)
@@ -372,8 +374,8 @@ class RunWatch(Watch):
         assert self._statistics is not None
         return self._statistics.operators
 
-    def _replicas(self) -> Cause:
-        counts = {each.name: each.replicas for each in self._job.components}
+    def _subtasks(self) -> Cause:
+        counts = {each.name: each.parallelism for each in self._job.components}
         most = max(counts, key=counts.__getitem__)
         return Cause(counts[most], f"the {counts[most]:,} subtasks of {most!r}", "use fewer subtasks")
 

@@ -23,7 +23,7 @@ class Disorder(NamedTuple):
 IN_ORDER = Disorder()
 
 
-class HeldTuples(NamedTuple):
+class HeldRecords(NamedTuple):
     """Input of an operator and content of its window: records a second, records, distinct groups. [N] each
 
     With count windows, that is the input of each subtask. Over event time: piece_s: the length of the partial results
@@ -33,7 +33,7 @@ class HeldTuples(NamedTuple):
     """
 
     in_per_s: np.ndarray
-    window_tuples: np.ndarray
+    window_records: np.ndarray
     groups: np.ndarray
     piece_s: float = 0.0
     disorder: Disorder = IN_ORDER
@@ -41,13 +41,13 @@ class HeldTuples(NamedTuple):
     by_input: np.ndarray | None = None
 
 
-def group_age_s(window: Window, held: HeldTuples) -> np.ndarray:
+def group_age_s(window: Window, held: HeldRecords) -> np.ndarray:
     """Mean age, since its arrival, of the oldest record of a group; if nothing comes, its limit as rates go to 0. [N]
 
     In a time window a group has a Poisson number of records, at least one, of mean m. They come evenly, or in bursts
     that begin with the window: with one burst a window, all records are as old as the window is long.
     """
-    content = held.window_tuples if window.policy == "time" else window.size  # a count window is full when evaluated
+    content = held.window_records if window.policy == "time" else window.size  # a count window is full when evaluated
     of_group = content / np.maximum(held.groups, 1e-12)
     if window.policy == "time":
         mean = poisson_mean(of_group)
@@ -61,7 +61,7 @@ def group_age_s(window: Window, held: HeldTuples) -> np.ndarray:
     return np.asarray((of_group * (content + 1.0) / (of_group + 1.0) - 1.0) / taken)
 
 
-def older_by_input_s(window: Window, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
+def older_by_input_s(window: Window, arriving: np.ndarray, mixed: np.ndarray, held: HeldRecords) -> np.ndarray:
     """Age that the oldest record of a group has more because inputs come at different ages, in seconds. [N]
 
     arriving: ages by input [K, N]; mixed: their mean [N]. Of a Poisson number of records, at least one, P(oldest <= x)
@@ -71,7 +71,7 @@ def older_by_input_s(window: Window, arriving: np.ndarray, mixed: np.ndarray, he
     if held.by_input is None:
         return np.zeros_like(mixed)
     size_s = length_s(window, np.maximum(held.in_per_s, 1e-12))[0]
-    mean = poisson_mean(held.window_tuples / np.maximum(held.groups, 1e-12))
+    mean = poisson_mean(held.window_records / np.maximum(held.groups, 1e-12))
     mean_kn = mean * held.by_input / np.maximum(held.by_input.sum(axis=0), 1e-12)
     ages_s = np.sort(np.concatenate([arriving, arriving + size_s]), axis=0)
     older = np.stack(
@@ -122,16 +122,16 @@ def start_s(window: Window, slide_s: np.ndarray) -> np.ndarray:
 
 
 def event_ages_s(
-    windows: Sequence[EventWindow], tuples_per_key: Sequence[np.ndarray], disorder: Disorder = IN_ORDER
+    windows: Sequence[EventWindow], records_per_key: Sequence[np.ndarray], disorder: Disorder = IN_ORDER
 ) -> np.ndarray:
     """Age that windows over event time add to their results, with rows as in `twin.rates.latency`. [3, N]
 
-    tuples_per_key: mean number of records of a key in a window, by window; the number is Poisson, and a result needs
+    records_per_key: mean number of records of a key in a window, by window; the number is Poisson, and a result needs
     one. A result leaves once sources have waited, and is as old as the first of its records to come, which may be late
     itself.
     """
     parts, weights = list[np.ndarray](), list[np.ndarray]()
-    for window, mean in zip(windows, np.maximum(tuples_per_key, 1e-6), strict=True):
+    for window, mean in zip(windows, np.maximum(records_per_key, 1e-6), strict=True):
         length_s, every_s = window.length_us / US_PER_S, window.every_us / US_PER_S
         some = -np.expm1(-mean)
         oldest_s = length_s + disorder.slack_s - _first_s(length_s, disorder.disorder_s, mean, some)

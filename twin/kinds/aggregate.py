@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from twin.columns import Columns, DataType
-from twin.kinds.ages import HeldTuples, event_ages_s, group_age_s, length_s, older_by_input_s, start_s
+from twin.kinds.ages import HeldRecords, event_ages_s, group_age_s, length_s, older_by_input_s, start_s
 from twin.kinds.flow import Flow, Mixing, OperatorRates
 from twin.kinds.mechanism import Computing, Grouping
 from twin.kinds.state_access import StateAccess
@@ -109,11 +109,11 @@ class Aggregate(Windowed):
         a count window, K is the number of values of its subtask: values are dealt evenly to all subtasks.
         """
         if mixing.spread is not None:
-            return mixing.spread.distinct(content, mixing.replicas, exactly=self.window.policy == "count")
+            return mixing.spread.distinct(content, mixing.parallelism, exactly=self.window.policy == "count")
         groups = float(self.groups)
         if self.window.policy == "time":
             return -groups * np.expm1(-content / groups)
-        own = np.maximum(groups / mixing.replicas, 1.0)
+        own = np.maximum(groups / mixing.parallelism, 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):  # log 0 of a subtask's only group
             several = -own * np.expm1(content * np.log1p(-1.0 / own))
         return np.where(own == 1.0, np.where(content > 0, 1.0, 0.0), several)
@@ -146,7 +146,7 @@ class Aggregate(Windowed):
             return np.asarray(np.minimum(held, changed))
         return self.in_open_windows(keys, since)
 
-    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldRecords) -> np.ndarray:
         """Ages of the results: those of the input records, and the age of the oldest record of a group. [3, N]"""
         if self.event_windows:
             per_key = [held.in_per_s * each.length_us / (US_PER_S * self.groups) for each in self.event_windows]
@@ -158,7 +158,7 @@ class Aggregate(Windowed):
 
     def selectivity_at(self, rates: OperatorRates) -> float:
         """Distinct groups over records in the window (Costream, Definition 8)."""
-        return rates.groups_per_fire / rates.window_tuples if rates.window_tuples else 0.0
+        return rates.groups_per_fire / rates.window_records if rates.window_records else 0.0
 
     # mechanism -------------------------------------------------------------------------------------------------------
 

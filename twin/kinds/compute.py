@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from twin.columns import Columns
-from twin.kinds.ages import HeldTuples, event_ages_s
+from twin.kinds.ages import HeldRecords, event_ages_s
 from twin.kinds.event_timed import EventTimed, LateTo
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Computing
@@ -62,7 +62,7 @@ class Compute(LateTo, EventTimed):
         """Kind of output: partial results, complete windows, or records."""
         if self.partial_s is not None:
             return "partials"
-        return "windows" if self.windows else "tuples"
+        return "windows" if self.windows else "records"
 
     @property
     def piece_s(self) -> float:
@@ -72,27 +72,27 @@ class Compute(LateTo, EventTimed):
     @property
     def entry_bytes(self) -> float | None:
         """Size of the state of a key in a pane; None if it keeps none."""
-        return None if self.hands_over == "tuples" else self.state_bytes_per_key
+        return None if self.hands_over == "records" else self.state_bytes_per_key
 
     @property
     def if_unlike(self) -> str:
         """Effect of unlike keys that the law misses, in words."""
         older = f"that results of frequent keys of {self.name} are older, and those of rare keys younger"
-        return "" if self.hands_over == "tuples" else older
+        return "" if self.hands_over == "records" else older
 
     @property
     def one_to_one(self) -> bool:
         """Whether each record leaves as one, at once: it keeps no window."""
-        return self.hands_over == "tuples"
+        return self.hands_over == "records"
 
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
         """Columns of the output: those of the input records, or a key and its value."""
-        eager = self.hands_over == "tuples"
+        eager = self.hands_over == "records"
         return super(EventTimed, self).columns_out(inputs) if eager else super().columns_out(inputs)
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
         """Flow through the compute: a result for each key and pane, or window; in any form, as a rate a second."""
-        if self.hands_over == "tuples":
+        if self.hands_over == "records":
             return super().through(inputs, bursts, mixing)
         total, together, burst_s = mixing.arriving(inputs, bursts)
         spans = self.windows or (EventWindow(length_s=self.partial_s or 1.0),)
@@ -106,7 +106,7 @@ class Compute(LateTo, EventTimed):
         groups = np.divide(out, often, out=np.zeros_like(out), where=often > 0)
         return Flow(inputs, total, out, held, often, groups, np.minimum(often, together), burst_s)
 
-    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldRecords) -> np.ndarray:
         """Ages of the results: of complete windows, older by a key's oldest record; partial ones age at their merge.
         [3, N]"""
         if not self.windows:

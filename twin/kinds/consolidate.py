@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from twin.kinds.ages import HeldTuples, event_ages_s
+from twin.kinds.ages import HeldRecords, event_ages_s
 from twin.kinds.event_timed import EventTimed
 from twin.kinds.flow import MIXED, Flow, KeySpread, Mixing
 from twin.kinds.mechanism import Consolidating
@@ -52,7 +52,7 @@ class Consolidate(EventTimed):
         length, or else of the longest that its windows allow."""
         total, _, burst_s = mixing.arriving(inputs, bursts)
         keys = self.spread(mixing)
-        each = [keys.distinct(came, 1.0) for came in self._tuples(total, max(mixing.pieces_s, default=0.0), keys)]
+        each = [keys.distinct(came, 1.0) for came in self._records(total, max(mixing.pieces_s, default=0.0), keys)]
         a_second = [US_PER_S / window.every_us for window in self.windows]
         out = self.results_per_key * np.sum([seen * fires for seen, fires in zip(each, a_second, strict=True)], axis=0)
         fires = np.where(total > 0, sum(a_second), 0.0)
@@ -65,17 +65,17 @@ class Consolidate(EventTimed):
         """Length of the longest pieces that make up all of its windows."""
         return math.gcd(*(us for window in self.windows for us in (window.length_us, window.every_us)))
 
-    def _tuples(self, partials_per_s: np.ndarray, piece_s: float, keys: KeySpread) -> list[np.ndarray]:
+    def _records(self, partials_per_s: np.ndarray, piece_s: float, keys: KeySpread) -> list[np.ndarray]:
         """Expected records in each window, from `partials_per_s` partial results of `piece_s` seconds. By window [N]"""
         piece_us = piece_s * US_PER_S or self._pane_us
         seen = np.minimum(partials_per_s * piece_us / US_PER_S, self.keys * (1.0 - 1e-9))  # keys in a piece
         of_piece = keys.content(seen)
         return [of_piece * (window.length_us / piece_us) for window in self.windows]
 
-    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldRecords) -> np.ndarray:
         """Ages of the results: older by a key's oldest record in its window, as partial results have not aged yet. [3,
         N]"""
-        per_key = [each / self.keys for each in self._tuples(held.in_per_s, held.piece_s, self.spread(MIXED))]
+        per_key = [each / self.keys for each in self._records(held.in_per_s, held.piece_s, self.spread(MIXED))]
         return np.asarray(arriving.max(axis=1) + event_ages_s(self.windows, per_key, held.disorder))
 
     @property

@@ -59,7 +59,7 @@ class Deduplicate(ByKey):
         """Kind of output: the records themselves, changes, or results of event time."""
         if self.needs_event_time:
             return "results"
-        return "changes" if self.last else "tuples"
+        return "changes" if self.last else "records"
 
     @property
     def updates(self) -> bool:

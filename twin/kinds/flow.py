@@ -24,24 +24,24 @@ class KeySpread(NamedTuple):
     values: np.ndarray
     places: float = 1.0
 
-    def distinct(self, content: np.ndarray, replicas: np.ndarray | float, *, exactly: bool = False) -> np.ndarray:
+    def distinct(self, content: np.ndarray, parallelism: np.ndarray | float, *, exactly: bool = False) -> np.ndarray:
         """Expected results of one evaluation: groups of which a window has a record, on each subtask that takes them.
         [N]
 
         content: number of records; exactly so many in a count window, of which each subtask has its own; else the mean
         of a Poisson number, as in a time window, whose subtasks count together.
         """
-        return np.asarray(self.by_stratum(content, replicas, exactly=exactly).sum(axis=0))
+        return np.asarray(self.by_stratum(content, parallelism, exactly=exactly).sum(axis=0))
 
-    def by_stratum(self, content: np.ndarray, replicas: np.ndarray | float, *, exactly: bool = False) -> np.ndarray:
+    def by_stratum(self, content: np.ndarray, parallelism: np.ndarray | float, *, exactly: bool = False) -> np.ndarray:
         """Expected results of one evaluation, by stratum (see `distinct`). [K, N]"""
-        values = self.values[:, None] * np.minimum(np.atleast_1d(replicas), self.places)
+        values = self.values[:, None] * np.minimum(np.atleast_1d(parallelism), self.places)
         each = self.shares[:, None] / values  # probability of a group
         if not exactly:
             return np.asarray(-values * np.expm1(-np.asarray(content)[None] * each))
-        own = values / replicas
+        own = values / parallelism
         with np.errstate(divide="ignore", invalid="ignore"):  # log 0 of a subtask's only group, times 0 records
-            several = -own * np.expm1(content * np.log1p(-np.minimum(each * replicas, 1.0)))
+            several = -own * np.expm1(content * np.log1p(-np.minimum(each * parallelism, 1.0)))
         return np.asarray(np.where(np.asarray(content)[None] > 0, several, 0.0))
 
     def content(self, distinct: np.ndarray) -> np.ndarray:
@@ -68,17 +68,17 @@ class OperatorRates:
     """Expected flow through one operator (all subtasks together), in steady state.
 
     in_per_s: records taken in, all inputs together (a source: arrivals at its broker). out_per_s: records emitted,
-    counted once however many consumers there are. The rest is 0 for operators without a window: window_tuples: content
+    counted once however many consumers there are. The rest is 0 for operators without a window: window_records: content
     at an evaluation, all sides of a join. fires_per_s: evaluations a second. groups_per_fire: distinct groups in the
-    content (aggregates; 1 without group-by). state_tuples: records held at the fullest moment, which is the evaluation.
+    content (aggregates; 1 without group-by). state_records: records held at the fullest moment, the evaluation.
     """
 
     in_per_s: float
     out_per_s: float
-    window_tuples: float = 0.0
+    window_records: float = 0.0
     fires_per_s: float = 0.0
     groups_per_fire: float = 0.0
-    state_tuples: float = 0.0
+    state_records: float = 0.0
 
 
 class Flow(NamedTuple):
@@ -91,7 +91,7 @@ class Flow(NamedTuple):
     inputs_per_s: tuple[np.ndarray, ...]
     in_per_s: np.ndarray
     out_per_s: np.ndarray
-    window_tuples: np.ndarray
+    window_records: np.ndarray
     fires_per_s: np.ndarray
     groups_per_fire: np.ndarray
     bursts_per_s: np.ndarray
@@ -117,7 +117,7 @@ class Mixing(NamedTuple):
     horizon_s: float = np.inf
     burst_s: np.ndarray | float = 0.0
     passed: tuple[float, ...] = ()
-    replicas: np.ndarray | float = 1.0
+    parallelism: np.ndarray | float = 1.0
     whole: tuple[bool, ...] = ()
     pieces_s: tuple[float, ...] = ()
     spread: KeySpread | None = None

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from twin.columns import Columns, DataType
-from twin.kinds.ages import HeldTuples, poisson_mean
+from twin.kinds.ages import HeldRecords, poisson_mean
 from twin.kinds.by_key import ByKey, Changelog, Ttl, first_share, lasting_s, seen_keys
 from twin.kinds.flow import Flow, KeySpread, Mixing
 from twin.kinds.mechanism import Aggregating
@@ -71,7 +71,7 @@ class GroupAggregate(ByKey):
         return True
 
     @property
-    def by_replica(self) -> bool:
+    def by_subtask(self) -> bool:
         """Whether its flow depends on the number of subtasks: each has batches of its own."""
         return self.mini_batch_s is not None
 
@@ -169,33 +169,33 @@ class GroupAggregate(ByKey):
         partial results says, independently.
         """
         assert self.mini_batch_s is not None
-        replicas, spread = np.asarray(mixing.replicas, dtype=float), self._spread(mixing)
-        content, records = total / replicas * self.mini_batch_s, total
+        parallelism, spread = np.asarray(mixing.parallelism, dtype=float), self._spread(mixing)
+        content, records = total / parallelism * self.mini_batch_s, total
         if self.phase == "global":
             sets = np.maximum(sum(mixing.sets_per_s, start=np.zeros_like(total)), 1.0 / self.mini_batch_s)
             records = spread.content(total / sets) * sets
-        changed = spread.distinct(records * self.mini_batch_s, replicas)
+        changed = spread.distinct(records * self.mini_batch_s, parallelism)
         if self.mini_batch_size is None:
-            return changed / self.mini_batch_s, content * replicas, records
+            return changed / self.mini_batch_s, content * parallelism, records
 
         def distinct(came: np.ndarray) -> np.ndarray:
-            return spread.distinct(came, replicas, exactly=True)
+            return spread.distinct(came, parallelism, exactly=True)
 
         limited, cut = _cut(content, distinct, self.mini_batch_size)
-        changed = np.where(cut < content * (1.0 - 1e-6), limited * replicas, changed)
-        return changed / self.mini_batch_s, cut * replicas, records
+        changed = np.where(cut < content * (1.0 - 1e-6), limited * parallelism, changed)
+        return changed / self.mini_batch_s, cut * parallelism, records
 
-    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldRecords) -> np.ndarray:
         """Ages of the results: at the end of a batch, that of its oldest record of the key, one of a Poisson number, at
         least one. Partial results come at the end of a batch, and the oldest of those of a key counts. [3, N]"""
         if self.mini_batch_s is None:
             return mixed
-        batch_s = held.window_tuples / np.maximum(held.in_per_s, 1e-12)
+        batch_s = held.window_records / np.maximum(held.in_per_s, 1e-12)
         if self.phase != "global":
-            oldest_s = batch_s * _oldest(poisson_mean(held.window_tuples / np.maximum(held.groups, 1e-12)))
+            oldest_s = batch_s * _oldest(poisson_mean(held.window_records / np.maximum(held.groups, 1e-12)))
             return np.asarray(mixed + np.stack(np.broadcast_arrays(oldest_s, oldest_s, batch_s)))
         mean = -np.log1p(-np.clip(held.groups / self.keys, 1e-12, 1.0 - 1e-12))
-        each = poisson_mean(self.keys * mean / np.maximum(held.window_tuples, 1e-12))
+        each = poisson_mean(self.keys * mean / np.maximum(held.window_records, 1e-12))
         older_s = batch_s * np.maximum(_oldest(mean) - _oldest(each), 0.0)
         return np.asarray(mixed + np.stack(np.broadcast_arrays(older_s, older_s, np.zeros_like(older_s))))
 

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from twin.columns import Columns, DataType, joined_columns
-from twin.kinds.ages import HeldTuples
+from twin.kinds.ages import HeldRecords
 from twin.kinds.event_timed import LateTo
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Meeting
@@ -115,14 +115,14 @@ class IntervalJoin(LateTo, KeyedOperator):
         all subtasks get counts once."""
         total, together, burst_s = mixing.arriving(inputs, bursts)
         whole = mixing.whole or (False,) * len(inputs)
-        once = tuple(rate / (mixing.replicas if all_ else 1.0) for rate, all_ in zip(inputs, whole, strict=True))
+        once = tuple(rate / (mixing.parallelism if all_ else 1.0) for rate, all_ in zip(inputs, whole, strict=True))
         left, right = self._sides(once)
         out = left * right * (self.upper_s - self.lower_s) / self.keys
         held = sum(rate * held_s for rate, held_s in zip(self._sides(inputs), self.held_s, strict=True))
         none = np.zeros_like(total)
         return Flow(inputs, total, out, held + none, none, none, np.where(together < out, together, np.inf), burst_s)
 
-    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldRecords) -> np.ndarray:
         """Age of the older of the two records of a result. [3, N]
 
         The right record comes D after the left one, with D uniform between the bounds, and the earlier record has aged

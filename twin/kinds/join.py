@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from twin.columns import Columns, DataType, joined_columns
 from twin.key_skew import zipf_shares
-from twin.kinds.ages import HeldTuples, length_s, oldest_s, start_s
+from twin.kinds.ages import HeldRecords, length_s, oldest_s, start_s
 from twin.kinds.flow import MIXED, Flow, Mixing, OperatorRates
 from twin.kinds.mechanism import Matching
 from twin.kinds.operator import Fraction
@@ -162,8 +162,12 @@ class Join(Windowed):
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
         """Flow through the join: the matches of each evaluation."""
-        if self.window.policy == "count" and self.amplification is None and np.any(np.asarray(mixing.replicas) > 1.0):
-            return self._of_replicas(inputs, bursts, mixing)
+        if (
+            self.window.policy == "count"
+            and self.amplification is None
+            and np.any(np.asarray(mixing.parallelism) > 1.0)
+        ):
+            return self._of_subtasks(inputs, bursts, mixing)
         total, _, burst_s = mixing.arriving(inputs, bursts)
         none = np.zeros_like(total)
         content, fires = content_and_fires(self.window, total, np.full_like(total, np.inf), none)
@@ -176,27 +180,27 @@ class Join(Windowed):
         longest_s = np.where(fires > seldom, burst_s, 0.0)
         return Flow(inputs, total, fires * matches, content, fires, none, np.minimum(fires, seldom), longest_s)
 
-    def _of_replicas(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
+    def _of_subtasks(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
         """Flow through a join whose subtasks each have a count window of their own, of the records that they get. Keys
         are dealt evenly to the subtasks.
 
         A pair of records of dealt sides that meet on one of R subtasks is R times as likely to match.
         """
-        replicas, whole = mixing.replicas, mixing.whole or (False,) * len(inputs)
-        own = tuple(rate if all_ else rate / replicas for rate, all_ in zip(inputs, whole, strict=True))
-        found = self.through(own, bursts, mixing._replace(replicas=1.0))
-        likelier = replicas ** max(0, len(whole) - sum(whole) - 1)
+        parallelism, whole = mixing.parallelism, mixing.whole or (False,) * len(inputs)
+        own = tuple(rate if all_ else rate / parallelism for rate, all_ in zip(inputs, whole, strict=True))
+        found = self.through(own, bursts, mixing._replace(parallelism=1.0))
+        likelier = parallelism ** max(0, len(whole) - sum(whole) - 1)
         total = np.asarray(np.sum(inputs, axis=0))
-        often = found.bursts_per_s * replicas
+        often = found.bursts_per_s * parallelism
         return found._replace(
             inputs_per_s=inputs,
             in_per_s=total,
-            out_per_s=found.out_per_s * likelier * replicas,
-            fires_per_s=found.fires_per_s * replicas,
+            out_per_s=found.out_per_s * likelier * parallelism,
+            fires_per_s=found.fires_per_s * parallelism,
             bursts_per_s=often,
         )
 
-    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldRecords) -> np.ndarray:
         """Age of the oldest of records drawn at random from the window, one a side, plus the older side's age. [3,
         N]"""
         size_s, slide_s = length_s(self.window, np.maximum(held.in_per_s, 1e-12))

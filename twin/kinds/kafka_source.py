@@ -60,6 +60,6 @@ class KafkaSource(Source):
         given = self.partition_shares
         return None if given is None or len({*given}) == 1 else np.array(given) / sum(given)
 
-    def first_reader(self, replicas: int) -> int:
+    def first_reader(self, parallelism: int) -> int:
         """Number of the subtask that reads partition 0: by the name of the topic, as in Flink, if it is given."""
-        return 0 if self.topic is None else first_reader(self.topic, replicas)
+        return 0 if self.topic is None else first_reader(self.topic, parallelism)

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from twin.calls import Calls
 from twin.columns import Columns
-from twin.kinds.ages import HeldTuples
+from twin.kinds.ages import HeldRecords
 from twin.kinds.flow import Flow, Mixing, OperatorRates
 from twin.kinds.mechanism import Mechanism
 from twin.kinds.state_access import StateAccess
@@ -53,7 +53,7 @@ class OperatorBase(Spec):
     service_scv: Annotated[
         float | None, Field(ge=0, le=100, description="squared coefficient of variation of the service time")
     ] = None
-    tuple_bytes: Annotated[
+    record_bytes: Annotated[
         float | None, Field(ge=1e-3, le=10**9, description="size of an emitted record; absent: by its columns")
     ] = None
     memory_bytes: Annotated[
@@ -100,9 +100,9 @@ class OperatorBase(Spec):
 
     @property
     def hands_over(self) -> str:
-        """Kind of output: `tuples`, `partials` of windows over event time, complete such `windows`, other `results` of
+        """Kind of output: `records`, `partials` of windows over event time, complete such `windows`, other `results` of
         event time, `changes` of results by key, or results of processing time: `untimed`."""
-        return "tuples"
+        return "records"
 
     @property
     def updates(self) -> bool:
@@ -115,7 +115,7 @@ class OperatorBase(Spec):
         return ""
 
     @property
-    def by_replica(self) -> bool:
+    def by_subtask(self) -> bool:
         """Whether its flow depends on its number of subtasks."""
         return False
 
@@ -149,7 +149,7 @@ class OperatorBase(Spec):
         """Share of a source's records in each partition; None: all have the same. [parts]"""
         return None
 
-    def first_reader(self, replicas: int) -> int:
+    def first_reader(self, parallelism: int) -> int:
         """Number of the source's subtask that reads partition 0; those after it read the next ones."""
         return 0
 
@@ -239,9 +239,9 @@ class OperatorBase(Spec):
         """Number of distinct values of the operator's key; None if it is not given."""
         return None
 
-    def values(self, replicas: int) -> int:
+    def values(self, parallelism: int) -> int:
         """Number of distinct values of the operator's key; as many as subtasks if it is not given."""
-        return replicas if self.counted is None else self.counted
+        return parallelism if self.counted is None else self.counted
 
     def values_by_key_group(self, key_groups: int) -> np.ndarray:
         """Number of distinct values in each key group, as even as can be; 1 if their number is not given.
@@ -268,7 +268,7 @@ class OperatorBase(Spec):
         none = np.zeros_like(total)
         return Flow(inputs, total, total, none, none, none, together, burst_s)
 
-    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldRecords) -> np.ndarray:
         """Ages of the results, without service and waits, in seconds. [3, N]
 
         arriving: ages of the input records, by input [3, K, N]; mixed: their mean [3, N]. Rows are as in

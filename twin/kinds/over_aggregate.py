@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from twin.columns import Columns
-from twin.kinds.ages import HeldTuples
+from twin.kinds.ages import HeldRecords
 from twin.kinds.by_key import ByKey, ByTime, lasting_s, most_of
 from twin.kinds.event_timed import LateTo
 from twin.kinds.flow import Flow, Mixing
@@ -61,7 +61,7 @@ class OverAggregate(LateTo, ByKey):
     @property
     def hands_over(self) -> str:
         """Kind of output: the records themselves, or results of event time."""
-        return "results" if self.needs_event_time else "tuples"
+        return "results" if self.needs_event_time else "records"
 
     @property
     def memory_s(self) -> float:
@@ -89,7 +89,7 @@ class OverAggregate(LateTo, ByKey):
         flow = self.passed_on(inputs, bursts, mixing, total, rows)
         return flow._replace(bursts_per_s=mixing.arriving(inputs, bursts)[1])
 
-    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldRecords) -> np.ndarray:
         """Ages of the results: over event time, a record waits until the watermark has passed its time. Watermarks that
         are not sent in time are multiples of a time. [3, N]"""
         if not self.needs_event_time:

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from twin.columns import Columns, DataType, joined_columns
-from twin.kinds.ages import HeldTuples
+from twin.kinds.ages import HeldRecords
 from twin.kinds.by_key import ByKey, Ttl, first_share, lasting_s
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Pairing
@@ -121,7 +121,7 @@ class RegularJoin(ByKey):
             withdrawn = withdrawn + mine * (bare - (2.0 * one + between_s * both) / run_s)
         return Sent(pairs, alone, withdrawn)
 
-    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldRecords) -> np.ndarray:
         """Ages of the results, as old as the records that caused them: pairs come with either side. [3, N]"""
         return np.asarray((arriving[:, 0] + arriving[:, -1]) / 2.0)
 

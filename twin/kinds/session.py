@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from twin.columns import Columns, DataType
-from twin.kinds.ages import HeldTuples
+from twin.kinds.ages import HeldRecords
 from twin.kinds.event_timed import LateTo
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Sessioning
@@ -110,7 +110,7 @@ class Session(LateTo, KeyedOperator):
         """Expected sessions at any time: keys of which a record came within the gap. [N]"""
         return np.asarray(-self.keys * np.expm1(-in_per_s * self.gap_s / self.keys))
 
-    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldRecords) -> np.ndarray:
         """Ages of the results: sessions are busy periods of M/D/infinity, (exp(rate gap) - 1) / rate of a key. [3,
         N]"""
         lasts_s = self.lasts_s(held.in_per_s)

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from twin.columns import Columns
-from twin.kinds.ages import HeldTuples
+from twin.kinds.ages import HeldRecords
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Tabling
 from twin.kinds.operator import KeyedOperator, Name
@@ -46,7 +46,7 @@ class TemporalJoin(KeyedOperator):
     @property
     def hands_over(self) -> str:
         """Kind of output: results of event time, or the records themselves."""
-        return "results" if self.needs_event_time else "tuples"
+        return "results" if self.needs_event_time else "records"
 
     @property
     def keyed(self) -> bool:
@@ -81,6 +81,6 @@ class TemporalJoin(KeyedOperator):
         """Tabling by the operator's side."""
         return Tabling(self.selectivity, self.side, self.time == "event")
 
-    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldTuples) -> np.ndarray:
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldRecords) -> np.ndarray:
         """Ages of the results; over event time, older by the wait for the watermark. [3, N]"""
         return np.asarray(mixed + held.disorder.slack_s)

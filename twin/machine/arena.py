@@ -11,7 +11,7 @@ import numpy as np
 from twin.machine.checks import know
 from twin.machine.layout import ITEM
 
-CHUNK, SHELF = 4096, 512
+CHUNK, BLOCK = 4096, 512
 """Number of items (at least), and of other structures, that are allocated together."""
 
 
@@ -25,7 +25,7 @@ class Arena:
         self.kept: list[np.ndarray] = []
         self.bytes = 0
         self.items = 0
-        self.shelves: dict[np.dtype[Any], tuple[np.ndarray, int]] = {}
+        self.blocks: dict[np.dtype[Any], tuple[np.ndarray, int]] = {}
 
     def make(self, layout: np.dtype[Any], count: int) -> np.ndarray:
         """Makes an array of `count` structures, all zero. [count]"""
@@ -37,16 +37,16 @@ class Arena:
         """Makes one structure with these values, the others being zero; returns its address, which is also in its field
         `here`.
 
-        Structures come from shelves, as thousands of small arrays would cost more than their content.
+        Structures come from blocks, as thousands of small arrays would cost more than their content.
         """
-        shelf, used = self.shelves.get(layout, (None, SHELF))
-        if shelf is None or used == SHELF:
-            shelf, used = self.make(layout, SHELF), 0
-        self.shelves[layout] = shelf, used + 1
-        here = int(shelf.ctypes.data) + layout.itemsize * used
+        block, used = self.blocks.get(layout, (None, BLOCK))
+        if block is None or used == BLOCK:
+            block, used = self.make(layout, BLOCK), 0
+        self.blocks[layout] = block, used + 1
+        here = int(block.ctypes.data) + layout.itemsize * used
         fields = [values.get(name, 0) for name in layout.names or ()]
         fields[0] = here
-        packing(layout).pack_into(shelf.data, layout.itemsize * used, *fields)
+        packing(layout).pack_into(block.data, layout.itemsize * used, *fields)
         return here
 
     def floats(self, values: Any) -> int:

@@ -27,7 +27,7 @@ def send(s: Any, task: Any, here: int) -> None:
 @compiled
 def send_among(s: Any, task: Any, first: int, count: int, here: int) -> None:
     """Sends a record on some of a task's streams, `count` from the first on; those after the first get copies."""
-    task.tuples_out += 1
+    task.records_out += 1
     item = k.item_at(here)
     item.left_s = item.at_s - item.taken_s
     for number in range(first + 1, first + count):
@@ -55,12 +55,12 @@ def port_of(task: Any, number: int) -> Any:
 
 
 @compiled
-def path_of(s: Any, port: Any, replica: int) -> int:
+def path_of(s: Any, port: Any, subtask: int) -> int:
     """Address of the path from a port to a subtask, which Python makes when it is first used."""
-    if whole_at(port.paths + 8 * replica).value == 0:
-        port.replica = replica
+    if whole_at(port.paths + 8 * subtask).value == 0:
+        port.subtask = subtask
         call(s.call_python, k.PATHS, port.here)
-    return whole_at(port.paths + 8 * replica).value
+    return whole_at(port.paths + 8 * subtask).value
 
 
 @compiled
@@ -76,20 +76,20 @@ def send_on(s: Any, port: Any, here: int) -> None:
             hand_over(s, port, whole_at(port.keys + 8 * turn).value, copy_of(s, here))
         hand_over(s, port, whole_at(port.keys + 8 * last).value, here)
         return
-    replica = port.only
+    subtask = port.only
     if port.dealing == k.IN_TURN:
-        replica = whole_at(port.keys + 8 * port.turn).value  # among subtasks that have a share
+        subtask = whole_at(port.keys + 8 * port.turn).value  # among subtasks that have a share
         port.turn = port.turn + 1 if port.turn + 1 < port.shares else 0
     elif port.dealing == k.AT_RANDOM:
         value = chance(s, port.stream, port.kin, item)
-        replica = place(value, port.keys, port.replicas)
+        subtask = place(value, port.keys, port.parallelism)
         if port.kin and item.lot >= 0.0:  # the part that is not used up decides on the key among the subtask's own
-            item.lot = within(value, port.keys, replica)
+            item.lot = within(value, port.keys, subtask)
     elif port.dealing == k.BY_KEY:
-        replica = by_key(port, item, chance(s, port.stream, port.kin, item))
+        subtask = by_key(port, item, chance(s, port.stream, port.kin, item))
     elif port.dealing == k.ALONG:
-        replica = along(s, port, item)
-    hand_over(s, port, replica, here)
+        subtask = along(s, port, item)
+    hand_over(s, port, subtask, here)
 
 
 @compiled
@@ -206,34 +206,34 @@ def owner(port: Any, item: Any, group: int, at: float) -> int:
     """Subtask that has a key group. Gives the record its key, by its position `at` in the group."""
     keys = k.keys_at(port.keys)
     item.key = key_in(keys, group, at)
-    replica = whole_at(keys.owners + 8 * group).value
+    subtask = whole_at(keys.owners + 8 * group).value
     if keys.second != 0:  # of two subtasks, the one that got less so far
         other = whole_at(keys.second + 8 * group).value
-        if whole_at(port.sent + 8 * replica).value > whole_at(port.sent + 8 * other).value:
-            replica = other
-        whole_at(port.sent + 8 * replica).value += 1
-    return replica
+        if whole_at(port.sent + 8 * subtask).value > whole_at(port.sent + 8 * other).value:
+            subtask = other
+        whole_at(port.sent + 8 * subtask).value += 1
+    return subtask
 
 
 @compiled
-def hand_over(s: Any, port: Any, replica: int, here: int) -> None:
+def hand_over(s: Any, port: Any, subtask: int, here: int) -> None:
     """Passes a record to a subtask, or puts it into its batch."""
     if port.pool:
-        write(s, port, path_of(s, port, replica), here)
+        write(s, port, path_of(s, port, subtask), here)
     elif port.kind == k.GATHERING:
-        gather(s, port, replica, here)
+        gather(s, port, subtask, here)
     else:
-        pass_on(s, port, path_of(s, port, replica), here)
+        pass_on(s, port, path_of(s, port, subtask), here)
 
 
 @compiled
-def gather(s: Any, port: Any, replica: int, here: int) -> None:
+def gather(s: Any, port: Any, subtask: int, here: int) -> None:
     """Puts a record into the batch of a subtask; a full batch is sent."""
-    buffer = batch_of(port, replica)
-    append(port.buffers + k.BUFFER_BYTES * replica, here, k.NEXT)
+    buffer = batch_of(port, subtask)
+    append(port.buffers + k.BUFFER_BYTES * subtask, here, k.NEXT)
     buffer.count += 1
     if buffer.count >= port.batch:
-        let_go(s, port, replica)
+        let_go(s, port, subtask)
     elif port.armed == 0:
         port.armed = 1
         flushes = math.floor((s.now - port.phase_s) / port.flush_s) + 1
@@ -241,23 +241,23 @@ def gather(s: Any, port: Any, replica: int, here: int) -> None:
 
 
 @compiled
-def batch_of(port: Any, replica: int) -> Any:
+def batch_of(port: Any, subtask: int) -> Any:
     """Batch of a subtask, which gets its place in the order of flushes when it is first used."""
-    buffer = k.buffer_at(port.buffers + k.BUFFER_BYTES * replica)
+    buffer = k.buffer_at(port.buffers + k.BUFFER_BYTES * subtask)
     if buffer.count == 0 and buffer.tail == -1:
-        whole_at(port.open_order + 8 * port.opened).value = replica
+        whole_at(port.open_order + 8 * port.opened).value = subtask
         port.opened += 1
         buffer.tail = 0
     return buffer
 
 
 @compiled
-def let_go(s: Any, port: Any, replica: int) -> None:
+def let_go(s: Any, port: Any, subtask: int) -> None:
     """Sends the batch of a subtask, as single records at one moment."""
-    buffer = batch_of(port, replica)
+    buffer = batch_of(port, subtask)
     here = buffer.head
     buffer.head, buffer.tail, buffer.count = 0, 0, 0
-    path, draining = path_of(s, port, replica), port.draining
+    path, draining = path_of(s, port, subtask), port.draining
     port.draining = 1  # a buffer that comes back meanwhile lets nothing overtake the rest of the batch
     while here != 0:
         following = k.item_at(here).next
@@ -276,9 +276,9 @@ def let_go(s: Any, port: Any, replica: int) -> None:
 def flush(s: Any, port: Any) -> None:
     """Sends incomplete batches, in the order in which subtasks first got a record."""
     for number in range(port.opened):
-        replica = whole_at(port.open_order + 8 * number).value
-        if k.buffer_at(port.buffers + k.BUFFER_BYTES * replica).count > 0:
-            let_go(s, port, replica)
+        subtask = whole_at(port.open_order + 8 * number).value
+        if k.buffer_at(port.buffers + k.BUFFER_BYTES * subtask).count > 0:
+            let_go(s, port, subtask)
 
 
 @compiled
@@ -312,9 +312,9 @@ def fill(s: Any, port: Any, here_path: int, here: int) -> None:
                 port.full += 1
         channel.written += 1
     if port.kind == k.GATHERING:
-        gather(s, port, path.replica, here)
-        if path.channel != 0 and is_full(k.channel_at(path.channel)) and batch_of(port, path.replica).count > 0:
-            let_go(s, port, path.replica)
+        gather(s, port, path.subtask, here)
+        if path.channel != 0 and is_full(k.channel_at(path.channel)) and batch_of(port, path.subtask).count > 0:
+            let_go(s, port, path.subtask)
     else:
         forward(s, port, here_path, here)
 
@@ -336,7 +336,7 @@ def refill_port(state: int, here_port: int) -> int:
             fill(s, port, path, here)
         else:
             if port.kind == k.GATHERING:
-                let_go(s, port, k.path_at(path).replica)
+                let_go(s, port, k.path_at(path).subtask)
             forward(s, port, path, here)
     port.draining = 0
     if is_available(port) and port.held == 0:

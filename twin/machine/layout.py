@@ -33,7 +33,7 @@ record, and random bits by which it is audited. A partial result is over the spa
 records. Of a mark, born_s is the value, and `mark` the kind. tree: the root of what its source's record has become, if
 that is counted; 0 of unused items. Of a root, `count` is the number of its records, and `sender` the source's task."""
 TASK = structure(
-    "here slot busy blocked halted queued tuples_in tuples_out current evaluating shared processor stream "
+    "here slot busy blocked halted queued records_in records_out current evaluating shared processor stream "
     "port ports lane lanes heads coming broker logic steps stack planned last_planned entered last_entered "
     "timers timers_room timers_first timers_count order pool listed next_idle aligning aside lots tail leaving "
     "last_leaving outcome job_due spent barrier pending most_pending",
@@ -65,9 +65,9 @@ CHANNEL = structure(
     "",
 )
 """limit: most records that may be written and not taken yet."""
-COUNTS = structure("here tuples", "took_s")
+COUNTS = structure("here records", "took_s")
 PORT = structure(
-    "here slot task kind dealing sent replica paths replicas shares only first_held last_held held dropped "
+    "here slot task kind dealing sent subtask paths parallelism shares only first_held last_held held dropped "
     "passed_over stream keys aligned sends turn next_waiting batch armed buffers opened open_order pool used most full "
     "stopped draining kin dealt notes",
     "send_s flush_s phase_s",
@@ -75,13 +75,13 @@ PORT = structure(
 BUFFER = structure("head tail count", "")
 LINE = structure("head tail", "")
 """Both ends of a list within another structure, one behind the other."""
-PATH = structure("here inbox counts card lane leg channel replica", "latency_s bytes_each fetch_s")
-LEG = structure("here card onward lane path tuples jitter", "latency_s bytes_each arrival_s")
+PATH = structure("here inbox counts card lane leg channel subtask", "latency_s bytes_each fetch_s")
+LEG = structure("here card onward lane path records jitter", "latency_s bytes_each arrival_s")
 JITTER = structure("here knot", "low high")
 POOL = structure("here members count turn head tail first_idle last_idle onward undone", "")
 """onward: lane of the subtask to which a pool without members passes records on; 0 while it holds them. undone: whether
 marks that come to it are dropped."""
-CARD = structure("here tuples_in flying lane", "bytes_per_s bytes_out backlog_s last_s")
+CARD = structure("here records_in flying lane", "bytes_per_s bytes_out backlog_s last_s")
 BROKER = structure(
     "here task taken times place count again again_place again_count logs log log_room logged notes again_notes", ""
 )

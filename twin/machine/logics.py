@@ -251,7 +251,7 @@ def leave_by(s: Any, task: Any, way: Any, here: int) -> None:
 def emit_routed(s: Any, task: Any, logic: Any, here: int) -> None:
     """Sends a record to the streams that were drawn."""
     results = logic.results
-    task.tuples_out += results
+    task.records_out += results
     if task.lots and results:
         k.item_at(here).lot = uniform(s, task.lots)
     k.item_at(here).left_s = k.item_at(here).at_s - k.item_at(here).taken_s

@@ -160,7 +160,7 @@ def leave_in_python(s: Any, task: Any) -> None:
 def begin(s: Any, task: Any, here: int) -> None:
     """Begins the service of a record."""
     task.busy = 1
-    task.tuples_in += 1
+    task.records_in += 1
     item = k.item_at(here)
     each_s, work_s = task.service_s, 0.0
     if item.path != 0:
@@ -185,7 +185,7 @@ def begin(s: Any, task: Any, here: int) -> None:
         start_s = task.free_s
     if item.path != 0:
         counts = k.counts_at(k.path_at(item.path).counts)
-        counts.tuples += 1
+        counts.records += 1
         counts.took_s += start_s - item.taken_s - item.left_s
         if item.at_s >= 0.0:
             spend(task.spent, CHANNEL_TIME, item.at_s - item.taken_s - item.left_s)

@@ -48,7 +48,7 @@ def arrive(s: Any, here_lane: int, here: int) -> None:
 def cross(s: Any, here_leg: int, here: int) -> None:
     """Sends a record over one hop of its route; after the last, it is on its way to its inbox."""
     leg, item = k.leg_at(here_leg), k.item_at(here)
-    leg.tuples += records_in(item)
+    leg.records += records_in(item)
     item.path = leg.here if leg.onward != 0 else leg.path
     latency_s = leg.latency_s
     if leg.jitter != 0:
@@ -95,7 +95,7 @@ def transmit(s: Any, here_card: int, here_lane: int, bytes_each: float, latency_
     item.at_s = item.at_s + ((backlog_s if backlog_s > least_s else least_s) + latency_s)
     if item.mark == 0:
         card.bytes_out += bytes_each
-        card.tuples_in += 1
+        card.records_in += 1
     item.order = next_sequence(s)
     if put(lane, here):
         if lane.slot >= 0:

@@ -164,7 +164,7 @@ class ComputeLogic(TimedLogic):
         if self.results:
             self._emit_results(span, content)
             return 0.0
-        self.station.output.tuples_out += content.keys
+        self.station.output.records_out += content.keys
         for _, _, _, taken_s in content.held.values():
             self.note_result(span.end / US_PER_S, taken_s, self.now_s)
         return sum([shipping.ship(span, content, self.now_s, self.index) for shipping in self.shippings])
@@ -173,7 +173,7 @@ class ComputeLogic(TimedLogic):
         """Sends complete windows as records; as for partial results, the sending thread does the work."""
         self.owed.work_s += content.keys * (self.result_s + self.out.send_s - self.aside_s)
         if self.scan_s:
-            self.owed.work_s += content.tuples * self.scan_s
+            self.owed.work_s += content.records * self.scan_s
         for result in results_of(span, content, content.keys, self.now_s):
             self.send_ended(result, self.now_s)
         self.notes.emit(span, content)
@@ -208,8 +208,8 @@ class ComputeLogic(TimedLogic):
             return super().bytes_in(contents)
         if self.holds == "accumulators":
             return self.key_bytes * sum([self._accumulators(contents, window) for window in self.windows])
-        counts = [content.tuples * self._copies(pane) for pane, content in contents.items()]
-        return self.tuple_bytes() * sum(counts)
+        counts = [content.records * self._copies(pane) for pane, content in contents.items()]
+        return self.record_bytes() * sum(counts)
 
     def _open_with(self, window: EventWindow, pane: int) -> range:
         """Numbers of the instances of a window that a pane is in, and for which a record still counts."""
@@ -236,14 +236,14 @@ class ComputeLogic(TimedLogic):
         contents = {pane: each for store in self.spans for pane, each in self.open(store).items()}
         changed, copies = dict[int, SpanContent](), 0
         for pane in sorted(contents, reverse=True):
-            tuples, keys = contents[pane].tuples, contents[pane].keys
-            now = min(came, tuples)
+            records, keys = contents[pane].records, contents[pane].keys
+            now = min(came, records)
             copies += now * self._copies(pane)
-            changed[pane] = contents[pane].part(round(keys * (1.0 - (1.0 - now / tuples) ** (tuples / keys))))
+            changed[pane] = contents[pane].part(round(keys * (1.0 - (1.0 - now / records) ** (records / keys))))
             came -= now
             if not came:
                 break
-        return copies * self.tuple_bytes() if self.holds in ("records", "copies") else self.bytes_in(changed)
+        return copies * self.record_bytes() if self.holds in ("records", "copies") else self.bytes_in(changed)
 
     def drop(self, gone: Leaves, since_us: int) -> None:
         """Drops the content of these keys in panes that begin at `since_us` or later."""

@@ -256,7 +256,7 @@ class ConsolidateLogic(TimedLogic):
         """Sends a window to the consolidates of longer windows."""
         if not self.shippings:
             return 0.0
-        self.station.output.tuples_out += content.keys
+        self.station.output.records_out += content.keys
         for port, as_records in zip(self.station.output.ports, self._ways, strict=True):
             if as_records:
                 port.passed_over += content.keys

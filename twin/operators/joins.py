@@ -145,16 +145,16 @@ class IntervalLogic(KeyedLogic):
     def held_bytes(self) -> float:
         """Bytes of the records that have not expired."""
         self.sides.expire(self.station.env.now)
-        return self.held() * self.tuple_bytes()
+        return self.held() * self.record_bytes()
 
     def held_keys(self) -> list[tuple[list[int], float]]:
-        return [(list(by_key), self.tuple_bytes()) for by_key in self.sides.by_key]
+        return [(list(by_key), self.record_bytes()) for by_key in self.sides.by_key]
 
     def take(self, share: float, leaves: Leaves | None = None) -> State:
         """Takes records of leaving keys; expired records stay behind."""
         self.sides.expire(self.station.env.now)
         gone = self.sides.take(leaves or Every(share))
-        return State(list(gone), sum(map(len, gone)) * self.tuple_bytes())
+        return State(list(gone), sum(map(len, gone)) * self.record_bytes())
 
     def give(self, state: State) -> None:
         self.sides.give(state.stores)
@@ -225,15 +225,15 @@ class TimedIntervalLogic(TimedLogic):
         return super().restore(kept[0], at_s)
 
     def held_bytes(self) -> float:
-        return len(self.sides) * self.tuple_bytes()
+        return len(self.sides) * self.record_bytes()
 
     def bytes_of(self, wanted: Leaves) -> float:
-        return sum(len(parted(side, wanted)[0]) for side in self.sides.copy()) * self.tuple_bytes()
+        return sum(len(parted(side, wanted)[0]) for side in self.sides.copy()) * self.record_bytes()
 
     def take(self, share: float, leaves: Leaves | None = None) -> State:
         assert leaves is not None
         gone = self.sides.take(leaves)
-        return State(list(gone), sum(map(len, gone)) * self.tuple_bytes())
+        return State(list(gone), sum(map(len, gone)) * self.record_bytes())
 
     def give(self, state: State) -> None:
         self.sides.give(state.stores)
@@ -327,16 +327,16 @@ class RecordsLogic(TimedLogic):
 
     def held_bytes(self) -> float:
         by_key = [items for side in self.records.by_key for items in side.values()]
-        return sum(map(self.copies, by_key)) * self.tuple_bytes()
+        return sum(map(self.copies, by_key)) * self.record_bytes()
 
     def bytes_of(self, wanted: Leaves) -> float:
-        return sum([self.copies(parted(side, wanted)[0]) for side in self.records.all()]) * self.tuple_bytes()
+        return sum([self.copies(parted(side, wanted)[0]) for side in self.records.all()]) * self.record_bytes()
 
     def take(self, share: float, leaves: Leaves | None = None) -> State:
         assert leaves is not None
         gone, kept = zip(*(parted(side, leaves) for side in self.records.all()), strict=True)
         self.records.become(list(kept))
-        return State(list(gone), sum(map(self.copies, gone)) * self.tuple_bytes())
+        return State(list(gone), sum(map(self.copies, gone)) * self.record_bytes())
 
     def give(self, state: State) -> None:
         mine = self.records.all()

@@ -89,18 +89,18 @@ SETTLED = 1e-7
 """Share of the input: a sweep that moves less ends the search for the shares of the subtasks."""
 
 
-def second_choice(first: Sequence[int], replicas: int) -> list[int]:
+def second_choice(first: Sequence[int], parallelism: int) -> list[int]:
     """The other candidate of each key group, by hash and never the first, unless there is but one subtask. [groups]
 
     The hash is of the key group alone, so that a group that is moved keeps its place in the order of the others.
     """
-    if replicas == 1:
+    if parallelism == 1:
         return list(first)
     apart = random_stream(0, "two-choice").random(len(first))
-    return [(own + 1 + int(away * (replicas - 1))) % replicas for own, away in zip(first, apart, strict=True)]
+    return [(own + 1 + int(away * (parallelism - 1))) % parallelism for own, away in zip(first, apart, strict=True)]
 
 
-def settled_shares(weights: np.ndarray, first: Sequence[int], second: Sequence[int], replicas: int) -> np.ndarray:
+def settled_shares(weights: np.ndarray, first: Sequence[int], second: Sequence[int], parallelism: int) -> np.ndarray:
     """Shares of the subtasks when each producer keeps sending to the less loaded candidate. [replicas], sum 1
 
     In this fluid model, each key group is split so that its candidates come out even, or goes whole to the less loaded
@@ -108,7 +108,7 @@ def settled_shares(weights: np.ndarray, first: Sequence[int], second: Sequence[i
     """
     groups = np.flatnonzero(weights)[np.argsort(-weights[weights > 0], kind="stable")]
     pairs = [(first[group], second[group], float(weights[group])) for group in groups]
-    load = [0.0] * replicas
+    load = [0.0] * parallelism
     for a, _, weight in pairs:
         load[a] += weight
     part = [weight for _, _, weight in pairs]  # weight that goes to the first candidate
@@ -232,7 +232,7 @@ class KeysHeld(Protocol):
     def held_keys(self) -> list[tuple[list[int], float]]:
         """Keys that are held, and the bytes of each, by window."""
 
-    def know_keys(self, keys: KeyGroups, replica: int) -> None:
+    def know_keys(self, keys: KeyGroups, subtask: int) -> None:
         """Tells of a change of the key groups that the subtask owns."""
 
 
@@ -366,9 +366,9 @@ class KeyGroups:
             shares = settled_shares(self.weights, self.owner, self.second, self.places)
         self._shares = shares.tolist()
         held = np.bincount(self.owners(), minlength=self.places) * self.state_bytes_each
-        for replica, task in enumerate(self.tasks):
-            task.state_bytes = float(held[replica])
-            task.logic.know_keys(self, replica)
+        for subtask, task in enumerate(self.tasks):
+            task.state_bytes = float(held[subtask])
+            task.logic.know_keys(self, subtask)
         for changed in self._watchers:
             changed(self._shares)
 

@@ -17,7 +17,7 @@ class Output(Protocol):
     """Interface that a logic uses of its subtask's output."""
 
     ports: Sequence[Any]
-    tuples_out: int
+    records_out: int
 
     def mark(self, kind: str, value: float) -> None:
         """Sends a mark to all consumers, behind the records sent so far."""
@@ -34,7 +34,7 @@ class Station(Protocol):
     draws: Draws
     service_s: float
     alignment: InputProgress | None
-    tuples_in: int
+    records_in: int
     halted: bool
     heeds: bool
 
@@ -46,7 +46,7 @@ class Station(Protocol):
     def in_service(self) -> int:
         """Records taken up and not yet emitted."""
 
-    def tuple_bytes(self) -> float:
+    def record_bytes(self) -> float:
         """Mean size of the records that come to it, in bytes."""
 
     def deliver(self, mark: Mark) -> None:
@@ -152,9 +152,9 @@ class Logic:
         """Size of the records in its windows, in bytes."""
         return 0.0
 
-    def tuple_bytes(self) -> float:
+    def record_bytes(self) -> float:
         """Mean size of the records that come to it, in bytes."""
-        return self.inner_bytes or self.station.tuple_bytes()
+        return self.inner_bytes or self.station.record_bytes()
 
     def held_keys(self) -> list[tuple[list[int], float]]:
         """Keys of the records in its windows, and the bytes of each record, by window; keys of key groups only."""
@@ -167,7 +167,7 @@ class Logic:
     def give(self, state: State) -> None:
         """Merges the content of windows into its own, by positions."""
 
-    def know_keys(self, keys: KeyGroups, replica: int) -> None:
+    def know_keys(self, keys: KeyGroups, subtask: int) -> None:
         """Notes a change of the key groups that it owns."""
 
     def know_share(self, share: float, values: list[int]) -> None:
@@ -205,7 +205,7 @@ class KeyedLogic(Logic):
         self.keyed = keyed
         self.groups: KeyGroups | None = None
 
-    def know_keys(self, keys: KeyGroups, replica: int) -> None:
+    def know_keys(self, keys: KeyGroups, subtask: int) -> None:
         self.groups = keys
 
     def know_share(self, share: float, values: list[int]) -> None:

@@ -178,7 +178,7 @@ class EventTimePartitioner:
 class ShippingPort(Protocol):
     """Interface of the port that partial results leave by."""
 
-    def ship(self, replica: int, record: Record) -> float:
+    def ship(self, subtask: int, record: Record) -> float:
         """Sends a record past all that waits, without a credit; returns the CPU seconds of sending it."""
 
 

@@ -38,7 +38,7 @@ class SpanContent:
         return len(self.held)
 
     @property
-    def tuples(self) -> int:
+    def records(self) -> int:
         """Number of records."""
         return sum([found[0] for found in self.held.values()])
 

@@ -152,7 +152,7 @@ class RowsLogic(KeyedLogic):
 
     def each_bytes(self) -> float:
         """Size of a row, in bytes."""
-        return self.tuple_bytes() if self.row_bytes is None else self.row_bytes
+        return self.record_bytes() if self.row_bytes is None else self.row_bytes
 
     def held_bytes(self) -> float:
         """Bytes of the rows that have not expired."""
@@ -216,7 +216,7 @@ class TimedRowsLogic(TimedLogic):
 
     def each_bytes(self) -> float:
         """Size of a row, in bytes."""
-        return self.tuple_bytes() if self.row_bytes is None else self.row_bytes
+        return self.record_bytes() if self.row_bytes is None else self.row_bytes
 
     def held_bytes(self) -> float:
         self.expire_now()

@@ -247,7 +247,7 @@ class LocalLogic(BatchLogic):
 
     def each_bytes(self) -> float:
         """Size of what is kept of a key: that of a record."""
-        return self.tuple_bytes()
+        return self.record_bytes()
 
     def assign(self, record: Record) -> None:
         """Draws a lot, if the record has none: the second phase reads the same key off it."""

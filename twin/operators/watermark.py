@@ -249,8 +249,8 @@ class TimedLogic(Logic):
         """Key groups of its operator."""
         return self.ownership.keys
 
-    def know_keys(self, keys: KeyGroups, replica: int) -> None:
-        self.index = replica
+    def know_keys(self, keys: KeyGroups, subtask: int) -> None:
+        self.index = subtask
 
     def nothing(self) -> SpanContent:
         """Makes an empty content."""
@@ -265,7 +265,7 @@ class TimedLogic(Logic):
 
     def changed_bytes(self, came: int) -> float:
         """Size of what the last records changed, at most: each has changed the state of one key."""
-        return min(self.held_bytes(), came * (self.key_bytes or self.tuple_bytes()))
+        return min(self.held_bytes(), came * (self.key_bytes or self.record_bytes()))
 
     def bytes_of(self, wanted: Leaves) -> float:
         """Size in bytes of the state of the wanted keys that it has not handed over."""

@@ -66,9 +66,9 @@ def by_value(ends: Ends) -> list[float]:
     return [groups_of(ends.values, k, ends.consumers) / ends.values for k in range(ends.consumers)]
 
 
-def groups_of(groups: int, replica: int, replicas: int) -> int:
+def groups_of(groups: int, subtask: int, parallelism: int) -> int:
     """Number of an operator's distinct group-by values on one subtask, if they are dealt round robin."""
-    return groups // replicas + (1 if replica < groups % replicas else 0)
+    return groups // parallelism + (1 if subtask < groups % parallelism else 0)
 
 
 HASH = Partitioning("hash", by_value, by_key=True, keeps_keys=True, even=True)
@@ -77,15 +77,15 @@ REBALANCE = Partitioning("rebalance", even, in_turn=True, even=True)
 PARTITIONINGS: Mapping[str, Partitioning] = {
     each.name: each
     for each in (
-        Partitioning("forward", own, in_turn=True, paired=True, pointwise=True, fixes_replicas=True),
+        Partitioning("forward", own, in_turn=True, paired=True, pointwise=True, fixes_subtasks=True),
         REBALANCE,
-        Partitioning("rescale", in_range, in_turn=True, pointwise=True, splits=True, fixes_replicas=True),
-        Partitioning("local", local, in_turn=True, near=True, fixes_replicas=True),
+        Partitioning("rescale", in_range, in_turn=True, pointwise=True, splits=True, fixes_subtasks=True),
+        Partitioning("local", local, in_turn=True, near=True, fixes_subtasks=True),
         HASH,
-        Partitioning("broadcast", every, copies=True, whole=True, fixes_replicas=True),
-        Partitioning("global", first, whole=True, fixes_replicas=True),
-        Partitioning("two-choice", even, by_key=True, two_choices=True, even=True, fixes_replicas=True, alone=True),
-        Partitioning("shared", even, even=True, one_queue=True, fixes_replicas=True, alone=True),
+        Partitioning("broadcast", every, copies=True, whole=True, fixes_subtasks=True),
+        Partitioning("global", first, whole=True, fixes_subtasks=True),
+        Partitioning("two-choice", even, by_key=True, two_choices=True, even=True, fixes_subtasks=True, alone=True),
+        Partitioning("shared", even, even=True, one_queue=True, fixes_subtasks=True, alone=True),
     )
 }
 

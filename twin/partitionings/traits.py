@@ -39,7 +39,7 @@ class Partitioning:
     splits: its ends never run as one, even where records would go straight on.
     near: a producer subtask sends only to the consumer subtasks on its own host, if there are any.
     one_queue: the subtasks take from a common queue, so they are on one host.
-    fixes_replicas: their number cannot change while the job runs. alone: all inputs of the consumer are dealt so.
+    fixes_subtasks: their number cannot change while the job runs. alone: all inputs of the consumer are dealt so.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Partitioning:
     splits: bool = False
     near: bool = False
     one_queue: bool = False
-    fixes_replicas: bool = False
+    fixes_subtasks: bool = False
     alone: bool = False
 
     def __post_init__(self) -> None:
@@ -77,6 +77,6 @@ class Partitioning:
         rows = [self.shares(Ends(p, consumers, consumers, producers=producers)) for p in range(producers)]
         return [(p, c, share) for p, row in enumerate(rows) for c, share in enumerate(row) if share > 0.0]
 
-    def count_of_copies(self, replicas: int) -> int:
+    def count_of_copies(self, parallelism: int) -> int:
         """Number of copies of each record for that number of consumer subtasks."""
-        return replicas if self.copies else 1
+        return parallelism if self.copies else 1

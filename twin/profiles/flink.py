@@ -9,7 +9,7 @@ from twin.profiles.profile import EngineProfile
 # and the key, here an int (TimerSerializer).
 FLINK = EngineProfile(
     name="flink",
-    tuple_us=PerKind(source=1.5, filter=1.0, map=1.0, aggregate=2.0, join=2.5, sink=1.0),
+    record_us=PerKind(source=1.5, filter=1.0, map=1.0, aggregate=2.0, join=2.5, sink=1.0),
     value_us=PerType(ints=0.1, strings=0.4, doubles=0.15),
     result_us=1.0,
     scan_us=0.02,
@@ -17,7 +17,7 @@ FLINK = EngineProfile(
     deserialise_ns_per_byte=4,
     service_scv=0.5,
     value_bytes=PerType(ints=4, strings=16, doubles=8),
-    tuple_bytes=16,
+    record_bytes=16,
     network_memory=NetworkMemory(),
     memory=Memory(base_mb=700, object_overhead=4.0, onset=0.7, crash=1.0, slowdown_at_crash=4.0),
     buffer_bytes=32_768,

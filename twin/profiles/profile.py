@@ -27,7 +27,7 @@ class EngineProfile(Spec):
     """Constants of one stream engine. Times are for one reference core (cpu_percent = 100)."""
 
     name: str
-    tuple_us: PerKind
+    record_us: PerKind
     value_us: PerType
     result_us: Annotated[Micros, Field(description="per record that a window evaluation emits")]
     scan_us: Annotated[Micros, Field(description="per record that a window evaluation looks at")]
@@ -41,13 +41,13 @@ class EngineProfile(Spec):
         float, Field(ge=0, le=100, description="squared coefficient of variation of a record's cost")
     ]
     value_bytes: PerType
-    tuple_bytes: Annotated[float, Field(ge=0, le=10**9, description="header of a record on the wire and in state")]
-    channel_tuples: Annotated[
+    record_bytes: Annotated[float, Field(ge=0, le=10**9, description="header of a record on the wire and in state")]
+    channel_records: Annotated[
         int | None,
         Field(
             ge=1,
             le=10**12,
-            exclude_if=lambda tuples: tuples is None,
+            exclude_if=lambda records: records is None,
             description="credits: records on the way to, or queued at, one subtask",
         ),
     ] = None
@@ -55,7 +55,7 @@ class EngineProfile(Spec):
         NetworkMemory | None,
         Field(
             exclude_if=lambda memory: memory is None,
-            description="instead of channel_tuples: network buffers of buffer_bytes, as Flink's",
+            description="instead of channel_records: network buffers of buffer_bytes, as Flink's",
         ),
     ] = None
     max_spout_pending: Annotated[
@@ -78,12 +78,12 @@ class EngineProfile(Spec):
     context_switch: Annotated[
         float, Field(ge=0, le=100, description="extra work, as a share, per runnable task and core beyond one")
     ] = 0.0
-    batch_tuples: Annotated[
+    batch_records: Annotated[
         int, Field(ge=1, le=10**6, description="records that leave together, as one jumbo tuple; 1: each at once")
     ] = 1
     buffer_bytes: Annotated[
         float | None,
-        Field(ge=1, le=10**12, description="instead of batch_tuples: as many records as fit into a buffer"),
+        Field(ge=1, le=10**12, description="instead of batch_records: as many records as fit into a buffer"),
     ] = None
     flush_s: Annotated[
         float | None, Field(ge=1e-6, le=10**7, description="period at which incomplete batches leave too")
@@ -161,19 +161,19 @@ class EngineProfile(Spec):
             if key in data:
                 raise ValueError(
                     f"{key} is network_memory.{FORMERLY[key]} now, as in Flink's options, and replaces "
-                    "channel_tuples; rename it and leave channel_tuples out"
+                    "channel_records; rename it and leave channel_records out"
                 )
         return data
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.batch_tuples > 1 and self.buffer_bytes is not None:
-            raise ValueError(f"engine {self.name!r}: give batch_tuples or buffer_bytes, not both")
-        if (self.batch_tuples > 1 or self.buffer_bytes is not None) and self.flush_s is None:
+        if self.batch_records > 1 and self.buffer_bytes is not None:
+            raise ValueError(f"engine {self.name!r}: give batch_records or buffer_bytes, not both")
+        if (self.batch_records > 1 or self.buffer_bytes is not None) and self.flush_s is None:
             raise ValueError(f"engine {self.name!r}: batches need flush_s, or the last records would never leave")
-        if (self.channel_tuples is None) == (self.network_memory is None):
+        if (self.channel_records is None) == (self.network_memory is None):
             raise ValueError(
-                f"engine {self.name!r}: what channels hold is channel_tuples or network_memory; give one of them, and "
+                f"engine {self.name!r}: what channels hold is channel_records or network_memory; give one of them, and "
                 "null for the other"
             )
         if self.network_memory is not None and self.buffer_bytes is None:
@@ -183,7 +183,7 @@ class EngineProfile(Spec):
     def batch_of(self, size: float) -> int:
         """Number of records of that many bytes in a full batch, at least 1."""
         if self.buffer_bytes is None:
-            return self.batch_tuples
+            return self.batch_records
         return max(1, int(self.buffer_bytes / max(size, 1.0)))
 
     def spans_of(self, size: float) -> float:
@@ -200,7 +200,7 @@ class EngineProfile(Spec):
 
     def bytes_of(self, columns: Columns) -> float:
         """Size in bytes of a record with those columns."""
-        return self.tuple_bytes + self.value_bytes.total(columns)
+        return self.record_bytes + self.value_bytes.total(columns)
 
     def window_state_of(self, operator: AnyOperator) -> Holds:
         """What the windows, or sessions, of an operator hold. Where engines have accumulators, each of several windows
@@ -220,8 +220,8 @@ class EngineProfile(Spec):
         return self.accumulator_bytes + (self.value_bytes.total(operator.accumulated) if own is None else own)
 
     def output_bytes(self, query: Query, name: str) -> float:
-        """Size in bytes of a record that an operator emits: its own `tuple_bytes`, or by its columns."""
-        given = query.operator(name).tuple_bytes
+        """Size in bytes of a record that an operator emits: its own `record_bytes`, or by its columns."""
+        given = query.operator(name).record_bytes
         return self.bytes_of(query.columns_out[name]) if given is None else given
 
     def input_bytes(self, query: Query, name: str, rates: Rates = None) -> float:
@@ -256,7 +256,7 @@ class EngineProfile(Spec):
         if operator.service_time_s is not None:
             own_s = operator.service_time_s
         else:
-            own_s = (self.tuple_us.of(operator) + self.value_us.total(query.columns_out[producer])) * 1e-6
+            own_s = (self.record_us.of(operator) + self.value_us.total(query.columns_out[producer])) * 1e-6
         if not self.stores:
             return own_s
         touched = operator.touched(producer, self.window_state_of(operator))
@@ -315,10 +315,10 @@ class EngineProfile(Spec):
         """CPU seconds per record that a window evaluation looks at; 0 if a service time was given. Records that are
         stored are read one after the other, so only their bytes count. Over event time, accumulators need no look."""
         own_s = self.scan_us * 1e-6 if _evaluated(operator) else 0.0
-        holds_tuples = isinstance(operator, Windowed) and self.accumulator_bytes_of(operator) is None
-        if not holds_tuples and operator.needs_event_time:
+        holds_records = isinstance(operator, Windowed) and self.accumulator_bytes_of(operator) is None
+        if not holds_records and operator.needs_event_time:
             return 0.0
-        if not holds_tuples or not self.stores:
+        if not holds_records or not self.stores:
             return own_s
         size = self.input_bytes(query, operator.name)
         return own_s + self.access_s(1.0, 0.0, size) - self.access_s(1.0, 0.0, 0.0)

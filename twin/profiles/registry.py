@@ -10,12 +10,13 @@ from twin.profiles.brisk import BRISK
 from twin.profiles.flink import FLINK
 from twin.profiles.profile import EngineProfile
 from twin.profiles.storm import STORM
+from twin.retired import with_todays_keys
 from twin.spec import Spec
 
 PROFILES = {profile.name: profile for profile in (STORM, FLINK, BRISK)}
 
 
-COSTS = "tuple_us"
+COSTS = "record_us"
 """Key that each profile with all of its numbers has."""
 
 
@@ -26,6 +27,7 @@ def profile_by_name(value: Any) -> Any:
         return _named(value)
     if not isinstance(value, Mapping):
         return value
+    value = with_todays_keys(value, EngineProfile.model_fields)
     if "profile" in value:
         changes = {key: part for key, part in value.items() if key != "profile"}
         return _merged(_named(value["profile"]).model_dump(mode="json"), changes)

@@ -11,7 +11,7 @@ from twin.profiles.profile import EngineProfile
 
 STORM = EngineProfile(
     name="storm",
-    tuple_us=PerKind(source=160, filter=130, map=130, aggregate=220, join=270, sink=90),
+    record_us=PerKind(source=160, filter=130, map=130, aggregate=220, join=270, sink=90),
     value_us=PerType(ints=20, strings=50, doubles=30),
     result_us=80,
     scan_us=0.5,
@@ -19,7 +19,7 @@ STORM = EngineProfile(
     deserialise_ns_per_byte=60,
     service_scv=0.5,
     value_bytes=PerType(ints=8, strings=24, doubles=8),
-    tuple_bytes=40,
-    channel_tuples=1024,
+    record_bytes=40,
+    channel_records=1024,
     memory=Memory(base_mb=300, object_overhead=8.0, onset=0.5, crash=1.0, slowdown_at_crash=4.0),
 )

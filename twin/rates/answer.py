@@ -79,9 +79,9 @@ class RateAnswer:
     """[P, H] Demand over capacity of a host's cores, offered; 0 where the host carries nothing."""
     cpu: np.ndarray
     """[P, H] Demand over capacity of a host's cores, reached."""
-    offered_nic: np.ndarray
+    offered_card: np.ndarray
     """[P, H] Bytes that leave over a host's bandwidth, offered."""
-    nic: np.ndarray
+    card: np.ndarray
     """[P, H] Bytes that leave over a host's bandwidth, reached."""
     links: np.ndarray
     """[P, 2 L] Utilisation of the cluster's links, reached, in their order: each first from its first end, then

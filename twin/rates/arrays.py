@@ -95,9 +95,9 @@ def among_marks(job: Job, name: str, calls: Calls) -> Calls:
         return calls
     every_s = job.engine.watermark_interval_s
     reading = [
-        (job.rates[source.name].out_per_s / job.component(source.name).replicas, disorder_of(source, every_s))
+        (job.rates[source.name].out_per_s / job.component(source.name).parallelism, disorder_of(source, every_s))
         for source in query.sources
-        for _ in range(1 if _all_paired(query, source.name, name) else job.component(source.name).replicas)
+        for _ in range(1 if _all_paired(query, source.name, name) else job.component(source.name).parallelism)
         if source.name in query.ancestors(name)
     ]
     if not all(each_per_s > 0.0 and disorder.every_s for each_per_s, disorder in reading):
@@ -324,12 +324,12 @@ class JobArrays:
         return self.sent_sn(out_on)[:, 0]
 
     @cached_property
-    def replicas_count(self) -> list[int]:
+    def subtasks_count(self) -> list[int]:
         """Operators whose flow depends on their number of subtasks: own count windows or batches, copies, groups on
         several."""
         spread = {name for name, each in self.channels.spreads.items() if each.places > 1.0}
         copied = {consumer for s, consumer in enumerate(self.consumer_s) if self.dealing.broadcast_s[s]}
-        batched = {o for o, operator in enumerate(self.operators) if operator.by_replica}
+        batched = {o for o, operator in enumerate(self.operators) if operator.by_subtask}
         spread_o = {o for o, name in enumerate(self.names) if name in spread}
         return sorted({*self.windows.slides, *copied, *batched, *spread_o})
 

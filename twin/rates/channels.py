@@ -110,7 +110,7 @@ def stalls(layout: Layout, offered: Load) -> dict[str, np.ndarray]:
             varied = np.sqrt(sum(1.0 / np.maximum(side, 1e-12) for side in sides))  # a product of Poisson numbers
             stalled = (blocked > 0) & (offered.used_on[o] + (1.0 + LARGE * varied) * blocked > 1.0)
             if stalled.any():
-                each_s = offered.service_on[o] / offered.speed_on[o] / layout.replicas_on[o]
+                each_s = offered.service_on[o] / offered.speed_on[o] / layout.subtasks_on[o]
                 found[job.names[o]] = np.where(stalled, each_s, 0.0)
     return found
 
@@ -138,7 +138,7 @@ def felt(layout: Layout, now: Load) -> tuple[np.ndarray, np.ndarray]:
     Of an operator with several inputs, the too fast ones have a higher factor, those below the fair level a lower one.
     """
     job = layout.job
-    felt_on, felt_sn, sent_sn = now.pressure(job), np.empty_like(now.nic_sn), layout.carried_sn(now.out_on)
+    felt_on, felt_sn, sent_sn = now.pressure(job), np.empty_like(now.card_sn), layout.carried_sn(now.out_on)
     for o in reversed(range(len(job.names))):
         for s in job.outputs[o]:
             np.maximum(felt_on[o], felt_sn[s], out=felt_on[o])
@@ -218,8 +218,8 @@ def channel_waits_s(layout: Layout, found: Load, full: Full, link_sn: np.ndarray
     if not full_sn.any():
         return link_sn
     sent_sn = layout.carried_sn(found.out_on)
-    per_replica_sn = sent_sn / layout.queues_on[job.consumer_s]
-    inside_sn = layout.debloated_sn(layout.room_sn, per_replica_sn) / np.maximum(per_replica_sn, 1e-9)
+    per_subtask_sn = sent_sn / layout.queues_on[job.consumer_s]
+    inside_sn = layout.debloated_sn(layout.room_sn, per_subtask_sn) / np.maximum(per_subtask_sn, 1e-9)
     if jam_on is not None:
         jam_sn = np.where(blocked_on[job.consumer_s], jam_on[job.consumer_s], 1.0)
         inside_sn = link_sn + (inside_sn - link_sn) * jam_sn

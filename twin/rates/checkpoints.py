@@ -58,14 +58,14 @@ def _windows_on(layout: Layout, found: Load, period_s: np.ndarray | None) -> np.
     held_on = windows_on(layout, found.window_on) + np.zeros((len(job.names), layout.size))
     for o, operator in enumerate(job.operators):
         if isinstance(operator, Windowed) and o not in job.entries:
-            slides = found.in_on[o] if job.windows.by_time_o[o] else layout.replicas_on[o]
+            slides = found.in_on[o] if job.windows.by_time_o[o] else layout.subtasks_on[o]
             held_on[o] -= np.minimum(operator.window.slide * slides, held_on[o]) / 2.0
     if period_s is not None:
         held_on = np.minimum(held_on, found.in_on * period_s)
     if job.entries:
         since_on = np.full_like(held_on, np.inf)
         if period_s is not None:
-            each_on = np.where(np.array(job.windows.by_time_o)[:, None], 1.0, found.in_on / layout.replicas_on)
+            each_on = np.where(np.array(job.windows.by_time_o)[:, None], 1.0, found.in_on / layout.subtasks_on)
             since_on = period_s * each_on
         entries = windows_on(layout, entries_on(job, found.window_on, found.groups_on, layout.counted, since_on))
         held_on[list(job.entries)] = (entries + np.zeros_like(held_on))[list(job.entries)]
@@ -132,7 +132,7 @@ def commits(state: Reached, ages: Ages, spec: Checkpoints) -> Commits:
     each_s = np.full(layout.size, spec.interval_s)
     bytes_on, sent_on, stored_n = uploads(layout, found, spec, each_s)
     slowest_on = layout.worst(layout.here_cn / layout.core_cn)
-    worked_on = spec.sync_ms * 1e-3 + bytes_on / layout.replicas_on * spec.sync_ns_per_byte * 1e-9
+    worked_on = spec.sync_ms * 1e-3 + bytes_on / layout.subtasks_on * spec.sync_ns_per_byte * 1e-9
     duration_s = (last_on + worked_on * slowest_on + sent_on).max(axis=0) + stored_n
     period_s = np.maximum(each_s, duration_s + spec.min_pause_s)
     sinks = layout.job.sinks

@@ -21,7 +21,7 @@ import numpy as np
 
 from twin.deployment import Deployment
 from twin.job import compile
-from twin.kinds.ages import HeldTuples, group_age_s, length_s
+from twin.kinds.ages import HeldRecords, group_age_s, length_s
 from twin.kinds.flow import Flow
 from twin.kinds.windowed import Windowed
 from twin.rates.arrays import JobArrays
@@ -45,7 +45,7 @@ class OperatorCoefficients(NamedTuple):
     service_s: np.ndarray
     scv: np.ndarray
     gap_scv: np.ndarray
-    replicas: np.ndarray
+    parallelism: np.ndarray
     skew: np.ndarray
     held_mb: np.ndarray
     in_per_s: np.ndarray
@@ -58,15 +58,15 @@ class OperatorCoefficients(NamedTuple):
 class StreamCoefficients(NamedTuple):
     """Coefficients of streams, if all of a stream leaves a host, [S] each.
 
-    send, receive: cores for (de)serialising, of the producer and of the consumer; bytes_per_s: on the way; tuple_bytes:
-    of each; rate_per_s: records from the producer; credits_per_s: share of a channel's credits that is under way for
-    each second of latency.
+    send, receive: cores for (de)serialising, of the producer and of the consumer; bytes_per_s: on the way;
+    record_bytes: of each; rate_per_s: records from the producer; credits_per_s: share of a channel's credits that is
+    under way for each second of latency.
     """
 
     send: np.ndarray
     receive: np.ndarray
     bytes_per_s: np.ndarray
-    tuple_bytes: np.ndarray
+    record_bytes: np.ndarray
     rate_per_s: np.ndarray
     credits_per_s: np.ndarray
 
@@ -113,16 +113,16 @@ class PlacementCoefficients:
         """Makes the coefficients of a deployment. factor: on the rates of all sources, > 0."""
         job = JobArrays(compile(deployment))
         rates = {name: np.array([rate * factor]) for name, rate in job.offered_per_s.items()}
-        replicas_o = np.minimum([float(deployment.plan.replicas(name)) for name in job.names], job.dealing.fed_o)
-        flow = flow_at(job, rates, counted={job.names[o]: replicas_o[o : o + 1] for o in job.replicas_count})
-        operators = _operators(job, flow, replicas_o)
+        subtasks_o = np.minimum([float(deployment.plan.parallelism(name)) for name in job.names], job.dealing.fed_o)
+        flow = flow_at(job, rates, counted={job.names[o]: subtasks_o[o : o + 1] for o in job.subtasks_count})
+        operators = _operators(job, flow, subtasks_o)
         return cls(
             deployment=deployment,
             names=job.names,
             producer_s=tuple(job.producer_s),
             consumer_s=tuple(job.consumer_s),
             operators=operators,
-            streams=_streams(job, flow, replicas_o),
+            streams=_streams(job, flow, subtasks_o),
             places=job.places,
             near_s=tuple(how.near for how in job.hows),
             bursty=_bursty(job, flow),
@@ -160,7 +160,7 @@ class PlacementCoefficients:
             cpu_nl=np.einsum("nol,no->nl", share_nol, need_no) / place.capacity_l,
             card_nh=sent_nh / place.bandwidth_h,
             memory_nh=np.where(used_nh, held_nh / place.ram_mb_h, 0.0),
-            core_no=need_no / work.replicas * work.skew / slowest_no,
+            core_no=need_no / work.parallelism * work.skew / slowest_no,
             credits_ns=credits_ns,
         )
 
@@ -169,16 +169,16 @@ class PlacementCoefficients:
         each = self.operators
         in_o = np.maximum(each.in_per_s, 1e-12)
         service_ol = (each.service_s + more_o / in_o)[:, None] / speed_ol
-        rho_ol = np.minimum(((each.work + more_o) / each.replicas)[:, None] / speed_ol, RHO_MAX)
+        rho_ol = np.minimum(((each.work + more_o) / each.parallelism)[:, None] / speed_ol, RHO_MAX)
         wait_ol = rho_ol / (1.0 - rho_ol) * service_ol
         for o in np.flatnonzero(each.shared):
             queues = zip(rho_ol[o], service_ol[o], strict=True)
-            wait_ol[o] = [mmc_wait_s(int(each.replicas[o]), float(rho), float(time_s)) for rho, time_s in queues]
+            wait_ol[o] = [mmc_wait_s(int(each.parallelism[o]), float(rho), float(time_s)) for rho, time_s in queues]
         irregular_o1 = (each.gap_scv[:, None] + each.scv[:, None]) / 2.0
         return service_ol * (0.5 + each.batch[:, None] / 2.0), wait_ol * irregular_o1
 
 
-def _least_gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
+def _least_gap_scv(job: JobArrays, subtasks_o: np.ndarray) -> np.ndarray:
     """Least squared coefficient of variation of the gaps between arrivals at a subtask, wherever operators are and
     however busy: the output is taken to be as regular as the input or as the services, whichever is more
     (`twin.rates.waiting`). [O]"""
@@ -190,7 +190,7 @@ def _least_gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
             coming[o] = all_in = job.arrival_scv_o[o]
         elif not job.dealing.akin_o[o] and not any(job.dealing.batch_s[s] > 1 for s in streams):
             wholes = [1.0 + job.share_s[s] * (together[job.producer_s[s]] - 1.0) for s in streams]
-            each = [_least_dealt(job, s, whole, leaving, replicas_o) for s, whole in zip(streams, wholes, strict=True)]
+            each = [_least_dealt(job, s, whole, leaving, subtasks_o) for s, whole in zip(streams, wholes, strict=True)]
             coming[o], all_in = superposed(np.array([min(each), min(wholes)]), np.array(len(streams)))
         if o not in job.windows.all and o not in job.calling:
             gain, steady = min(job.gain_o[o], 1.0), min(0.0 if fuses else job.costs.scv_o[o], 1.0)
@@ -198,7 +198,7 @@ def _least_gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
     return coming
 
 
-def _least_dealt(job: JobArrays, s: int, whole: float, leaving: np.ndarray, replicas_o: np.ndarray) -> float:
+def _least_dealt(job: JobArrays, s: int, whole: float, leaving: np.ndarray, subtasks_o: np.ndarray) -> float:
     """Least squared variation of gaps in one consumer subtask's part of a stream. whole: the least in all of it."""
     producer, consumer = job.producer_s[s], job.consumer_s[s]
     if job.dealing.forward_s[s]:
@@ -207,80 +207,80 @@ def _least_dealt(job: JobArrays, s: int, whole: float, leaving: np.ndarray, repl
         return whole
     if not job.dealing.in_turn_s[s]:
         return min(whole, 1.0)
-    turns = float(replicas_o[consumer])
-    return min(whole, float(superposed(np.array(1.0 / turns), replicas_o[producer])) - (1.0 - whole) / turns)
+    turns = float(subtasks_o[consumer])
+    return min(whole, float(superposed(np.array(1.0 / turns), subtasks_o[producer])) - (1.0 - whole) / turns)
 
 
-def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> OperatorCoefficients:
+def _operators(job: JobArrays, flow: dict[str, Flow], subtasks_o: np.ndarray) -> OperatorCoefficients:
     in_on, out_on, window_on, fires_on, groups_on, bursts_on = stacked(job, flow)
-    sent_sn = job.sent_sn(out_on) * np.where(job.dealing.broadcast_s, replicas_o[job.consumer_s], 1.0)[:, None]
+    sent_sn = job.sent_sn(out_on) * np.where(job.dealing.broadcast_s, subtasks_o[job.consumer_s], 1.0)[:, None]
     near_on = job.costs.service.total(in_on, sent_sn)
     looks_on = scanned_on(job, fires_on, window_on, out_on)
     each_on = np.divide(looks_on, fires_on, out=np.zeros_like(looks_on), where=fires_on > 0)
-    counted = {job.names[o]: replicas_o[o : o + 1] for o in job.replicas_count}
+    counted = {job.names[o]: subtasks_o[o : o + 1] for o in job.subtasks_count}
     entries = np.array(entries_on(job, window_on, groups_on, counted))
-    entries[list(job.windows.slides)] *= replicas_o[list(job.windows.slides), None]
+    entries[list(job.windows.slides)] *= subtasks_o[list(job.windows.slides), None]
     held_o = held_bytes_on(job, in_on, entries, sent_sn)[:, 0]
-    seats = [Seats.of_counts(job, o, np.array([[count]])) for o, count in enumerate(replicas_o)]  # on any sockets
-    skew_o = np.ones(len(replicas_o))
+    seats = [Seats.of_counts(job, o, np.array([[count]])) for o, count in enumerate(subtasks_o)]  # on any sockets
+    skew_o = np.ones(len(subtasks_o))
     for o, (shares, _) in uneven_shares(job, seats, {0: job.deployment.plan.key_groups}).items():
-        skew_o[o] = shares[0].taken.max() * replicas_o[o]
+        skew_o[o] = shares[0].taken.max() * subtasks_o[o]
     size_o = np.where(np.isfinite(bursts_on), out_on / np.maximum(bursts_on, 1e-12), 1.0)[:, 0]
-    batch_o = [max([1.0, *(_at_once(job, s, size_o, replicas_o) for s in streams)]) for streams in job.inputs]
+    batch_o = [max([1.0, *(_at_once(job, s, size_o, subtasks_o) for s in streams)]) for streams in job.inputs]
     return OperatorCoefficients(
         work=(near_on + looks_on)[:, 0],
         service_s=np.where(in_on > 0, near_on / np.maximum(in_on, 1e-12), job.costs.service.mean_o[:, None])[:, 0],
         scv=job.costs.scv_o,
-        gap_scv=_least_gap_scv(job, replicas_o),
-        replicas=replicas_o,
+        gap_scv=_least_gap_scv(job, subtasks_o),
+        parallelism=subtasks_o,
         skew=skew_o,
         held_mb=held_o * job.deployment.engine.state_overhead / MEGA,
         in_per_s=in_on[:, 0],
         batch=np.array(batch_o),
         shared=np.array(job.dealing.shared_o),
-        evaluated_s=each_on[:, 0] / np.where(job.windows.by_time_o, replicas_o, 1.0),
-        window_s=np.array([_window_s(job, flow, o, replicas_o[o]) for o in range(len(job.names))]),
+        evaluated_s=each_on[:, 0] / np.where(job.windows.by_time_o, subtasks_o, 1.0),
+        window_s=np.array([_window_s(job, flow, o, subtasks_o[o]) for o in range(len(job.names))]),
     )
 
 
-def _at_once(job: JobArrays, s: int, size_o: np.ndarray, replicas_o: np.ndarray) -> float:
+def _at_once(job: JobArrays, s: int, size_o: np.ndarray, subtasks_o: np.ndarray) -> float:
     """Records of a stream that come to a subtask together, wherever operators are: a window's results. The records that
     the next operator makes of these come at its pace, and wait only for an operator that is slower where it happens to
     be."""
     producer, consumer = job.producer_s[s], job.consumer_s[s]
     if producer not in job.windows.all or size_o[producer] < job.dealing.batch_s[s]:
         return 1.0
-    return float(size_o[producer] / (1.0 if job.dealing.broadcast_s[s] else replicas_o[consumer]))
+    return float(size_o[producer] / (1.0 if job.dealing.broadcast_s[s] else subtasks_o[consumer]))
 
 
-def _window_s(job: JobArrays, flow: dict[str, Flow], o: int, replicas: float) -> float:
+def _window_s(job: JobArrays, flow: dict[str, Flow], o: int, parallelism: float) -> float:
     operator, found = job.operators[o], flow[job.names[o]]
     if not isinstance(operator, Windowed):
         return 0.0
     taken = np.maximum(found.in_per_s, 1e-12)
     if o in job.windows.slides:  # each subtask has a window of its own
-        taken = found.fires_per_s * job.windows.slides[o] / replicas
+        taken = found.fires_per_s * job.windows.slides[o] / parallelism
     if operator.joins:
         return float(length_s(operator.window, taken)[0][0])
-    return float(group_age_s(operator.window, HeldTuples(taken, found.window_tuples, found.groups_per_fire))[0])
+    return float(group_age_s(operator.window, HeldRecords(taken, found.window_records, found.groups_per_fire))[0])
 
 
-def _streams(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> StreamCoefficients:
+def _streams(job: JobArrays, flow: dict[str, Flow], subtasks_o: np.ndarray) -> StreamCoefficients:
     engine = job.deployment.engine
     rate_s = np.array([float(flow[job.names[o]].out_per_s[0]) for o in job.producer_s]) * job.share_s
-    copies_s = np.where(job.dealing.broadcast_s, replicas_o[job.consumer_s], 1.0)
-    per_replica_s = rate_s * copies_s / replicas_o[job.consumer_s]
-    room_s = np.full(len(job.streams), float(engine.channel_tuples or 1))
+    copies_s = np.where(job.dealing.broadcast_s, subtasks_o[job.consumer_s], 1.0)
+    per_subtask_s = rate_s * copies_s / subtasks_o[job.consumer_s]
+    room_s = np.full(len(job.streams), float(engine.channel_records or 1))
     if (memory := engine.network_memory) is not None:
-        channels_s = np.where(job.dealing.forward_s, 1.0, replicas_o[job.producer_s])
+        channels_s = np.where(job.dealing.forward_s, 1.0, subtasks_o[job.producer_s])
         room_s = memory.gate(channels_s, job.costs.spans_s) * job.costs.buffer_s
     return StreamCoefficients(
         send=rate_s * copies_s * job.costs.bytes_s * 1e-9 * engine.serialise_ns_per_byte,
         receive=rate_s * copies_s * job.costs.bytes_s * 1e-9 * engine.deserialise_ns_per_byte,
         bytes_per_s=rate_s * copies_s * job.costs.bytes_s,
-        tuple_bytes=job.costs.bytes_s,
+        record_bytes=job.costs.bytes_s,
         rate_per_s=rate_s,
-        credits_per_s=per_replica_s / room_s,
+        credits_per_s=per_subtask_s / room_s,
     )
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twin.kinds.ages import IN_ORDER, Disorder, HeldTuples
+from twin.kinds.ages import IN_ORDER, Disorder, HeldRecords
 from twin.rates.channels import Full, MeasuredSpan, channel_waits_s, full_channels, held_back
 from twin.rates.filling import Shown, shown
 from twin.rates.layout import Layout
@@ -39,7 +39,7 @@ def watermarks(layout: Layout, found: Load, o: int) -> Disorder:
     job, sources = layout.job, layout.job.windows.awaited_o[o]
     if not sources:
         return IN_ORDER
-    each_on = np.maximum(found.in_on, 1e-12) / layout.replicas_on
+    each_on = np.maximum(found.in_on, 1e-12) / layout.subtasks_on
     scale_s = np.max(
         [1.0 / each_on[k] + np.sqrt(each.disorder_s / each_on[k]) + each.every_s for k, each in sources.items()], axis=0
     )
@@ -54,7 +54,7 @@ def watermarks(layout: Layout, found: Load, o: int) -> Disorder:
                 came = each_on[k] * _read_s(np.maximum(before_s, 0.0), each.disorder_s)
                 none = np.exp(-came) if job.arrival_scv_o[k] > 0.0 else np.maximum(1.0 - came, 0.0)
                 told += share * np.where(before_s > 0.0, 1.0 - none, 0.0)
-            all_read = all_read * told ** layout.replicas_on[k]
+            all_read = all_read * told ** layout.subtasks_on[k]
         total_s += weight * scale_s / (1.0 - node) ** 2 * (1.0 - all_read)
     every_s = max(each.every_s for each in sources.values())
     return Disorder(max(each.disorder_s for each in sources.values()), total_s, every_s)
@@ -164,7 +164,7 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
         waited_on[o] = np.where(blocked_on[o], np.maximum(np.minimum(waits_s, room_s) - held_s, 0.0), waits_s)
         queue_on[o] += waited_on[o]
         if o in job.calling:
-            queue_on[o] += away_s(job.calling[o], found.in_on[o], layout.replicas_on[o], blocked_on[o])
+            queue_on[o] += away_s(job.calling[o], found.in_on[o], layout.subtasks_on[o], blocked_on[o])
         arriving[2] = ages[2, producers] + link_sn[streams]  # channels fill quickly beside the rate at which they drain
         arriving[2] += batch_sn[streams]
         rates = sent_sn[streams]
@@ -173,7 +173,7 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
         mixed = _mixed(rates, arriving)
         taken = _taken(layout, found, o)
         bursts = found.bursts_on[producers].max(axis=0)
-        held = HeldTuples(
+        held = HeldRecords(
             taken,
             found.window_on[o],
             found.groups_on[o],
@@ -203,9 +203,9 @@ def _behind_answers_s(layout: Layout, found: Load, o: int) -> np.ndarray | float
         if producer not in job.calling or not job.calling[producer].ordered or job.dealing.batch_s[s] > 1:
             continue
         share = found.out_on[producer] * job.share_s[s] / np.maximum(found.in_on[o], 1e-12)
-        own = share / (1.0 if job.dealing.forward_s[s] else layout.replicas_on[producer])
+        own = share / (1.0 if job.dealing.forward_s[s] else layout.subtasks_on[producer])
         load = rho * own / (1.0 - rho * (1.0 - own))  # utilisation of the time that other inputs leave
-        each_per_s = found.in_on[producer] / layout.replicas_on[producer]
+        each_per_s = found.in_on[producer] / layout.subtasks_on[producer]
         extra_s = extra_s + share * bunched_s(job.calling[producer], each_per_s, load)
     return extra_s if layout.fusing is None else np.where(layout.fusing.behind_on[o], 0.0, extra_s)
 
@@ -221,14 +221,14 @@ def _evaluated_s(layout: Layout, found: Load, o: int) -> np.ndarray:
     if layout.fusing is not None and job.windows.by_time_o[o]:
         for s in job.outputs[o]:
             work = work + np.where(layout.fusing.inner_sn[s], results * found.line_s_on[job.consumer_s[s]], 0.0)
-    return np.asarray(work / found.speed_on[o] / (layout.replicas_on[o] if job.windows.by_time_o[o] else 1.0))
+    return np.asarray(work / found.speed_on[o] / (layout.subtasks_on[o] if job.windows.by_time_o[o] else 1.0))
 
 
 def _taken(layout: Layout, found: Load, o: int) -> np.ndarray:
     """Records a second that come to an operator; with count windows, to each subtask. [N]"""
     if o not in layout.job.windows.slides or layout.job.names[o] not in layout.counted:
         return found.in_on[o]
-    return np.asarray(found.fires_on[o] * layout.job.windows.slides[o] / layout.replicas_on[o])
+    return np.asarray(found.fires_on[o] * layout.job.windows.slides[o] / layout.subtasks_on[o])
 
 
 def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:

@@ -102,7 +102,7 @@ class Layout:
 
     def _place(self) -> None:
         job, plans = self.job, np.arange(self.size)
-        self.replicas_on = self.over_cells(self.count_cn)
+        self.subtasks_on = self.over_cells(self.count_cn)
         self.here_cn = np.asarray(self.count_cn > 0)
         self.host_cn = job.places.host_l[self.socket_cn]
         self._at_socket = (self.socket_cn * self.size + plans).ravel()
@@ -118,19 +118,19 @@ class Layout:
     @cached_property
     def evenly_cn(self) -> np.ndarray:
         """Share of a cell in its operator's subtasks, and in its state, as key groups are dealt by number. [C, N]"""
-        return np.asarray(self.count_cn / self.replicas_on[self.operator_c])
+        return np.asarray(self.count_cn / self.subtasks_on[self.operator_c])
 
     @cached_property
     def busiest_on(self) -> np.ndarray:
         """Input of an operator's busiest subtask, over the mean of all. [O, N]"""
         if self.pair_c is None:
-            return np.ones_like(self.replicas_on)
+            return np.ones_like(self.subtasks_on)
         return self.worst(np.asarray(self.skew_cn))
 
     @cached_property
     def queues_on(self) -> np.ndarray:
         """Queues of an operator's input: one for each subtask, or one that they share. [O, N]"""
-        return np.where(np.array(self.job.dealing.shared_o)[:, None], 1.0, self.replicas_on)
+        return np.where(np.array(self.job.dealing.shared_o)[:, None], 1.0, self.subtasks_on)
 
     @cached_property
     def self_parts(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -239,10 +239,10 @@ class Layout:
 
     @cached_property
     def counted(self) -> dict[str, np.ndarray]:
-        """Numbers of subtasks of the operators whose flow depends on them (`JobArrays.replicas_count`), if there are
+        """Numbers of subtasks of the operators whose flow depends on them (`JobArrays.subtasks_count`), if there are
         several under any plan. By name, [N]"""
-        found = {self.job.names[o]: self.replicas_on[o] for o in self.job.replicas_count}
-        return {name: replicas for name, replicas in found.items() if (replicas > 1.0).any()}
+        found = {self.job.names[o]: self.subtasks_on[o] for o in self.job.subtasks_count}
+        return {name: parallelism for name, parallelism in found.items() if (parallelism > 1.0).any()}
 
     @cached_property
     def latency_sn(self) -> np.ndarray:
@@ -266,7 +266,7 @@ class Layout:
         if not any(self.job.dealing.broadcast_s):
             return np.ones((len(self.job.streams), 1))
         several = np.array(self.job.dealing.broadcast_s)[:, None]
-        return np.where(several, self.replicas_on[self.job.consumer_s], 1.0)
+        return np.where(several, self.subtasks_on[self.job.consumer_s], 1.0)
 
     @cached_property
     def room_sn(self) -> np.ndarray:
@@ -274,7 +274,7 @@ class Layout:
         within a chain. [S, N], or [S, 1] where the plan does not matter."""
         job, engine = self.job, self.job.deployment.engine
         if engine.network_memory is None:
-            found = np.full((len(job.streams), 1), float(engine.channel_tuples or 1))
+            found = np.full((len(job.streams), 1), float(engine.channel_records or 1))
         else:
             sizes_s1 = job.costs.buffer_s[:, None], job.costs.spans_s[:, None]
             senders_sn = self._senders_sn, self._channels_sn, self.remote_sn
@@ -324,7 +324,7 @@ class Layout:
         job = self.job
         one_s = [job.dealing.forward_s[s] or job.dealing.shared_o[o] for s, o in enumerate(job.consumer_s)]
         ways = [
-            self.ways(s) if how.near or how.pointwise else self.replicas_on[job.consumer_s[s]]
+            self.ways(s) if how.near or how.pointwise else self.subtasks_on[job.consumer_s[s]]
             for s, how in enumerate(job.hows)
         ]
         return np.stack([np.ones(self.size) if one else way for one, way in zip(one_s, ways, strict=True)])
@@ -333,7 +333,7 @@ class Layout:
     def _senders_sn(self) -> np.ndarray:
         """Subtasks that send to one subtask of the consumer, or to the queue that its subtasks share. [S, N]"""
         receivers_sn = self.queues_on[self.job.consumer_s]
-        return np.asarray(self.replicas_on[self.job.producer_s] * self._channels_sn / receivers_sn)
+        return np.asarray(self.subtasks_on[self.job.producer_s] * self._channels_sn / receivers_sn)
 
     @cached_property
     def _far_senders_sn(self) -> np.ndarray:
@@ -341,7 +341,7 @@ class Layout:
         found = self._senders_sn * self.remote_sn
         for s in np.flatnonzero(((self.remote_sn > 0.0) & (self.remote_sn < 1.0)).any(axis=1)).tolist():
             producer, consumer = self.job.producer_s[s], self.job.consumer_s[s]
-            far_hn = 1.0 - self.at_hosts(producer) / self.replicas_on[producer]
+            far_hn = 1.0 - self.at_hosts(producer) / self.subtasks_on[producer]
             channels_hn = self.at_hosts(consumer) * far_hn
             mean = (channels_hn * far_hn).sum(axis=0) / np.maximum(channels_hn.sum(axis=0), 1e-12)
             found[s] = np.where(self.remote_sn[s] < 1.0, self._senders_sn[s] * mean, found[s])
@@ -352,11 +352,11 @@ class Layout:
         producer, consumer = self.job.producer_s[s], self.job.consumer_s[s]
         if self.job.hows[s].near:
             near_hn = self.at_hosts(consumer)
-            near_hn = np.where(near_hn > 0.0, near_hn, self.replicas_on[consumer])
-            return np.asarray((self.at_hosts(producer) * near_hn).sum(axis=0) / self.replicas_on[producer])
+            near_hn = np.where(near_hn > 0.0, near_hn, self.subtasks_on[consumer])
+            return np.asarray((self.at_hosts(producer) * near_hn).sum(axis=0) / self.subtasks_on[producer])
         if self.job.hows[s].pointwise:
-            return np.asarray(np.maximum(self.replicas_on[consumer] / self.replicas_on[producer], 1.0))
-        return 1.0 if self.job.dealing.to_one_s[s] else self.replicas_on[consumer]
+            return np.asarray(np.maximum(self.subtasks_on[consumer] / self.subtasks_on[producer], 1.0))
+        return 1.0 if self.job.dealing.to_one_s[s] else self.subtasks_on[consumer]
 
     def carried_sn(self, out_on: np.ndarray) -> np.ndarray:
         """Records a second on all streams, from what operators emit, with the copies of broadcasts. [S, 1 or N]"""

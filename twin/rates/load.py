@@ -33,8 +33,8 @@ class Load:
     operators from this one on, and its squared coefficient of variation. busy_on: demand of one subtask, in cores.
     used_on: demand of the mean subtask over the cores that the slowest gets. speed_on: cores that a subtask can get
     beside the others there. cpu_on: utilisation of the cores that an operator uses, or of the system outside that it
-    calls; nic_sn: of the network cards and links that a stream crosses; credits_sn: of a channel's credits by records
-    in flight. cpu_hn, nic_hn: utilisation of a host's cores and of its network card. cells: loads by cell, where these
+    calls; card_sn: of the network cards and links that a stream crosses; credits_sn: of a channel's credits by records
+    in flight. cpu_hn, card_hn: utilisation of a host's cores and of its network card. cells: loads by cell, where these
     differ.
     """
 
@@ -51,16 +51,16 @@ class Load:
     used_on: np.ndarray
     speed_on: np.ndarray
     cpu_on: np.ndarray
-    nic_sn: np.ndarray
+    card_sn: np.ndarray
     credits_sn: np.ndarray
     cpu_hn: np.ndarray
-    nic_hn: np.ndarray
+    card_hn: np.ndarray
     cells: Cells | None = None
 
     @property
     def stream_sn(self) -> np.ndarray:
         """Pressure on the streams: the highest utilisation among cards, links and credits. [S, N]"""
-        return np.maximum(self.nic_sn, self.credits_sn)
+        return np.maximum(self.card_sn, self.credits_sn)
 
     def pressure(self, job: JobArrays) -> np.ndarray:
         """Highest utilisation among what an operator depends on: its CPU and its output streams. [O, N]"""
@@ -98,8 +98,8 @@ def flow_at(
     stalls_s: Mapping[str, np.ndarray] | None = None,
     counted: Mapping[str, np.ndarray] | None = None,
 ) -> dict[str, Flow]:
-    """Flow at given rates of the sources. stalls_s: as in `twin.flow.Channels`; counted: its `replicas`."""
-    channels = job.channels._replace(stalls_s=stalls_s or {}, replicas=counted or {})
+    """Flow at given rates of the sources. stalls_s: as in `twin.flow.Channels`; counted: its `parallelism`."""
+    channels = job.channels._replace(stalls_s=stalls_s or {}, parallelism=counted or {})
     return flows(job.deployment.query, rates, True, channels)
 
 
@@ -120,8 +120,8 @@ def load(layout: Layout, flow: Mapping[str, Flow]) -> Load:
     np.divide(work_on, in_on, out=service_on, where=in_on > 0.0)
     if job.windows.all:
         work_on = work_on + scanned_on(job, fires_on, window_on, out_on)
-    per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
-    busy_on = work_on / layout.replicas_on
+    per_subtask_sn = sent_sn / layout.subtasks_on[job.consumer_s]
+    busy_on = work_on / layout.subtasks_on
     fusing = layout.fusing
     task_on = busy_on if fusing is None else fusing.gathered(busy_on)
     busy_cn = task_on[layout.operator_c] * layout.skew_cn
@@ -133,24 +133,24 @@ def load(layout: Layout, flow: Mapping[str, Flow]) -> Load:
         if not layout.single:  # neighbours differ, so the cores that subtasks get do, too
             cells = Cells(service_on[layout.operator_c], busy_cn, speed_cn, cpu_cn)
     else:
-        taken_on = in_on / layout.replicas_on
-        cells = layout.sockets.cells(layout, taken_on, per_replica_sn, busy_cn, service_on)
+        taken_on = in_on / layout.subtasks_on
+        cells = layout.sockets.cells(layout, taken_on, per_subtask_sn, busy_cn, service_on)
         cpu_on, speed_on = layout.worst(cells.cpu_cn), -layout.worst(-cells.speed_cn)
         mean_cn = np.where(layout.skew_cn > 0.0, cells.busy_cn / np.maximum(layout.skew_cn, 1e-12), 0.0)
         used_on = layout.worst(np.where(layout.here_cn, mean_cn / cells.speed_cn, 0.0))
-        busy_on = layout.over_cells(cells.busy_cn * layout.count_cn) / layout.replicas_on
+        busy_on = layout.over_cells(cells.busy_cn * layout.count_cn) / layout.subtasks_on
         busy_cn, service_on = cells.busy_cn, layout.mean(cells.service_cn)
     line_s_on, line_scv_on = service_on, scv_on
     if fusing is not None:
         cpu_on, speed_on, used_on = map(fusing.spread, (cpu_on, speed_on, used_on))
         line_s_on, line_scv_on = fusing.served(service_on, scv_on, in_on, out_on, fires_on)
     for o, calls in job.calling.items():
-        each = in_on[o] / layout.replicas_on[o] * layout.busiest_on[o]
+        each = in_on[o] / layout.subtasks_on[o] * layout.busiest_on[o]
         cpu_on[o] = np.maximum(cpu_on[o], calls.used(in_on[o], each))
-    nic_sn, nic_hn = used_cards(layout, sent_sn)
-    credits_sn = per_replica_sn * layout.latency_sn / np.maximum(layout.window_sn, 1.0)
+    card_sn, card_hn = used_cards(layout, sent_sn)
+    credits_sn = per_subtask_sn * layout.latency_sn / np.maximum(layout.window_sn, 1.0)
     if job.windows.all:
-        pace_sn = np.maximum(nic_sn, credits_sn)
+        pace_sn = np.maximum(card_sn, credits_sn)
         for o, blocked in burst_blocking(layout, in_on, out_on, fires_on, used_on, pace_sn).items():
             cpu_on[o] = np.where(blocked > 0, np.maximum(cpu_on[o], used_on[o] + blocked), cpu_on[o])
             if job.windows.by_time_o[o]:
@@ -170,10 +170,10 @@ def load(layout: Layout, flow: Mapping[str, Flow]) -> Load:
         used_on=used_on,
         speed_on=speed_on,
         cpu_on=cpu_on,
-        nic_sn=nic_sn,
+        card_sn=card_sn,
         credits_sn=credits_sn,
         cpu_hn=layout.by_host(busy_cn * layout.slow_cn * layout.count_cn) / job.places.capacity_h[:, None],
-        nic_hn=nic_hn,
+        card_hn=card_hn,
         cells=cells,
     )
 
@@ -192,7 +192,7 @@ def whole_speed_on(layout: Layout, found: Load) -> np.ndarray:
     return speed_on if layout.fusing is None else layout.fusing.spread(speed_on)
 
 
-FLOW_FIELDS = ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "groups_per_fire", "bursts_per_s")
+FLOW_FIELDS = ("in_per_s", "out_per_s", "window_records", "fires_per_s", "groups_per_fire", "bursts_per_s")
 
 
 def stacked(job: JobArrays, flow: Mapping[str, Flow]) -> list[np.ndarray]:
@@ -238,7 +238,7 @@ def entries_on(
     for o, holds in job.entries.items():
         operator, name = job.operators[o], job.names[o]
         assert isinstance(operator, Windowed)
-        mixing = Mixing(replicas=counted.get(name, 1.0), spread=job.channels.spreads.get(name))
+        mixing = Mixing(parallelism=counted.get(name, 1.0), spread=job.channels.spreads.get(name))
         since_n = None if since_on is None else since_on[o]
         found_n = operator.entries(window_on[o], groups_on[o], mixing, holds, since_n)
         held_on = held_on + np.zeros_like(found_n)
@@ -252,7 +252,7 @@ def windows_on(layout: Layout, window_on: np.ndarray) -> np.ndarray:
     if not any(layout.job.names[o] in layout.counted for o in slides):
         return window_on
     each_on = np.ones((len(layout.job.names), layout.size))
-    each_on[slides] = layout.replicas_on[slides]
+    each_on[slides] = layout.subtasks_on[slides]
     return window_on * each_on
 
 

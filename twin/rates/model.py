@@ -102,7 +102,7 @@ class RateModel:
             return self.answer_counts(deployment, plans.socket_counts(deployment))
         job = JobArrays(compile(deployment), self.run_s(deployment))
         some = plans[:: 1 + len(plans) // 64]
-        most = max((sum(len(set(replicas)) for replicas in plan.placement.values()) for plan in some), default=1)
+        most = max((sum(len(set(parallelism)) for parallelism in plan.placement.values()) for plan in some), default=1)
         return self._answers(
             job, self.measured(deployment), len(plans), most, lambda part: Layout.of_plans(job, plans[part])
         )
@@ -174,8 +174,8 @@ class RateModel:
             window_s=ages.window_s.T,
             offered_cpu=offered.cpu_hn.T,
             cpu=reached.cpu_hn.T,
-            offered_nic=offered.nic_hn.T,
-            nic=reached.nic_hn.T,
+            offered_card=offered.card_hn.T,
+            card=reached.card_hn.T,
             links=used_hops(layout, reached)[:, len(job.places.bandwidth_h) :],
             memory=memory_hn.T,
             ingested=share.T,

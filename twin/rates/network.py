@@ -138,7 +138,7 @@ def used_cards(layout: Layout, sent_sn: np.ndarray) -> tuple[np.ndarray, np.ndar
 def used_hops(layout: Layout, found: Load) -> np.ndarray:
     """Utilisation of the hosts' network cards, then of the links, each in both directions. [N, K]"""
     if layout.links is None:
-        return np.asarray(found.nic_hn.T)
+        return np.asarray(found.card_hn.T)
     return layout.links.used_nk(layout.carried_sn(found.out_on) * layout.job.costs.bytes_s[:, None])
 
 
@@ -149,7 +149,7 @@ def links_s(layout: Layout, found: Load) -> np.ndarray:
         send_sn, waits_sn = layout.links.send_sn, layout.links.waits_sn(sent_sn)
     else:
         send_sn, waits_sn = layout.send_sn, _card_waits_sn(layout, found, sent_sn)
-    return np.asarray(layout.latency_sn + send_sn + np.where(found.nic_sn > 0.0, waits_sn, 0.0))
+    return np.asarray(layout.latency_sn + send_sn + np.where(found.card_sn > 0.0, waits_sn, 0.0))
 
 
 def _card_waits_sn(layout: Layout, found: Load, sent_sn: np.ndarray) -> np.ndarray:
@@ -160,6 +160,6 @@ def _card_waits_sn(layout: Layout, found: Load, sent_sn: np.ndarray) -> np.ndarr
     for s, producer in enumerate(job.producer_s):
         squares_cn[layout.cells(producer)] += sent_sn[s] * job.costs.bytes_s[s] ** 2 * layout.leaving[s]
     squares_hn = layout.by_host(squares_cn) / job.places.bandwidth_h[:, None] ** 2
-    waits_cn = layout.of_hosts(squares_hn / 2.0 / (1.0 - np.minimum(found.nic_hn, RHO_MAX)))
+    waits_cn = layout.of_hosts(squares_hn / 2.0 / (1.0 - np.minimum(found.card_hn, RHO_MAX)))
     pairs = zip(layout.leaving, job.producer_s, strict=True)
     return np.stack([(leaving * waits_cn[layout.cells(o)]).sum(axis=0) for leaving, o in pairs])

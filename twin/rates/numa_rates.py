@@ -70,7 +70,7 @@ class NumaJob:
         self.inputs, self.sources, self.sinks = arrays.inputs, arrays.sources, arrays.sinks
         self.in_o, out_o, fires_o, window_o = (
             np.array([float(getattr(flow[name], each)[0]) for name in arrays.names])
-            for each in ("in_per_s", "out_per_s", "fires_per_s", "window_tuples")
+            for each in ("in_per_s", "out_per_s", "fires_per_s", "window_records")
         )
         known_o = np.maximum(self.in_o, 1e-300)
         rates = self.in_o[:, None], arrays.sent_sn(out_o[:, None])
@@ -191,13 +191,13 @@ class Sustained:
     spare.
 
     load_n: the least of the limits, which are multiples of the offered load, inf where a resource is not used:
-    replica_no of the slowest subtask of an operator, cpu_nl and memory_nl of a socket, channel_nij from a socket's
+    subtask_no of the slowest subtask of an operator, cpu_nl and memory_nl of a socket, channel_nij from a socket's
     memory to another socket, card_nh of a host's network card, total_n of all cores together. work_nl: cores that a
     socket needs at the offered load. time_nol: T of an input record there, in reference-core seconds.
     """
 
     load_n: np.ndarray
-    replica_no: np.ndarray
+    subtask_no: np.ndarray
     cpu_nl: np.ndarray
     memory_nl: np.ndarray
     channel_nij: np.ndarray
@@ -226,25 +226,25 @@ def sustained(job: NumaJob, counts_nol: np.ndarray, unplaced_no: np.ndarray | No
     A subtask that is not placed fetches and sends nothing, and takes the least time that any socket allows, given the
     placed ones; only the cores of all sockets together bound it. Placing a subtask never raises that bound.
     """
-    replicas_no = counts_nol.sum(axis=2)
-    all_no = np.maximum(replicas_no if unplaced_no is None else replicas_no + unplaced_no, 1)
+    subtasks_no = counts_nol.sum(axis=2)
+    all_no = np.maximum(subtasks_no if unplaced_no is None else subtasks_no + unplaced_no, 1)
     share_nol = counts_nol / all_no[:, :, None]
     time_nol = times(job, share_nol)
     with np.errstate(divide="ignore"):  # what nothing is asked of is no limit: inf
         pace_nol = (all_no / job.in_o)[:, :, None] * job.speed_l / time_nol
-        replica_no = np.where(counts_nol > 0, pace_nol, np.inf).min(axis=2)
+        subtask_no = np.where(counts_nol > 0, pace_nol, np.inf).min(axis=2)
         work_nl = (job.in_o[:, None] * share_nol * time_nol).sum(axis=1)
         needed_n = work_nl.sum(axis=1)
         if unplaced_no is not None:
             needed_n = needed_n + (job.in_o * (unplaced_no / all_no) * time_nol.min(axis=2)).sum(axis=1)
-            replica_no = np.minimum(replica_no, np.where(unplaced_no > 0, pace_nol.max(axis=2), np.inf))
+            subtask_no = np.minimum(subtask_no, np.where(unplaced_no > 0, pace_nol.max(axis=2), np.inf))
         cpu_nl, total_n = job.capacity_l / work_nl, job.capacity_l.sum() / needed_n
         memory_nl = job.memory_l / np.einsum("o,nol->nl", job.in_o * job.memory_o, share_nol)
         channel_nij, card_nh = _traffic(job, share_nol)
     flat = channel_nij.reshape(len(channel_nij), -1)
-    limits = (replica_no, cpu_nl, memory_nl, flat, card_nh, total_n[:, None])
+    limits = (subtask_no, cpu_nl, memory_nl, flat, card_nh, total_n[:, None])
     load_n = np.min([each.min(axis=1, initial=np.inf) for each in limits], axis=0)
-    return Sustained(load_n, replica_no, cpu_nl, memory_nl, channel_nij, card_nh, total_n, work_nl, time_nol)
+    return Sustained(load_n, subtask_no, cpu_nl, memory_nl, channel_nij, card_nh, total_n, work_nl, time_nol)
 
 
 def times(job: NumaJob, share_nol: np.ndarray) -> np.ndarray:
@@ -271,15 +271,15 @@ def _traffic(job: NumaJob, share_nol: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def free_running(job: NumaJob, counts_nol: np.ndarray) -> FreeRunning:
     """Flow if no producer waits for its consumers (Section 3.1, cases 1 and 2)."""
-    replicas_no = np.maximum(counts_nol.sum(axis=2), 1)
+    subtasks_no = np.maximum(counts_nol.sum(axis=2), 1)
     with np.errstate(divide="ignore"):  # where a record takes no time: inf
-        able_nol = job.speed_l / times(job, counts_nol / replicas_no[:, :, None])
+        able_nol = job.speed_l / times(job, counts_nol / subtasks_no[:, :, None])
     supplied_no = np.tile(job.in_o, (len(counts_nol), 1))
     taken_no = np.zeros_like(supplied_no)
     for o, streams in enumerate(job.inputs):
         if streams:
             supplied_no[:, o] = sum(taken_no[:, p] * job.gain_o[p] for p in (job.producer_s[s] for s in streams))
-        each_nl = np.minimum((supplied_no[:, o] / replicas_no[:, o])[:, None], able_nol[:, o])
+        each_nl = np.minimum((supplied_no[:, o] / subtasks_no[:, o])[:, None], able_nol[:, o])
         taken_no[:, o] = (counts_nol[:, o] * each_nl).sum(axis=1)
     return FreeRunning(taken_no[:, job.sinks].sum(axis=1), supplied_no, taken_no)
 
@@ -288,7 +288,7 @@ def binding(job: NumaJob, counts_ol: np.ndarray) -> str:
     """Resource that stops a plan from bearing more, in words."""
     found = sustained(job, counts_ol[None])
     names = [str(location) for location in job.locations]
-    limits = {f"a subtask of {name}": found.replica_no[0, o] for o, name in enumerate(job.operators)}
+    limits = {f"a subtask of {name}": found.subtask_no[0, o] for o, name in enumerate(job.operators)}
     limits |= {f"the cores of {name}": found.cpu_nl[0, j] for j, name in enumerate(names)}
     limits |= {f"the memory bandwidth of {name}": found.memory_nl[0, j] for j, name in enumerate(names)}
     limits |= {f"the network card of {name}": found.card_nh[0, h] for h, name in enumerate(job.hosts)}

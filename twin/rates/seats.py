@@ -39,7 +39,7 @@ class Placements(Sequence[ExecutionPlan]):
         self.operators = tuple(operator.name for operator in deployment.query.operators)
         self.hosts = tuple(host.name for host in deployment.cluster.hosts)
         self.given = deployment.plan
-        self.replicas = tuple(self.given.replicas(name) for name in self.operators)
+        self.parallelism = tuple(self.given.parallelism(name) for name in self.operators)
         self.hosts_po = np.asarray(hosts_po, np.int64).reshape(-1, len(self.operators))
 
     def __len__(self) -> int:
@@ -57,27 +57,32 @@ class Placements(Sequence[ExecutionPlan]):
         return self.given.with_placement(
             {
                 name: (self.hosts[host],) * count
-                for name, host, count in zip(self.operators, self.hosts_po[index], self.replicas, strict=True)
+                for name, host, count in zip(self.operators, self.hosts_po[index], self.parallelism, strict=True)
             }
         )
 
     def take(self, rows: np.ndarray) -> Placements:
         """Plans of these rows (indices or a boolean mask)."""
         part = object.__new__(Placements)
-        part.operators, part.hosts, part.replicas, part.given = self.operators, self.hosts, self.replicas, self.given
+        part.operators, part.hosts, part.parallelism, part.given = (
+            self.operators,
+            self.hosts,
+            self.parallelism,
+            self.given,
+        )
         part.hosts_po = self.hosts_po[rows]
         return part
 
-    def replica_counts(self, operators: Sequence[str]) -> np.ndarray:
+    def subtask_counts(self, operators: Sequence[str]) -> np.ndarray:
         """Numbers of subtasks [plans, operators, hosts], the operators in the order given."""
         columns = [self.operators.index(name) for name in operators]
         here_poh = self.hosts_po[:, columns, None] == np.arange(len(self.hosts))
-        return here_poh * np.array(self.replicas, np.float32)[columns][:, None]
+        return here_poh * np.array(self.parallelism, np.float32)[columns][:, None]
 
     def socket_counts(self, deployment: Deployment) -> np.ndarray:
         """Numbers of subtasks [plans, operators in data-flow order, sockets of all hosts in a row]."""
         sockets = [host.socket_count for host in deployment.cluster.hosts]
-        counts = self.replica_counts([operator.name for operator in deployment.query.topological])
+        counts = self.subtask_counts([operator.name for operator in deployment.query.topological])
         columns = np.cumsum([0, *sockets[:-1]])
         all_sockets = np.zeros((*counts.shape[:2], sum(sockets)), np.float32)
         all_sockets[:, :, columns] = counts
@@ -183,27 +188,27 @@ def uneven_shares(
         keyed = group_count(job.deployment.query, name, 1) is not None
         if not (keyed or before or near or wired or job.operators[o].parts is not None or _unlike(job, o)):
             continue
-        replicas_n = seats[o].replicas_n.astype(int)
+        subtasks_n = seats[o].subtasks_n.astype(int)
         owners = {n: owners[name] for n, owners in owners_n.items() if name in owners} if keyed else {}
         numbers = {each: 1 + number for number, each in enumerate(dict.fromkeys(owners.values()))}
-        which_n = np.array([numbers[owners[n]] if n in owners else 0 for n in range(len(replicas_n))])
+        which_n = np.array([numbers[owners[n]] if n in owners else 0 for n in range(len(subtasks_n))])
         ends = {o, *(job.producer_s[s] for s in near)} if near else set()
-        differs = [replicas_n, which_n, *(kind_on[p] for p in before), *(seats[p].way_n for p in ends)]
-        differs += [seats[job.producer_s[s]].replicas_n for s in wired]
-        chained_n = np.zeros(len(replicas_n), dtype=bool)
+        differs = [subtasks_n, which_n, *(kind_on[p] for p in before), *(seats[p].way_n for p in ends)]
+        differs += [seats[job.producer_s[s]].subtasks_n for s in wired]
+        chained_n = np.zeros(len(subtasks_n), dtype=bool)
         if fusing is not None and inner:
             chained_n = fusing.inner_sn[inner[0]]
             differs.append(chained_n)
         first_u, kind_on[o] = distinct_rows(np.stack(differs, axis=1))
         shares[o] = []
         for n in first_u.tolist():
-            count = int(replicas_n[n])
+            count = int(subtasks_n[n])
             if keyed:
                 shares[o].append(_of_key_groups(job, o, count, owners.get(n, ())))
                 continue
             upstream = {p: shares[p][kind_on[p][n]] for p in before}
             hosts = {p: job.places.host_l[seats[p].sockets(n)] for p in ends}
-            senders = {s: int(seats[job.producer_s[s]].replicas_n[n]) for s in wired}
+            senders = {s: int(seats[job.producer_s[s]].subtasks_n[n]) for s in wired}
             shares[o].append(_of_inputs(job, o, count, upstream, hosts, senders, bool(chained_n[n])))
     uneven = {o for o, found in shares.items() if any(len(each.taken) * each.taken.max() > EVEN for each in found)}
     return {o: (shares[o], kind_on[o]) for o in sorted(uneven)}
@@ -281,7 +286,7 @@ def _of_key_groups(job: JobArrays, o: int, count: int, owners: tuple[int, ...]) 
     loads = [np.bincount(owner[order], shares, minlength=count) for order in orders]
     ranked = [np.arange(count) if skew.placed else np.argsort(-load, kind="stable") for load in loads]
     taken = np.mean([load[rank] for load, rank in zip(loads, ranked, strict=True)], axis=0)
-    if operator.hands_over == "tuples":
+    if operator.hands_over == "records":
         return SubtaskShares(taken, taken, skew.placed)
     held = np.bincount(owner, values, minlength=count) / values.sum()  # a window gives one result for each group
     return SubtaskShares(taken, np.mean([held[rank] for rank in ranked], axis=0), skew.placed)
@@ -330,7 +335,7 @@ class Seats(NamedTuple):
         return cls(count_nl, np.arange(len(count_nl)), None)
 
     @property
-    def replicas_n(self) -> np.ndarray:
+    def subtasks_n(self) -> np.ndarray:
         """Number of these subtasks. [N]"""
         return np.asarray(self.count_vl.sum(axis=1)[self.code_n])
 

@@ -282,29 +282,29 @@ class SocketLayout:
         self,
         layout: Layout,
         taken_on: np.ndarray,
-        per_replica_sn: np.ndarray,
+        per_subtask_sn: np.ndarray,
         near_cn: np.ndarray,
         service_on: np.ndarray,
     ) -> Cells:
         """Loads by cell, from demand [C, N] and service [O, N] of a subtask that is near to everything.
 
-        taken_on, per_replica_sn: records a second that a mean subtask takes, in all and of each stream.
+        taken_on, per_subtask_sn: records a second that a mean subtask takes, in all and of each stream.
         """
         operator_c = layout.operator_c
         taken_cn = taken_on[operator_c] * layout.skew_cn
-        fetching_cn = self._fetching(layout, per_replica_sn)
+        fetching_cn = self._fetching(layout, per_subtask_sn)
         busy_cn = near_cn + fetching_cn
         cpu_cn, speed_cn = share_cores(layout, busy_cn)
-        felt_cn, waiting_cn = self._limits(layout, busy_cn, speed_cn, taken_on, per_replica_sn)
+        felt_cn, waiting_cn = self._limits(layout, busy_cn, speed_cn, taken_on, per_subtask_sn)
         each_cn = (fetching_cn + waiting_cn) / np.maximum(taken_cn, 1e-12)
         cpu_cn = np.where(layout.here_cn, np.maximum(cpu_cn, felt_cn), 0.0)
         return Cells(service_on[operator_c] + each_cn, busy_cn + waiting_cn, speed_cn, cpu_cn)
 
-    def _fetching(self, layout: Layout, per_replica_sn: np.ndarray) -> np.ndarray:
+    def _fetching(self, layout: Layout, per_subtask_sn: np.ndarray) -> np.ndarray:
         """Cores that a subtask spends on fetching, given the records a second that it takes of each stream. [C, N]"""
         found_cn = np.zeros(layout.socket_cn.shape)
         for s, end in enumerate(layout.job.consumer_s):
-            found_cn[layout.cells(end)] += self._fetch_s[s] * per_replica_sn[s]
+            found_cn[layout.cells(end)] += self._fetch_s[s] * per_subtask_sn[s]
         return found_cn * layout.skew_cn
 
     def _limits(
@@ -313,7 +313,7 @@ class SocketLayout:
         busy_cn: np.ndarray,
         speed_cn: np.ndarray,
         taken_on: np.ndarray,
-        per_replica_sn: np.ndarray,
+        per_subtask_sn: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Pressure on a cell of the limits that it uses, and cores that a subtask of it waits for memory. [C, N] each
 
@@ -322,7 +322,7 @@ class SocketLayout:
         places = layout.job.places
         if not places.limited:
             return np.zeros_like(busy_cn), np.zeros_like(busy_cn)
-        moved_kcn = self._moved(layout, taken_on, per_replica_sn)
+        moved_kcn = self._moved(layout, taken_on, per_subtask_sn)
         width = len(moved_kcn)
         limit_kcn = (layout.socket_cn * width + np.arange(width)[:, None, None]) * layout.size + np.arange(layout.size)
         limit_kcn, uses_kcn = limit_kcn.ravel(), ((moved_kcn > 0) & layout.here_cn).ravel()
@@ -338,18 +338,18 @@ class SocketLayout:
         felt_kcn = np.where(moved_kcn > 0, used_kcn * np.minimum((busy_cn + waits_kcn) / speed_kcn, 1.0), 0.0)
         return felt_kcn.max(axis=0), np.where(used_kcn > FULL, waits_kcn, 0.0).max(axis=0)
 
-    def _moved(self, layout: Layout, taken_on: np.ndarray, per_replica_sn: np.ndarray) -> np.ndarray:
+    def _moved(self, layout: Layout, taken_on: np.ndarray, per_subtask_sn: np.ndarray) -> np.ndarray:
         """Bytes a second that one subtask of a cell moves from each socket of its host. [K, C, N]"""
         job = layout.job
         moved_kcn = np.zeros((job.places.limit_lk.shape[1], *layout.socket_cn.shape))
         for s, end in enumerate(job.consumer_s):
-            moved_kcn[:, layout.cells(end)] += self._share_kcn[s] * (per_replica_sn[s] * job.costs.bytes_s[s])
+            moved_kcn[:, layout.cells(end)] += self._share_kcn[s] * (per_subtask_sn[s] * job.costs.bytes_s[s])
         own_cn = layout.socket_cn - job.places.first_l[layout.socket_cn]
         cells, plans = np.arange(len(own_cn))[:, None], np.arange(layout.size)
         memory = job.costs.memory
         local_on = taken_on * memory.mean_o[:, None] + np.zeros(layout.size)
         for s, consumer in memory.ends:
-            local_on[consumer] += per_replica_sn[s] * memory.beyond_s[s]
+            local_on[consumer] += per_subtask_sn[s] * memory.beyond_s[s]
         moved_kcn[own_cn, cells, plans] = local_on[layout.operator_c]
         return moved_kcn * layout.skew_cn
 

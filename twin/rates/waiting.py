@@ -111,7 +111,7 @@ def batch_waits_s(
                 theirs = mine._replace(size=np.maximum(mine.size, 1.0))
             bursts[s] = theirs
             if job.dealing.batch_s[s] > 1:
-                per_s = found.out_on[o] / layout.replicas_on[o] * _share(layout, s) * job.share_s[s]
+                per_s = found.out_on[o] / layout.subtasks_on[o] * _share(layout, s) * job.share_s[s]
                 before_sn[s], bursts[s] = _batched(job, s, per_s, mine, theirs, windowed=o in job.windows.all)
             if layout.fusing is not None:  # chained operators have no channel in between
                 inner = layout.fusing.inner_sn[s]
@@ -139,15 +139,15 @@ def _share(layout: Layout, s: int) -> np.ndarray:
     job = layout.job
     if job.dealing.broadcast_s[s] or job.dealing.shared_o[job.consumer_s[s]]:
         return np.ones(layout.size)
-    return np.where(layout.straight(s), 1.0, 1.0 / layout.replicas_on[job.consumer_s[s]])
+    return np.where(layout.straight(s), 1.0, 1.0 / layout.subtasks_on[job.consumer_s[s]])
 
 
 def _results(layout: Layout, o: int, s: int, results: np.ndarray) -> tuple[Burst, Burst]:
     """Bursts of a window's evaluation: from one subtask to one place, and all that one consumer subtask gets."""
     job = layout.job
-    dealt = 1.0 if job.dealing.broadcast_s[s] else 1.0 / layout.replicas_on[job.consumer_s[s]]
+    dealt = 1.0 if job.dealing.broadcast_s[s] else 1.0 / layout.subtasks_on[job.consumer_s[s]]
     if job.windows.by_time_o[o]:
-        mine = results / layout.replicas_on[o] * _share(layout, s)
+        mine = results / layout.subtasks_on[o] * _share(layout, s)
         return Burst.at_once(mine), Burst.at_once(np.maximum(results * dealt, 1.0))
     alone = np.where(layout.straight(s), 1.0, dealt)
     return Burst.at_once(results * _share(layout, s)), Burst.at_once(np.maximum(results * alone, 1.0))
@@ -184,14 +184,14 @@ def fill_wait_s(per_s: np.ndarray, batch: int, flush_s: float) -> np.ndarray:
 # Waits of records for a call to an external system and for its answer.
 
 
-def away_s(calls: Calls, in_per_s: np.ndarray, replicas: np.ndarray, blocked: np.ndarray) -> np.ndarray:
+def away_s(calls: Calls, in_per_s: np.ndarray, parallelism: np.ndarray, blocked: np.ndarray) -> np.ndarray:
     """Mean seconds from the arrival of a record to its answer, for an operator with `in_per_s` records a second. [N]
 
     Arrivals count as Poisson. A record waits for a place as in M/G/c, by Allen and Cunneen, where servers are as fast
     as answers leave under full load; and for its turn among the calls of all subtasks, as in M/D/1. If the operator is
     blocked, records wait in its channels instead.
     """
-    each, total, held = np.broadcast_arrays(in_per_s / replicas, in_per_s, blocked)
+    each, total, held = np.broadcast_arrays(in_per_s / parallelism, in_per_s, blocked)
     rows, back = np.unique(np.stack([each, total, held]), axis=1, return_inverse=True)
     found = [_away_s(calls, float(one), float(all_), bool(full)) for one, all_, full in rows.T]
     return np.array(found)[back.reshape(-1)]
@@ -222,9 +222,9 @@ def _away_s(calls: Calls, each_per_s: float, total_per_s: float, blocked: bool) 
 
 
 def _place_s(calls: Calls, per_s: float) -> float:
-    if not np.isfinite(calls.replica_per_s):
+    if not np.isfinite(calls.subtask_per_s):
         return 0.0
-    used = min(per_s / calls.replica_per_s, RHO_MAX)
+    used = min(per_s / calls.subtask_per_s, RHO_MAX)
     return ggc_wait_s(calls.servers, used, 1.0, calls.bunching, calls.served_s)
 
 
@@ -286,7 +286,7 @@ def gap_scvs(layout: Layout, found: Load) -> Gaps:
         varied = left_scv_on[o] - 1.0
         if fusing is not None:  # a task spaces records by all of its work, as they leave it
             rho2 = np.where(fusing.ahead_on[o], 0.0, rho2)
-        servers = np.sqrt(layout.replicas_on[o])
+        servers = np.sqrt(layout.subtasks_on[o])
         own = servers if job.dealing.shared_o[o] else 1.0
         leaving[o] = 1.0 + gain * ((1.0 - rho2) * (coming[o] - 1.0) + rho2 / own * varied)
         together[o] = 1.0 + gain * ((1.0 - rho2) * (all_in[o] - 1.0) + rho2 / servers * varied)
@@ -327,14 +327,14 @@ def _dealt(layout: Layout, s: int, whole: np.ndarray) -> np.ndarray:
 
     Each producer subtask deals in turn for itself, so the more of them there are, the more it is as if at random.
     """
-    job, replicas_on = layout.job, layout.replicas_on
+    job, subtasks_on = layout.job, layout.subtasks_on
     if job.dealing.to_one_s[s]:
         return whole
-    turns = replicas_on[job.consumer_s[s]]
+    turns = subtasks_on[job.consumer_s[s]]
     if not job.dealing.in_turn_s[s]:
         return np.asarray(1.0 + (whole - 1.0) / turns)
     turns = np.maximum(turns / max(job.gain_o[job.producer_s[s]], 1.0), 1.0)  # ten made at once go to ten subtasks
-    return superposed(1.0 / turns, replicas_on[job.producer_s[s]]) - (1.0 - whole) / turns
+    return superposed(1.0 / turns, subtasks_on[job.producer_s[s]]) - (1.0 - whole) / turns
 
 
 class Queues(NamedTuple):
@@ -390,14 +390,14 @@ def _of_common_queues(
     """Waits `wait_on`, with those of subtasks that take from one queue put in. [O, N]"""
     rho = np.minimum(found.used_on, RHO_MAX)
     for o in np.flatnonzero(layout.job.dealing.shared_o).tolist():
-        each = zip(layout.replicas_on[o], rho[o], gaps.all_on[o], found.line_scv_on[o], line_on[o], strict=True)
+        each = zip(layout.subtasks_on[o], rho[o], gaps.all_on[o], found.line_scv_on[o], line_on[o], strict=True)
         wait_on[o] = [ggc_wait_s(int(c), *(float(value) for value in rest)) for c, *rest in each]
-        crowded = layout.replicas_on[o] > (layout.capacity_cn / layout.core_cn)[layout.first_c[o]]
+        crowded = layout.subtasks_on[o] > (layout.capacity_cn / layout.core_cn)[layout.first_c[o]]
         if crowded.any():
             time_s = _on_fewer_cores_s(layout, found, o, (gaps.all_on[o] + found.line_scv_on[o]) / 2.0)
             wait_on[o] = np.where(crowded, np.maximum(time_s - line_on[o], 0.0), wait_on[o])
         if beside is not None:
-            wait_on[o] += beside[o] / layout.replicas_on[o] * line_on[o] / (2.0 * (1.0 - rho[o]))
+            wait_on[o] += beside[o] / layout.subtasks_on[o] * line_on[o] / (2.0 * (1.0 - rho[o]))
     return wait_on
 
 

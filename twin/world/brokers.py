@@ -42,11 +42,11 @@ class RecordedClock:
     A rate factor of 2 plays every record twice, of 1/2 every second one.
     """
 
-    def __init__(self, law: Replay, replica: int, replicas: int) -> None:
+    def __init__(self, law: Replay, subtask: int, parallelism: int) -> None:
         self._times_s = law.times_s
         self._cycle_s = law.cycle_s if law.loop else math.inf
-        self._step = replicas / law.rate_factor  # recorded ones per record played
-        self._number = replica / law.rate_factor  # number of the last block's first record, among the recorded ones
+        self._step = parallelism / law.rate_factor  # recorded ones per record played
+        self._number = subtask / law.rate_factor  # number of the last block's first record, among the recorded ones
         self._used = 0  # records in the last block
 
     def block(self) -> np.ndarray:
@@ -86,8 +86,8 @@ class ArrivalClock(Protocol):
 
 def arrival_clock(
     law: ArrivalLaw,
-    replica: int,
-    replicas: int,
+    subtask: int,
+    parallelism: int,
     rng: np.random.Generator,
     shared: np.random.Generator,
     part: float | None = None,
@@ -99,12 +99,12 @@ def arrival_clock(
     the same bursts.
     """
     if isinstance(law, Replay) and law.recording.rates_per_s is None:
-        return RecordedClock(law, replica, replicas)
+        return RecordedClock(law, subtask, parallelism)
     if part is None:
-        part = 1.0 / replicas
+        part = 1.0 / parallelism
     share = law.scaled(part) if part != 1.0 else law
     if law.gap_scv == 0.0:
-        return EvenClock(share.phases(shared), (replicas - 1 - replica) / replicas)
+        return EvenClock(share.phases(shared), (parallelism - 1 - subtask) / parallelism)
     return PoissonClock(share.phases(shared), rng)
 
 
@@ -424,11 +424,11 @@ def arrival_clocks(
     law = world.deployment.workload.arrivals[source.name]
     reading, seed = readers(source, len(tasks), law), world.settings.seed
     return {
-        reader.replica: arrival_clock(
+        reader.subtask: arrival_clock(
             law,
             turn,
             len(reading),
-            random_stream(seed, f"broker:{tasks[reader.replica].name}{again}"),
+            random_stream(seed, f"broker:{tasks[reader.subtask].name}{again}"),
             random_stream(seed, f"arrivals:{source.name}"),
             reader.share,
         )

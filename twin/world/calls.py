@@ -138,7 +138,7 @@ class Callbacks:
 
     def _path(self, here: int) -> None:
         port = self.at[here]
-        port.path(int(port.replica))
+        port.path(int(port.subtask))
 
     def _memos(self, here: int) -> None:
         store = self.at[here]
@@ -202,7 +202,7 @@ class Callbacks:
         elif what == k.PATHS:
             pool = memory.add(k.POOL, count=1, members=memory.arena.wholes([0]))
             nowhere = memory.add(k.PATH, inbox=memory.add(k.INBOX, pool=pool, credits=UNBOUNDED))
-            memory.blocks[here, "paths"][self.at[here].replica] = nowhere
+            memory.blocks[here, "paths"][self.at[here].subtask] = nowhere
         elif what == k.KNOT:
             self.at[here].knot = NEVER
         elif what == k.DEAL:

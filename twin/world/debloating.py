@@ -75,6 +75,6 @@ def debloating(world: World, law: BufferDebloat) -> Generator[simpy.Event, None,
                 channels.setdefault(channel.receiver, []).append(channel)
         for inbox, each in channels.items():
             if inbox not in debloaters:
-                least = law.least(engine.buffer_bytes, engine.batch_of(inbox.tuple_bytes))
+                least = law.least(engine.buffer_bytes, engine.batch_of(inbox.record_bytes))
                 debloaters[inbox] = Debloater(inbox, law, float(least))
             debloaters[inbox].look(each)

@@ -412,7 +412,7 @@ class FormChoice:
         self.form = PANES
 
     @property
-    def replicas(self) -> list[ComputeLogic]:
+    def subtasks(self) -> list[ComputeLogic]:
         """Logics of the present subtasks."""
         logics = [timed_logic(task) for task in self.world.tasks[self.name]]
         return [logic for logic in logics if isinstance(logic, ComputeLogic)]
@@ -420,16 +420,16 @@ class FormChoice:
     def start(self) -> None:
         """Chooses the form by the expected rates, and later by the measured ones."""
         self.form = self.cheaper(self.world.job.rates[self.name].in_per_s)
-        for each in self.replicas:
+        for each in self.subtasks:
             each.forms.become([(-math.inf, self.form)])
         self.world.env.process(self._looking())
 
-    def cheaper(self, tuples_per_s: float) -> str:
+    def cheaper(self, records_per_s: float) -> str:
         """Form that costs less CPU at that rate, without migrations."""
-        if tuples_per_s <= 0.0:
+        if records_per_s <= 0.0:
             return self.form
         job = self.world.job
-        period = period_of_job(job, self.name, tuples_per_s)
+        period = period_of_job(job, self.name, records_per_s)
         together = is_combined(job.query, self.name)
         forms = (
             (WindowForm.COMBINED_PANES, WindowForm.COMBINED_WINDOWS)
@@ -446,14 +446,14 @@ class FormChoice:
         taken = 0
         while True:
             yield env.timeout(period_s)
-            now = sum(each.station.tuples_in for each in self.replicas)
+            now = sum(each.station.records_in for each in self.subtasks)
             form, taken = self.cheaper((now - taken) / period_s), now
             if form != self.form:
                 self.form = form
                 self._announce(cut_after(self.world), form)
 
     def _announce(self, cut_us: int, form: str) -> None:
-        for each in self.replicas:
+        for each in self.subtasks:
             each.forms.to_come[cut_us] = form
         for name in self.world.query.ancestors(self.name):
             for source in self.world.tasks.get(name, ()):

@@ -43,7 +43,7 @@ class Nothing:
         """Keys of what it holds."""
         return []
 
-    def know_keys(self, keys: Any, replica: int) -> None:
+    def know_keys(self, keys: Any, subtask: int) -> None:
         """Notes a change of its key groups."""
 
     def know_share(self, share: float, values: list[int]) -> None:

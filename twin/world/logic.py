@@ -73,7 +73,7 @@ class Logic(StructView, layout=k.LOGIC):
     def resume(self) -> None:
         """Goes on after a restart, with what it saved."""
 
-    def know_keys(self, keys: KeyGroups, replica: int) -> None:
+    def know_keys(self, keys: KeyGroups, subtask: int) -> None:
         """Notes a change of the key groups that it owns."""
 
     # checkpoints -----------------------------------------------------------------------------------------------------
@@ -145,9 +145,9 @@ class Logic(StructView, layout=k.LOGIC):
         """What operators look at over event time; None if it is not over event time."""
         return None
 
-    def tuple_bytes(self) -> float:
+    def record_bytes(self) -> float:
         """Mean size of the records that come to it, in bytes."""
-        return self.bytes_in or self.task.tuple_bytes()
+        return self.bytes_in or self.task.record_bytes()
 
 
 class ReadLogic(Logic):

@@ -207,7 +207,7 @@ class Logics:
 
     def taken(self, number: int) -> int:
         """Number of records that came to an operator."""
-        return int(self.steps[number].came if number else self.task.tuples_in)
+        return int(self.steps[number].came if number else self.task.records_in)
 
     def sent(self, number: int) -> int:
         """Number of records that an operator passed on, to those that follow it if there are any."""
@@ -217,7 +217,7 @@ class Logics:
     def left(self, number: int) -> int:
         """Number of records of an operator that left the subtask."""
         if len(self.steps) == 1:
-            return int(self.task.tuples_out)
+            return int(self.task.records_out)
         return int(self.exits[number].came) if number in self.exits else 0
 
     def sinks(self) -> list[Any]:
@@ -293,10 +293,10 @@ class Logics:
         """Number of records that wait for something outside of the job."""
         return sum([each.away() for each in self.steps])
 
-    def know_keys(self, keys: KeyGroups, replica: int) -> None:
+    def know_keys(self, keys: KeyGroups, subtask: int) -> None:
         """Notes a change of its key groups, which belong to its first operator."""
         if self.steps:
-            self.steps[0].know_keys(keys, replica)
+            self.steps[0].know_keys(keys, subtask)
 
     @property
     def begun(self) -> int:
@@ -328,7 +328,7 @@ class Logics:
         return found
 
     def _alone(self, logic: Logic, aborted: int) -> list[tuple[str, int, int]]:
-        came, sent = int(self.task.tuples_in), int(self.task.tuples_out)
+        came, sent = int(self.task.records_in), int(self.task.records_out)
         if isinstance(logic, SessionLogic):
             held = int(logic.held())
             return [

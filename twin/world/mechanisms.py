@@ -48,7 +48,7 @@ class Making(NamedTuple):
     world: World
     component: Component
     stage: Stage
-    replica: int
+    subtask: int
     task: Task
     number: int
 
@@ -92,7 +92,7 @@ class Making(NamedTuple):
 
     def keys_of(self, keys: int) -> int:
         """Number of keys, of `keys` in all, whose records the subtask gets; for operators without key groups."""
-        return max(1, groups_of(keys, self.replica, self.component.replicas)) if self.keyed else keys
+        return max(1, groups_of(keys, self.subtask, self.component.parallelism)) if self.keyed else keys
 
 
 def _grouping(making: Making, does: mechanism.Grouping) -> Logic:
@@ -126,7 +126,7 @@ def _matching(making: Making, does: mechanism.Matching) -> Logic:
             own = Likeness.of(keys_for(does.selectivity, len(whole)) * share, len(whole))
         return [own or Likeness(1, 1.0)] * len(whole), [share if own is not None and each else 1.0 for each in whole]
 
-    keys, here = known(1.0 / making.component.replicas)
+    keys, here = known(1.0 / making.component.parallelism)
     likeness = (keys[0] if does.selectivity else None) if making.groups is None else making.groups.likeness
     logic = _window(making, does.window, keys, here)
     logic.likeness_for = known
@@ -257,7 +257,7 @@ def _calling(making: Making, calls: Calls, selectivity: float, ends: bool) -> Lo
             k.CALLING,
             task=making.task.here,
             logic=logic.here,
-            answers=memory.draws(f"calls:{name}#{making.replica}", calls.latency_scv).here,
+            answers=memory.draws(f"calls:{name}#{making.subtask}", calls.latency_scv).here,
             capacity=math.inf if calls.capacity is None else calls.capacity,
             selectivity=selectivity,
             hit_ratio=calls.hit_ratio,
@@ -470,16 +470,16 @@ def _becomes(world: World, stage: Stage) -> tuple[float, float]:
     return min(1.0, rates.fires_per_s / rates.in_per_s), rates.out_per_s / rates.fires_per_s
 
 
-def make_logics(world: World, component: Component, replica: int, task: Task) -> list[Logic]:
+def make_logics(world: World, component: Component, subtask: int, task: Task) -> list[Logic]:
     """Makes the steps of a subtask."""
     steps = []
     for number, stage in enumerate(component.stages):
         does = stage.operator.mechanism
         make = LOGICS.get(type(does), _in_python)
-        logic = make(Making(world, component, stage, replica, task, number), does)
+        logic = make(Making(world, component, stage, subtask, task, number), does)
         logic.kin = stage.operator.name in world.kin.meet
         if len(component.stages) > 1 and task.logic.tail is None:
-            logic.stream = task.draws.here if not number else world.draws_of(stage, replica).here
+            logic.stream = task.draws.here if not number else world.draws_of(stage, subtask).here
             logic.service_s = stage.service_s if number else component.service_s
         steps.append(logic)
     task.timers, task.timers_room = world.memory.array(k.TIMER, task.here, "timers", k.LEAST_ROOM), k.LEAST_ROOM

@@ -100,7 +100,7 @@ class OperatorMeter:
         row: Row = {
             "operator": self.name,
             "kind": self.kind,
-            "replicas": sum([until >= end_s for until in self.until_s]),
+            "parallelism": sum([until >= end_s for until in self.until_s]),
             "period": period,
             "start_s": start_s,
             "end_s": end_s,
@@ -193,10 +193,10 @@ def _sum(values: Sequence[Any]) -> Any:
 class HostMeter:
     """Meter of one host: gives a row a period."""
 
-    def __init__(self, name: str, processors: Sequence[Processor], nic: Card, memory: HostMemory) -> None:
+    def __init__(self, name: str, processors: Sequence[Processor], card: Card, memory: HostMemory) -> None:
         self.name = name
         self.processors = processors
-        self.nic = nic
+        self.card = card
         self.memory = memory
         self._work_s = 0.0
         self._bytes = 0.0
@@ -210,8 +210,8 @@ class HostMeter:
         )
         done_s = max(0.0, min(due_s, capacity_s))  # a task that moves takes all of its work up at once
         self._work_s += done_s
-        sent = self.nic.bytes_out - self._bytes
-        self._bytes = self.nic.bytes_out
+        sent = self.card.bytes_out - self._bytes
+        self._bytes = self.card.bytes_out
         return {
             "host": self.name,
             "period": period,
@@ -302,11 +302,11 @@ class Statistics:
         read = [meter.rows(*span) for meter in self.operators]
         operators = [row for row, _ in read]
         hosts = [meter.row(*span) for meter in self.hosts]
-        links = [(meter.nic, meter.row(*span)) for meter in self.links]
+        links = [(meter.card, meter.row(*span)) for meter in self.links]
         self.operator_rows += operators
         self.subtask_rows += [row for _, rows in read for row in rows]
         self.host_rows += hosts
-        self.link_rows += [row for nic, row in links if nic.hops]  # only cards and links that a stream crosses
+        self.link_rows += [row for card, row in links if card.hops]  # only cards and links that a stream crosses
         self.stream_rows += [meter.row(self._start_s) for meter in self.streams]
         self._period += 1
         self._start_s = now_s
@@ -317,16 +317,16 @@ class Statistics:
 class LinkMeter:
     """Meter of one card or link: gives a row a period."""
 
-    def __init__(self, name: str, nic: Card) -> None:
+    def __init__(self, name: str, card: Card) -> None:
         self.name = name
-        self.nic = nic
+        self.card = card
         self._sent = 0.0
         self._before = self._counters()
 
     def _counters(self) -> tuple[float, float, int, int]:
-        nic = self.nic
-        self._sent = max(self._sent, nic.bytes_out - nic.unsent_bytes())  # unsent jumps when the bandwidth changes
-        return self._sent, nic.capacity_bytes(), nic.tuples_in, nic.tuples_out
+        card = self.card
+        self._sent = max(self._sent, card.bytes_out - card.unsent_bytes())  # unsent jumps when the bandwidth changes
+        return self._sent, card.capacity_bytes(), card.records_in, card.records_out
 
     def row(self, period: int, start_s: float, end_s: float) -> dict[str, Any]:
         """Returns the link's row of a period, and resets the meter.
@@ -336,7 +336,7 @@ class LinkMeter:
         """
         now, before = self._counters(), self._before
         self._before = now
-        sent, possible, tuples_in, tuples_out = (new - old for new, old in zip(now, before, strict=True))
+        sent, possible, records_in, records_out = (new - old for new, old in zip(now, before, strict=True))
         return {
             "link": self.name,
             "period": period,
@@ -344,8 +344,8 @@ class LinkMeter:
             "end_s": end_s,
             "bytesOut": sent,
             "utilisation": min(1.0, sent / possible) if possible else 0.0,  # 0: the link's first use is now
-            "tuplesIn": int(tuples_in),
-            "tuplesOut": int(tuples_out),
+            "recordsIn": int(records_in),
+            "recordsOut": int(records_out),
         }
 
 
@@ -355,11 +355,11 @@ class StreamMeter:
     def __init__(self, ends: tuple[str, str], counts: Counts) -> None:
         self.ends = ends
         self.counts = counts
-        self._tuples = 0
+        self._records = 0
         self._took_s = 0.0
 
     def row(self, start_s: float) -> dict[str, Any]:
         """Returns the row of the period that began at `start_s`, and resets the meter."""
-        tuples, took_s = self.counts.tuples - self._tuples, self.counts.took_s - self._took_s
-        self._tuples, self._took_s = self.counts.tuples, self.counts.took_s
-        return {"ends": self.ends, "start_s": start_s, "tuples": tuples, "took_s": took_s}
+        records, took_s = self.counts.records - self._records, self.counts.took_s - self._took_s
+        self._records, self._took_s = self.counts.records, self.counts.took_s
+        return {"ends": self.ends, "start_s": start_s, "records": records, "took_s": took_s}

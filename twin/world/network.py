@@ -42,11 +42,11 @@ class Network:
                 world.links["->".join(ends)] = self._made("->".join(ends), link.bandwidth_mbps)
                 self._link_latency_s[ends] = link.latency_ms * 1e-3
 
-    def nic(self, host: str) -> Card:
+    def card(self, host: str) -> Card:
         """Network card of a host."""
-        if host not in self.world.nics:
-            self.world.nics[host] = self._made(host, self._hosts[host].bandwidth_mbps)
-        return self.world.nics[host]
+        if host not in self.world.cards:
+            self.world.cards[host] = self._made(host, self._hosts[host].bandwidth_mbps)
+        return self.world.cards[host]
 
     def _made(self, name: str, bandwidth_mbps: float) -> Card:
         card = Card(self.memory, self.world.env, self.lanes, bandwidth_mbps)
@@ -72,12 +72,12 @@ class Network:
     def hops(self, start: str, end: str) -> list[tuple[Card, float]]:
         """Cards and links from host to host, each with its latency in seconds: the card without one, then the links of
         the route. In a cluster without links, the card alone, with the host's latency."""
-        nic = self.nic(start)
+        card = self.card(start)
         if not self.cluster.links:
-            return [(nic, self._hosts[start].latency_ms * 1e-3)]
+            return [(card, self._hosts[start].latency_ms * 1e-3)]
         routes = self.cluster.routes
         links = routes.between(start, end) if routes.connected(start, end) else ()  # else no records go there
-        return [(nic, 0.0), *((self.world.links["->".join(ends)], self._link_latency_s[ends]) for ends in links)]
+        return [(card, 0.0), *((self.world.links["->".join(ends)], self._link_latency_s[ends]) for ends in links)]
 
     def final(self, path: int) -> int:
         """Path of an item that is under way on one, or on a hop of one."""
@@ -86,18 +86,18 @@ class Network:
 
     # ways ------------------------------------------------------------------------------------------------------------
 
-    def way(self, port: Port, replica: int) -> int:
+    def way(self, port: Port, subtask: int) -> int:
         """Way from a port to a subtask; returns its address. Ports that were built at one place share their ways, but
         for network buffers."""
         if not port.shares_paths or port.buffers_law is not None:
-            return self._way(port, replica)
-        key = port.counts.here, port.start, replica
+            return self._way(port, subtask)
+        key = port.counts.here, port.start, subtask
         if key not in self._ways:
-            self._ways[key] = self._way(port, replica)
+            self._ways[key] = self._way(port, subtask)
         return self._ways[key]
 
-    def _way(self, port: Port, replica: int) -> int:
-        inbox, start, end, size = port.inbox(replica), port.start, port.ends[replica], port.bytes_each
+    def _way(self, port: Port, subtask: int) -> int:
+        inbox, start, end, size = port.inbox(subtask), port.start, port.ends[subtask], port.bytes_each
         fetch_s = self.costs_s(start, end, size)[1]
         if port.to_one_queue:  # its records may be taken on any socket
             end = port.ends[0]
@@ -105,13 +105,13 @@ class Network:
         path = Path(self.memory.add(k.PATH, inbox=inbox.here, counts=port.counts.here, fetch_s=fetch_s))
         self.inboxes[path.here] = inbox
         if port.buffers_law is not None:
-            path.replica, path.channel = replica, port.channel(replica, start.host != end.host)
+            path.subtask, path.channel = subtask, port.channel(subtask, start.host != end.host)
         if start.host == end.host:
             path.lane = self.lanes.lane(inbox.task).here
         elif self.cluster.links or self.noise.jitter_scv > 0.0:
             path.leg = self._legs(self.hops(start.host, end.host), inbox, size, path.here).here
         else:
-            card, latency_s = self.nic(start.host), self._hosts[start.host].latency_ms * 1e-3
+            card, latency_s = self.card(start.host), self._hosts[start.host].latency_ms * 1e-3
             path.card, path.latency_s, path.bytes_each = card.here, latency_s, size
             card.carry(path)
             path.lane = self.lanes.lane(inbox.task, card, latency_s).here
@@ -151,7 +151,7 @@ class Pieces:
 
     def _cross(self, number: int, at_s: float) -> None:
         card, latency_s, leg = self.hops[number]
-        leg.tuples += 1
+        leg.records += 1
         if card.jitter is not None and latency_s > 0.0:
             factor = card.jitter.factor(self.world.env.now)
             latency_s = max(leg.latency_s * factor, leg.arrival_s - (at_s + card.wait_s(at_s)))

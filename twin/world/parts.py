@@ -133,9 +133,9 @@ class Card(StructView, layout=k.CARD):
         self._capacity_bytes = self._since_s = 0.0
 
     @property
-    def tuples_out(self) -> int:
+    def records_out(self) -> int:
         """Records, and pieces of state, that have arrived."""
-        return int(self.tuples_in - self.flying - self.pieces)
+        return int(self.records_in - self.flying - self.pieces)
 
     def send(self, size: float, at_s: float, latency_s: float) -> tuple[float, int]:
         """Sends a piece of state behind all that waits; returns when it arrives, and its number among events.
@@ -144,7 +144,7 @@ class Card(StructView, layout=k.CARD):
         """
         time_s = size / self.bytes_per_s
         self.bytes_out += size
-        self.tuples_in += 1
+        self.records_in += 1
         self.pieces += 1
         return self._send(time_s, time_s, at_s, latency_s)
 
@@ -427,9 +427,9 @@ class Task(Station, StructView, layout=k.TASK):
         """Time at which begun work and pauses end; in the past if there are none."""
         return float(max(self.free_s, self.blocked_since_s))
 
-    def tuple_bytes(self) -> float:
+    def record_bytes(self) -> float:
         """Mean size of the records that came, in bytes; 0 without an input."""
-        sizes = [each.tuple_bytes for each in self.inboxes]
+        sizes = [each.record_bytes for each in self.inboxes]
         if not sizes or min(sizes) == max(sizes):
             return sizes[0] if sizes else 0.0
         sent = [each.sent for each in self.inboxes]

@@ -37,10 +37,10 @@ class Inbox(StructView, layout=k.INBOX):
 
     task: Task | Pool | Buffer
 
-    def __init__(self, here: int, task: Task | Pool | Buffer, tuple_bytes: float) -> None:
+    def __init__(self, here: int, task: Task | Pool | Buffer, record_bytes: float) -> None:
         super().__init__(here)
         self.task = task
-        self.tuple_bytes = tuple_bytes
+        self.record_bytes = record_bytes
         self.gated = False
         self.floating = 0
         self.limit = UNBOUNDED  # of records in each of its channels
@@ -126,13 +126,13 @@ class Port(StructView, layout=k.PORT):
         """Number of records that have not left, as `waiting`."""
         return self.waiting()
 
-    def inbox(self, replica: int) -> Inbox:
+    def inbox(self, subtask: int) -> Inbox:
         """Inbox to which records for a subtask go."""
-        return self.inboxes[0 if self.to_one_queue else replica]
+        return self.inboxes[0 if self.to_one_queue else subtask]
 
-    def receiver(self, replica: int) -> Task | Pool | Buffer:
+    def receiver(self, subtask: int) -> Task | Pool | Buffer:
         """Subtask, shared queue or buffer to which records for a subtask go."""
-        return self.inbox(replica).task
+        return self.inbox(subtask).task
 
     @property
     def to_one_queue(self) -> bool:
@@ -164,22 +164,22 @@ class Port(StructView, layout=k.PORT):
             made[: len(before)] = before
             self.open_order = self.memory.block(self.here, "open_order", order, np.int64, count)
 
-    def path(self, replica: int) -> int:
+    def path(self, subtask: int) -> int:
         """Path to a subtask, made when it is first used; returns its address."""
         paths = self.memory.blocks[self.here, "paths"]
-        if not paths[replica]:
+        if not paths[subtask]:
             common = int(paths.max()) if self.to_one_queue else 0
-            paths[replica] = common or self.network.way(self, replica)
-        return int(paths[replica])
+            paths[subtask] = common or self.network.way(self, subtask)
+        return int(paths[subtask])
 
-    def channel(self, replica: int, remote: bool) -> int:
+    def channel(self, subtask: int, remote: bool) -> int:
         """Channel of the path to a subtask, which keeps it where the path is new; 0 if there is none."""
-        inbox = self.inbox(replica)
+        inbox = self.inbox(subtask)
         if not inbox.gated:
             return 0
-        channel = self.channels.get(replica)
+        channel = self.channels.get(subtask)
         if channel is None or channel.receiver is not inbox:
-            channel = self.channels[replica] = Channel(self.memory, self, inbox)
+            channel = self.channels[subtask] = Channel(self.memory, self, inbox)
         channel.move(remote)
         return channel.here
 
@@ -194,7 +194,7 @@ class Port(StructView, layout=k.PORT):
             return
         live = 1 if self.partitioner.one_queue else sum([weight > 0.0 for weight in weights])
         self.pool = int(self.buffers_law.pool(max(1, live), self.spans))
-        awaited = {Path(Item(here).path).replica for here in chain(self.first_held if self.held else 0)}
+        awaited = {Path(Item(here).path).subtask for here in chain(self.first_held if self.held else 0)}
         for number, channel in list(self.channels.items()):
             over = channel.written == channel.taken and number not in awaited
             if over and (number >= len(weights) or not weights[number]):
@@ -233,30 +233,30 @@ class Port(StructView, layout=k.PORT):
     def mark(self, mark: Mark) -> None:
         """Sends a mark to every subtask that gets, or may get, records, behind all that was sent before."""
         self.told[mark.kind], first = mark.value, True
-        for replica, weight in enumerate(self.weights):
+        for subtask, weight in enumerate(self.weights):
             if weight > 0.0 or self.tags:
                 item = self.memory.item(mark)
                 item.mark, item.born_s, item.key = KINDS[mark.kind], mark.value, int(first)
-                item.step, item.path, item.sender = self.here, self.path(replica), self.task.here
+                item.step, item.path, item.sender = self.here, self.path(subtask), self.task.here
                 first = False
                 self.task.leave(item)
 
-    def ship(self, replica: int, record: Record) -> float:
+    def ship(self, subtask: int, record: Record) -> float:
         """Sends a record past all that waits, without a credit; returns the CPU seconds of sending it."""
         item = self.memory.item(record)
-        item.step, item.path = self.here, self.path(replica)
+        item.step, item.path = self.here, self.path(subtask)
         self.task.leave(item)
-        return self.costs[replica]
+        return self.costs[subtask]
 
     def deal(self) -> None:
         """Deals the record that compiled code shows, which gets its key and digest."""
         item, following = ItemCells.from_address(self.dealt), 0
         record = dated(item)
-        for replica, each in reversed(self.partitioner.parts(record)):
+        for subtask, each in reversed(self.partitioner.parts(record)):
             there = item if each is record else self.memory.item(each)
             if each is record:
                 write(item, each)
-            there.step, there.next = replica, following
+            there.step, there.next = subtask, following
             following = addressof(there)
         self.set(dealt=following)
 
@@ -279,10 +279,10 @@ class Port(StructView, layout=k.PORT):
         if self.kind == k.GATHERING:
             buffers = self.memory.blocks[self.here, "buffers"]
             order = self.memory.blocks[self.here, "open_order"][: self.opened].tolist()
-            for replica in order:
-                if buffers["count"][replica]:
-                    path = self.path(replica)
-                    gathered += [(path, Item(here)) for here in chain(int(buffers["head"][replica]))]
+            for subtask in order:
+                if buffers["count"][subtask]:
+                    path = self.path(subtask)
+                    gathered += [(path, Item(here)) for here in chain(int(buffers["head"][subtask]))]
         yield from ([*gathered, *held] if self.buffers_law is not None else [*held, *gathered])
 
     def waiting(self) -> int:

@@ -124,9 +124,9 @@ class PythonLogic(Logic):
     def know_send(self, send_s: float) -> None:
         self.out.send_s = send_s
 
-    def know_keys(self, keys: KeyGroups, replica: int) -> None:
+    def know_keys(self, keys: KeyGroups, subtask: int) -> None:
         """Notes a change of the key groups that it owns."""
-        self.inner.know_keys(keys, replica)
+        self.inner.know_keys(keys, subtask)
 
     def know_share(self, share: float, values: list[int]) -> None:
         """Notes a change of its share of an operator without key groups. values: distinct keys, its own first."""
@@ -277,10 +277,10 @@ def watermarks(world: World, logic: DatedSource, every_s: float, idle_s: float) 
         logic.look()
         if logic.restored:  # it is not known any more whether it has announced that it is idle
             since_s, idle, logic.restored = world.env.now, False, False
-        if task.tuples_in != read:
+        if task.records_in != read:
             if idle:
                 task.mark(WATERMARK, float(logic.times.marked))
-            read, since_s, idle = task.tuples_in, world.env.now, False
+            read, since_s, idle = task.records_in, world.env.now, False
         elif not idle and world.env.now - since_s >= idle_s and not (task.busy or task.blocked or task.halted):
             task.mark(IDLE, 0.0)
             idle = True

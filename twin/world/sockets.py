@@ -40,7 +40,7 @@ class HostMemory:
         """Measures the heap and slows the host's processors down. Returns whether the heap is full: the job crashes."""
         law, held, queues = self.engine.memory, 0.0, 0.0
         for task in self.tasks:
-            queued = task.queued * task.inputs.tuple_bytes() if task.queued else 0.0
+            queued = task.queued * task.inputs.record_bytes() if task.queued else 0.0
             held += task.logic.held_bytes() + queued + task.state_bytes
             queues += queued
         on_heap = held if self.engine.state_overhead else queues
@@ -119,12 +119,12 @@ class Traffic:
         self.surcharge = surcharge
         self.task = surcharge.task
         self.mean_bytes = mean_bytes
-        self._tuples = 0
+        self._records = 0
 
     def moved_bytes(self) -> float:
         """Bytes moved since the last call."""
-        tuples, self._tuples = self.task.tuples_in - self._tuples, self.task.tuples_in
-        return tuples * self.mean_bytes()
+        records, self._records = self.task.records_in - self._records, self.task.records_in
+        return records * self.mean_bytes()
 
 
 def fetched_bytes(task: Task, port: Port, index: int, bytes_each: float) -> float:
@@ -132,7 +132,7 @@ def fetched_bytes(task: Task, port: Port, index: int, bytes_each: float) -> floa
 
     index: the path of the producer's port, whose share of the task's input counts. bytes_each: size of a record.
     """
-    sent = port.task.output.tuples_out * port.weights[index]
+    sent = port.task.output.records_out * port.weights[index]
     came = sum([inbox.sent for inbox in task.inputs.inboxes])
     return bytes_each * min(1.0, sent / max(1, came))
 
@@ -150,7 +150,7 @@ class BandwidthLimit:
         users = set(self._tasks)
         self._beside = [each for each in self._processor.tasks if each not in users]
         self._elapsed_s = 0.0
-        self._tuples = 0
+        self._records = 0
         self._totals = [0.0, 0.0, 0.0]
 
     def tick(self, elapsed_s: float) -> None:
@@ -161,13 +161,13 @@ class BandwidthLimit:
         ROUNDS records each at it, as traffic does not follow sooner.
         """
         self._elapsed_s += elapsed_s
-        tuples = sum([task.tuples_in for task in self._tasks])
-        if tuples - self._tuples < ROUNDS * len(self._tasks):
+        records = sum([task.records_in for task in self._tasks])
+        if records - self._records < ROUNDS * len(self._tasks):
             return
         moved = sum([each.moved_bytes() for each in self.traffic])
         cpu_s = self._cpu_s()
         excess = moved / self._elapsed_s / self.bytes_per_s - 1.0
-        self._elapsed_s, self._tuples = 0.0, tuples
+        self._elapsed_s, self._records = 0.0, records
         if moved <= 0.0 or (excess <= 0.0 and self.price_s == 0.0):
             return
         self.price_s = max(0.0, self.price_s + GAIN * excess * cpu_s / moved)
@@ -267,7 +267,7 @@ def _of_task(world: World, component: Component, surcharge: Surcharge) -> Traffi
     """Bytes that a task reads and writes per input record: as the operator says, or in proportion to the record."""
     inputs = surcharge.task.inputs
     if component.operator.memory_bytes is None and inputs.inboxes:
-        return Traffic(surcharge, lambda: world.engine.memory_factor * inputs.tuple_bytes())
+        return Traffic(surcharge, lambda: world.engine.memory_factor * inputs.record_bytes())
     return Traffic(surcharge, lambda: component.memory_bytes)
 
 

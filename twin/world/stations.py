@@ -127,7 +127,7 @@ class Station:
         env: Any
         memory: RunMemory
         ports: list[Port]
-        tuples_out: int
+        records_out: int
         lots: int
         spent: Spent
 
@@ -143,7 +143,7 @@ class Station:
 
     def send_by(self, record: Record, ways: Sequence[bool]) -> None:
         """Sends a record on some of the streams."""
-        self.tuples_out += 1
+        self.records_out += 1
         if self.lots:
             draws: Draws = self.memory.at[self.lots]
             record.lot = draws.uniform()

@@ -234,4 +234,4 @@ class SessionLogic(Logic):
 
     def _size(self) -> float:
         """Bytes of an open session."""
-        return self.tuple_bytes() if self.bytes_each is None else self.bytes_each
+        return self.record_bytes() if self.bytes_each is None else self.bytes_each

@@ -62,7 +62,7 @@ class Partitioner:
         """Deals by these weights from now on."""
         self.weights = weights
         if self.port is not None:
-            self.port.replicas = len(weights)
+            self.port.parallelism = len(weights)
             self.show(self.port)
 
     def show(self, port: Port) -> None:
@@ -302,7 +302,7 @@ def _resend(producers: Sequence[Task], number: int, shares: Sequence[float]) -> 
 def _partitioner(world: World, task: Task, edge: Edge, number: int, ends: Sequence[Location]) -> Partitioner:
     """Makes the partitioner of subtask `number` of a producer."""
     name, how = edge.stream.consumer, edge.how
-    producers, consumers = world.job.components[edge.producer].replicas, len(world.tasks[name])
+    producers, consumers = world.job.components[edge.producer].parallelism, len(world.tasks[name])
     groups, aligned, kin = world.key_groups.get(name), world.streams[edge.key].aligned, name in world.kin.meet
     if groups is not None and name in world.owners:
         draws = keys_drawn(world, task, edge.stream)

@@ -336,8 +336,8 @@ class WindowLogic(Logic):
         if self.keys is not None:
             return [self.bytes_each]
         if len(self.window.contents) == 1:
-            return [self.tuple_bytes()]
-        by_side = {inbox.side: inbox.tuple_bytes for inbox in self.task.inboxes}
+            return [self.record_bytes()]
+        by_side = {inbox.side: inbox.record_bytes for inbox in self.task.inboxes}
         return [by_side[side] for side in range(len(self.window.contents))]
 
 

@@ -87,7 +87,7 @@ class World:
         self.env = Clock(self.memory.state, watch or Watch())
         self.memory.state.left = LOOK
         self.processors: dict[Location, Processor] = {}
-        self.nics: dict[str, Card] = {}
+        self.cards: dict[str, Card] = {}
         self.links: dict[str, Card] = {}
         self.tasks: dict[str, list[Task]] = {}
         self.streams: dict[tuple[str, ...], StreamParts] = {}
@@ -135,12 +135,12 @@ class World:
         number(self)
         for task in self.every_task():
             task.know_ports()
-        for host in self.nics:
+        for host in self.cards:
             self.pause(host)
         for source in job.sources:
             self._brokers(source)
         limit_sockets(self)
-        for host in self.nics:
+        for host in self.cards:
             self.memories[host] = self.heap(host)
         network = self.engine.network_memory
         if network is not None and network.buffer_debloat is not None:
@@ -159,31 +159,31 @@ class World:
             made = self.processors[place] = Processor(self.memory, self.env, host.socket_capacity(place.socket) / speed)
             if speed != 1.0:
                 made.slow("clock", 1.0 / speed)
-            self.network.nic(place.host)
+            self.network.card(place.host)
         return self.processors[place]
 
     def _tasks(self, component: Component) -> None:
         """Makes the subtasks of a component, its key groups, and its shared queue."""
         name = component.name
         made = self.tasks[name] = []
-        for replica, place in enumerate(component.places):
-            made.append(self._task(component, replica, place))
+        for subtask, place in enumerate(component.places):
+            made.append(self._task(component, subtask, place))
         drifting = self._key_groups(component)
-        for replica, task in enumerate(made):
-            task.logic.become(make_logics(self, component, replica, task), self.kin.makers)
+        for subtask, task in enumerate(made):
+            task.logic.become(make_logics(self, component, subtask, task), self.kin.makers)
             if name in self.key_groups:
-                task.logic.know_keys(self.key_groups[name], replica)
+                task.logic.know_keys(self.key_groups[name], subtask)
         if drifting is not None:
             self.env.process(drifting)
-        if component.replicas > 1 and self.job.one_queue(name):
+        if component.parallelism > 1 and self.job.one_queue(name):
             self.pools[name] = Pool(self.memory, made)
             for task in made:
                 self.network.lanes.lane(task)
 
-    def _task(self, component: Component, replica: int, place: Location) -> Task:
+    def _task(self, component: Component, subtask: int, place: Location) -> Task:
         tail, polls = tail_of(self, component), component.operator.is_source
-        service_s, draws = self._service(component, replica, tail)
-        processor, called = self.processor(place), f"{component.name}#{replica}"
+        service_s, draws = self._service(component, subtask, tail)
+        processor, called = self.processor(place), f"{component.name}#{subtask}"
         self.env.watch.built()
         if component.name not in self.spent:
             self.spent[component.name] = Spent(self.memory)
@@ -198,30 +198,30 @@ class World:
             task.lots = self.memory.draws(f"lots:{called}").here
         return task
 
-    def make_task(self, component: Component, replica: int, place: Location) -> Task:
+    def make_task(self, component: Component, subtask: int, place: Location) -> Task:
         """Makes a subtask of a component at a place. subtask: its number, which names its random numbers."""
-        task = self._task(component, replica, place)
-        task.logic.become(make_logics(self, component, replica, task), self.kin.makers)
+        task = self._task(component, subtask, place)
+        task.logic.become(make_logics(self, component, subtask, task), self.kin.makers)
         return task
 
-    def _service(self, component: Component, replica: int, tail: Tail | None) -> tuple[float, Draws]:
+    def _service(self, component: Component, subtask: int, tail: Tail | None) -> tuple[float, Draws]:
         """Mean CPU seconds of a record at a subtask, and its random numbers."""
         first = component.stages[0]
         if tail is None:
-            return component.service_s, self.draws_of(first, replica)
+            return component.service_s, self.draws_of(first, subtask)
         if component.operator.needs_event_time:  # the followers' work is part of sending
-            return first.service_s, self.draws_of(first, replica)
+            return first.service_s, self.draws_of(first, subtask)
         scv = service_scv(self, component)
-        return self.job.service_s(component), self.memory.draws(f"task:{component.name}#{replica}", scv)
+        return self.job.service_s(component), self.memory.draws(f"task:{component.name}#{subtask}", scv)
 
     def _own_lane(self, task: Task) -> int:
         """Address of the lane of what a subtask gets without a way."""
         return self.network.lanes.lane(task).here
 
-    def draws_of(self, stage: Stage, replica: int) -> Draws:
+    def draws_of(self, stage: Stage, subtask: int) -> Draws:
         """Random numbers of one operator of a subtask."""
         return self.memory.draws(
-            f"task:{stage.operator.name}#{replica}", stage.service_scv if self.settings.noise else 0.0
+            f"task:{stage.operator.name}#{subtask}", stage.service_scv if self.settings.noise else 0.0
         )
 
     def _key_groups(self, component: Component) -> Any:
@@ -282,9 +282,9 @@ class World:
         """Subtasks that sit on a host now."""
         return [task for task in self.every_task() if task.place.host == host]
 
-    def every_nic(self) -> list[Card]:
+    def every_card(self) -> list[Card]:
         """Cards of all used hosts, and all links."""
-        return [*self.nics.values(), *self.links.values()]
+        return [*self.cards.values(), *self.links.values()]
 
     def update(self) -> None:
         """Brings what is counted on request up to date."""
@@ -438,7 +438,7 @@ def meters(world: World) -> tuple[list[OperatorMeter], list[HostMeter], list[Lin
         tasks: Any = world.tasks[component.name]
         results = not each.is_sink or each in world.query.result_sinks
         operators.append(OperatorMeter(each.name, each.kind, tasks, component.operators.index(each), results))
-    cards: Any = {**world.nics, **world.links}
+    cards: Any = {**world.cards, **world.links}
     counts: Any = {key: made.counts for key, made in world.streams.items()}
     hosts = [HostMeter(name, memory.processors, cards[name], memory) for name, memory in world.memories.items()]
     links = [LinkMeter(name, card) for name, card in cards.items()]

@@ -88,11 +88,11 @@ class Cluster:
         asked(f"{self.url}/jobs/{job}", "PATCH")
         self.wait(job, "CANCELED")
 
-    def rescale(self, job: str, vertex: str, replicas: int) -> None:
+    def rescale(self, job: str, vertex: str, parallelism: int) -> None:
         """Sets another parallelism of one vertex, while the job runs."""
         path = f"{self.url}/jobs/{job}/resource-requirements"
         wanted = asked(path)
-        wanted[vertex]["parallelism"] = {"lowerBound": replicas, "upperBound": replicas}
+        wanted[vertex]["parallelism"] = {"lowerBound": parallelism, "upperBound": parallelism}
         asked(path, "PUT", json.dumps(wanted).encode())
 
 

@@ -65,8 +65,8 @@ def with_event(job: Scenario, shape: Shape, deployed_s: float, submitted_s: floa
     host = job.cluster.hosts[0].name
     restart_s = {"fails": RESTART_S + deployed_s, "rescales": deployed_s, "savepoint": submitted_s}[shape.event]
     events: list[dict[str, Any]] = [
-        {"kind": "scale", "at_s": EVENT_S, "operator": name, "placement": [host] * 2 * replicas}
-        for name, replicas in zip(shape.slow, shape.replicas, strict=True)
+        {"kind": "scale", "at_s": EVENT_S, "operator": name, "placement": [host] * 2 * parallelism}
+        for name, parallelism in zip(shape.slow, shape.parallelism, strict=True)
     ]
     if shape.event == "fails":
         events = [{"kind": "failure", "at_s": EVENT_S, "host": host, "recover_after_s": restart_s}]

@@ -25,7 +25,7 @@ class Shape:
     shape: str
     work_us: int
     waits: bool
-    replicas: tuple[int, ...]
+    parallelism: tuple[int, ...]
     chaining: bool
     fitted: tuple[float, ...]
     predicted: tuple[float, ...]
@@ -41,7 +41,7 @@ class Shape:
             "shape": self.shape,
             "work_us": self.work_us,
             "wait": str(self.waits).lower(),
-            "replicas": ",".join(map(str, self.replicas)),
+            "replicas": ",".join(map(str, self.parallelism)),
             "chaining": str(self.chaining).lower(),
             **{f"share_{source}": share for source, share in self.shares.items()},
         }

@@ -90,7 +90,7 @@ def measure_event(cluster: Cluster, shape: Shape, rate: float, folder: Path) -> 
         if shape.event == "rescales":
             cluster.rescale(job, next(each.id for each in answers.job.vertices if each.name == "work"), 2)
         if shape.event == "savepoint":
-            more = replace(shape, replicas=tuple(2 * each for each in shape.replicas))
+            more = replace(shape, parallelism=tuple(2 * each for each in shape.parallelism))
             savepoint = cluster.stop(job, aside / "savepoints")
             job = cluster.submit(savepoint, **more.options, **_places(aside, rate, start_s))
         time.sleep(WATCHED_S)

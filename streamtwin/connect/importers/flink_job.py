@@ -38,7 +38,7 @@ class Vertex:
     name: str
     steps: tuple[str, ...]
     inputs: tuple[tuple[str, str], ...]
-    replicas: int
+    parallelism: int
     key_groups: int
     hosts: tuple[str, ...]
     dealt: tuple[float, ...]
@@ -128,7 +128,7 @@ def _known(version: str) -> bool:
 
 def _vertex(answers: Answers, number: int, managers: Mapping[str, str], notes: list[str]) -> Vertex:
     given = answers.job.vertices[number]
-    name, replicas = given.name, given.parallelism
+    name, parallelism = given.name, given.parallelism
     node = next(each for each in answers.plan.plan.nodes if each.id == given.id)
     first = () if answers.first is None else answers.first.vertices
     before = next((each for each in first if each.id == given.id), None)
@@ -141,7 +141,7 @@ def _vertex(answers: Answers, number: int, managers: Mapping[str, str], notes: l
     spent_ms = sum(states[each] or 0.0 for each in ACCUMULATED)
     sound = all(states[each] is not None for each in ACCUMULATED) and spent_ms > 0
     if sound:
-        seconds = spent_ms / 1000.0 / replicas
+        seconds = spent_ms / 1000.0 / parallelism
         if abs(seconds / passed_s - 1.0) > SOUND:
             notes.append(
                 f"{name}: its states add up to {seconds:.1f} s of {passed_s:.1f} s; readings are stale or partial"
@@ -168,7 +168,7 @@ def _vertex(answers: Answers, number: int, managers: Mapping[str, str], notes: l
         name=name,
         steps=steps,
         inputs=tuple((each.id, each.ship_strategy) for each in node.inputs),
-        replicas=replicas,
+        parallelism=parallelism,
         key_groups=given.maxParallelism,
         hosts=tuple(_host(answers.where, each, managers, name) for each in subtasks),
         dealt=tuple(each for each in dealt if each is not None) if None not in dealt else (),

@@ -349,14 +349,14 @@ def _keys(
     """Shares of key groups where subtasks got records unevenly: a subtask's share, divided by its groups with keys."""
     found = {}
     for vertex, given in zip(job.vertices, (each for each in operators if each["name"] in names.values()), strict=True):
-        groups, replicas = given.get("key_groups"), vertex.replicas
-        if groups is None or len(vertex.dealt) != replicas or not sum(vertex.dealt):
+        groups, parallelism = given.get("key_groups"), vertex.parallelism
+        if groups is None or len(vertex.dealt) != parallelism or not sum(vertex.dealt):
             continue
         if not _uneven(np.array(vertex.dealt)):
             continue
-        owners = np.array(contiguous(groups, replicas))
+        owners = np.array(contiguous(groups, parallelism))
         filled = parse(BY_KIND[given["kind"]], given).values_by_key_group(groups) > 0
-        count = np.bincount(owners, filled, minlength=replicas)
+        count = np.bincount(owners, filled, minlength=parallelism)
         if any(dealt and not keys for dealt, keys in zip(vertex.dealt, count.tolist(), strict=True)):
             notes.append(
                 f"{vertex.name}: its subtasks share the input unevenly, in a way that its groups do not explain"
@@ -387,15 +387,15 @@ def _cost(vertex: Vertex, busy: float | None) -> dict[str, float]:
     if busy is not None and taken > 0:
         found["service_time_s"] = busy / taken
     if vertex.out_per_s > 0 and vertex.out_bytes_per_s > 0:
-        found["tuple_bytes"] = vertex.out_bytes_per_s / vertex.out_per_s
+        found["record_bytes"] = vertex.out_bytes_per_s / vertex.out_per_s
     return found
 
 
 def _places(vertex: Vertex, hosts: list[str], number: int, notes: list[str]) -> list[str]:
-    if len(vertex.hosts) == vertex.replicas:
+    if len(vertex.hosts) == vertex.parallelism:
         return list(vertex.hosts)
     notes.append(f"{vertex.name}: where its subtasks are is not known; they are dealt to the machines in turn")
-    return [hosts[(number + each) % len(hosts)] for each in range(vertex.replicas)]
+    return [hosts[(number + each) % len(hosts)] for each in range(vertex.parallelism)]
 
 
 def _stream(producer: str, consumer: str, how: str, notes: list[str]) -> dict[str, str]:

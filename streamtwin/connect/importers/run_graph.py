@@ -59,7 +59,7 @@ Dealt = Literal["evenly", "hashed"]
 
 @dataclass(frozen=True, slots=True)
 class MeasuredOperator:
-    """Rates of one operator, records/s, summed over the subtasks that reported (`reports` of `replicas`).
+    """Rates of one operator, records/s, summed over the subtasks that reported (`reports` of `parallelism`).
 
     in_per_s is None for sources, offered_per_s for all others.
     """
@@ -69,7 +69,7 @@ class MeasuredOperator:
     in_per_s: float | None
     out_per_s: float
     offered_per_s: float | None
-    replicas: int
+    parallelism: int
     reports: int
 
 
@@ -113,7 +113,7 @@ def _measured(records: RunRecords) -> tuple[MeasuredOperator, ...]:
             in_per_s=each.in_per_s,
             out_per_s=each.out_per_s,
             offered_per_s=each.fields.number("confEventRate") if each.kind in SOURCES else None,
-            replicas=each.parallelism,
+            parallelism=each.parallelism,
             reports=len(each.reports),
         )
         for each in records.operators
@@ -341,7 +341,7 @@ def fitted(deployment: Deployment, settings: RunSettings) -> RunSettings:
         if isinstance(operator, Windowed):
             window, in_per_s = operator.window, rates[operator.name].in_per_s
             if window.policy == "count" and in_per_s > 0:
-                cycles_s.append(window.size * deployment.plan.replicas(operator.name) / in_per_s)
+                cycles_s.append(window.size * deployment.plan.parallelism(operator.name) / in_per_s)
             elif window.policy == "time":
                 cycles_s.append(window.size)
     horizon_s = CYCLES * max(cycles_s)

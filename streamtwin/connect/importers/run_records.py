@@ -509,5 +509,5 @@ def _window(record: OperatorRecord) -> CountWindow | TimeWindow:
         raise BadInput(f"{record.fields.where}: slidingLength {slide:g} is longer than windowLength {size:g}")
     hops = None if slide == size else slide
     if record.fields.choice("windowPolicy", COUNT_POLICY):
-        return CountWindow(size_tuples=int(size), slide_tuples=None if hops is None else int(hops))
+        return CountWindow(size_records=int(size), slide_records=None if hops is None else int(hops))
     return TimeWindow(size_s=size / 1000, slide_s=None if hops is None else hops / 1000)

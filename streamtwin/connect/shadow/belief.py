@@ -326,10 +326,10 @@ def _more_s(scenario: Scenario, window: Window) -> dict[str, float]:
         if isinstance(scenario.query.operator(name), Calling):
             continue  # its busy time includes waiting for answers
         readings, predicted_per_s = window.operators[name], float(answer.in_per_s[0, columns[name]])
-        tuples_per_s = readings.get("in_per_s") or taken.get(name)
-        if not tuples_per_s or not predicted_per_s:
+        records_per_s = readings.get("in_per_s") or taken.get(name)
+        if not records_per_s or not predicted_per_s:
             continue
         cores = sum(float(answer.busy_cores[0, columns[each]]) for each in tasks.get(name, (name,)))
         predicted_s = cores / predicted_per_s
-        found[name] = scenario.plan.replicas(name) * (readings["busy"] * speed / tuples_per_s - predicted_s)
+        found[name] = scenario.plan.parallelism(name) * (readings["busy"] * speed / records_per_s - predicted_s)
     return found

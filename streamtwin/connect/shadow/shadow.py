@@ -139,7 +139,7 @@ def remedy(belief: Belief, coming: Forecast) -> Remedy | None:
 def _fewest_moves(scenario: Scenario) -> ExecutionPlan | None:
     """Plan that bears the scenario's rates and moves as few operators as possible; None if none is found."""
     for count in range(1, MOST_MOVES + 1):
-        space = Space(most_moves=count, free_replicas=False)
+        space = Space(most_moves=count, free_subtasks=False)
         try:
             room = Requirements(head_room=HEAD_ROOM)
             found = optimize(scenario, objective=OBJECTIVE, budget=BUDGET, space=space, requirements=room)

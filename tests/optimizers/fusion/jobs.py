@@ -106,9 +106,9 @@ def groups(fusion: Fusion) -> set[frozenset[str]]:
     return {frozenset(each.operators) for each in fusion.components}
 
 
-def wanting(given: FusionJob, **replicas: int) -> FusionJob:
+def wanting(given: FusionJob, **parallelism: int) -> FusionJob:
     """Job with more subtasks of some operators."""
     document = given.model_dump(mode="json")
     for operator in document["operators"]:
-        operator["replicas"] = replicas.get(operator["name"], 1)
+        operator["parallelism"] = parallelism.get(operator["name"], 1)
     return parse(FusionJob, document)

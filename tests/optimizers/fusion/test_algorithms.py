@@ -137,7 +137,7 @@ def test_a_long_chain_needs_no_recursion():
     assert len(by_communication(job, acyclic=True).components) == 1
 
 
-def test_components_leave_room_for_the_replicas_that_are_wanted():
+def test_components_leave_room_for_the_subtasks_that_are_wanted():
     job = plain({"a": "x", "b": "xy", "c": "y"}, {"a>b": 9, "b>c": 1}, distinct={"x": 4, "y": 50})
     wide = wanting(job, b=8)
     assert groups(by_communication(job)) == {frozenset("ab"), frozenset("c")}

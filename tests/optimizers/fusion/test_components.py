@@ -82,7 +82,7 @@ def test_inputs_that_disagree_make_a_new_attribute_and_those_that_agree_do_not()
     assert partition_attributes(anew)["join"] == {"k into join"}
 
 
-def test_what_takes_tuples_anyhow_stays_with_its_producer_even_without_its_attributes():
+def test_what_takes_records_anyhow_stays_with_its_producer_even_without_its_attributes():
     given = job(
         {
             "count": {**WORD, "schema_out": ["total"]},
@@ -95,7 +95,7 @@ def test_what_takes_tuples_anyhow_stays_with_its_producer_even_without_its_attri
     assert one.attributes == {"word"}
 
 
-def test_replicas_beyond_what_attributes_allow_are_refused():
+def test_subtasks_beyond_what_attributes_allow_are_refused():
     three = {"a": "x", "b": "xy"}
     few = plain(three, {"a>b": 1}, distinct={"x": 4, "y": 10})
     assert Splits(few).cardinality(["b"]) == 40 and Splits(few).cardinality(["a", "b"]) == 4
@@ -155,7 +155,7 @@ MERGE = {**KEYED, "kind": "consolidate", "windows": [{"length_s": 60}]}
         ({"a": {**FREE, "windows": [{"length_s": 1}]}}, {}, "only compute and consolidate keep state"),
         ({"a": {**KEYED, "windows": [{"length_s": 1, "every_s": 0}]}}, {}, "every_s"),
         ({"a": {**KEYED, "windows": [{"length_s": 1, "every_s": 2}]}}, {}, r"every_s must be <= length_s \(1\), got 2"),
-        ({"a": {**FREE, "replicas": 0}}, {}, "replicas"),
+        ({"a": {**FREE, "parallelism": 0}}, {}, "parallelism"),
         ({"a": FREE}, {"a>b": 1}, "a transfer names unknown operator 'b'; known: a"),
         ({"a": FREE}, {"a>a": 1}, "the job has a cycle: a -> a"),
         ({"a": FREE, "b": FREE}, {"a>b": 1, "b>a": 1}, "the job has a cycle"),

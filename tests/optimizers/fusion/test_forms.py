@@ -14,13 +14,13 @@ from twin.windows import EventWindow, ending, formations, panes_of
 RECEIVE_S, CORES = 135e-6, 6
 SIMPLE = UnitCosts(execute_s=15e-6, ship_s=20e-6, merge_s=2e-6, pause_s=2.0)
 """Assumed costs with which the 456 s and 512 s of Section 7.7 come out at 2.4 million keys a pane."""
-TUPLES, MINUTES = 18e6, 7.6
+RECORDS, MINUTES = 18e6, 7.6
 
 
 def simple(keys, overlap=2, **changes):
     """Period of Section 7.1: 18 million records in 7.6 minutes, panes of one, one complete window of five."""
     given = {
-        "tuples": TUPLES,
+        "records": RECORDS,
         "overlap": overlap,
         "panes": MINUTES,
         "pane_keys": keys,
@@ -34,15 +34,15 @@ def simple(keys, overlap=2, **changes):
 
 def seconds(found):
     """Time of the period on the cluster [s]."""
-    return (TUPLES * RECEIVE_S + found.cpu_s) / CORES
+    return (RECORDS * RECEIVE_S + found.cpu_s) / CORES
 
 
 @st.composite
 def situations(draw):
-    tuples, panes, keys = draw(st.floats(1, 1e9)), draw(st.floats(1, 100)), draw(st.floats(1, 1e6))
+    records, panes, keys = draw(st.floats(1, 1e9)), draw(st.floats(1, 100)), draw(st.floats(1, 1e6))
     windows = keys * draw(st.floats(1, 100))
     return Period(
-        tuples=tuples,
+        records=records,
         overlap=draw(st.floats(1, 50)),
         panes=panes,
         pane_keys=keys,
@@ -80,7 +80,7 @@ def test_what_must_not_pause_is_split(period, costs):
 def test_panes_pay_if_what_is_not_executed_again_is_more_than_what_is_merged(period, costs):
     panes, windows = (cost(form, period, costs) for form in (WindowForm.COMBINED_PANES, WindowForm.COMBINED_WINDOWS))
     calm = period.migrations == 0
-    again_s = (period.overlap - 1) * period.tuples * costs.execute_s
+    again_s = (period.overlap - 1) * period.records * costs.execute_s
     merged_s = period.merged_keys * costs.merge_s
     assume(calm or period.migrations * period.window_keys * costs.ship_s * 200 < abs(again_s - merged_s))
     assert (panes.cpu_s < windows.cpu_s) == (again_s > merged_s) or again_s == pytest.approx(merged_s)
@@ -124,7 +124,7 @@ def test_merged_keys_are_those_of_the_consolidation_plan():
 
 
 def test_what_makes_no_sense_is_refused():
-    for name, value in (("overlap", 0.5), ("panes", 0), ("groups", 0), ("migrations", -1), ("tuples", float("nan"))):
+    for name, value in (("overlap", 0.5), ("panes", 0), ("groups", 0), ("migrations", -1), ("records", float("nan"))):
         with pytest.raises(BadInput, match=name):
             simple(10, **{name: value})
     with pytest.raises(BadInput, match=r"window_keys must be >= pane_keys \(10\), got 9"):

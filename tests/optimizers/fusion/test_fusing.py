@@ -92,7 +92,7 @@ def test_what_an_algorithm_fuses_is_in_the_plan_unless_the_given_one_is_better()
     assert kept.plan == heavy.plan and "kept" in kept.message
 
 
-def test_keys_with_one_name_are_fused_over_several_replicas() -> None:
+def test_keys_with_one_name_are_fused_over_several_subtasks() -> None:
     """Counts by one named key are fused over several subtasks, and count the same apart or fused."""
     keys = {"partition_by": ["user"]}
     middle = [counting("v", 1e-4, COUNT, 40, **keys), map_("m", 1e-4), counting("w", 1e-4, COUNT, 40, **keys)]
@@ -105,7 +105,7 @@ def test_keys_with_one_name_are_fused_over_several_replicas() -> None:
     found = solve("fusion", same, space=Space(pinned=frozenset({"source", "v", "m", "w", "sink"})))
     assert found.plan.fused == (("v", "m", "w"),)
     runs = [simulate(each) for each in (same, same.with_plan(found.plan))]
-    counts = [{each.operator: each.tuples_in for each in run.operators} for run in runs]
+    counts = [{each.operator: each.records_in for each in run.operators} for run in runs]
     assert counts[0]["w"] == pytest.approx(counts[1]["w"], rel=0.1) and counts[1]["w"] > 1000
 
 
@@ -119,17 +119,17 @@ def test_the_climb_parts_what_was_fused_and_fuses_what_was_not() -> None:
     assert small.plan.fused[0][:3] == ("source", "a", "b")
 
 
-def test_replicas_are_scaled_together_with_what_runs_as_one() -> None:
+def test_subtasks_are_scaled_together_with_what_runs_as_one() -> None:
     operators = [source(service_time_s=1e-5), map_("a", 4e-3), map_("b", 4e-3), sink(service_time_s=1e-5)]
     streams = [("source", "a"), ("a", "b"), ("b", "sink")]
     scenario = Scenario.of(
         deployment(operators, streams, {"source": 400}, hosts=[{**HOST, "cpu_percent": 1000}]), SETTINGS
     )
     found = solve("fusion+rlas", scenario, objective="throughput_per_s", budget=500)
-    assert found.feasible and sum(found.plan.replicas(name) for name in "ab") >= 4
+    assert found.feasible and sum(found.plan.parallelism(name) for name in "ab") >= 4
     scenario.with_plan(found.plan)
-    fixed = solve("fusion+rlas", scenario, space=Space(free_replicas=False), objective="throughput_per_s")
-    assert {fixed.plan.replicas(name) for name in fixed.plan.placement} == {1}
+    fixed = solve("fusion+rlas", scenario, space=Space(free_subtasks=False), objective="throughput_per_s")
+    assert {fixed.plan.parallelism(name) for name in fixed.plan.placement} == {1}
 
 
 @pytest.mark.parametrize("name", ["fusion", "fusion+local-search", "fusion+costream", "fusion+random"])
@@ -189,7 +189,7 @@ def test_where_nothing_may_be_fused_it_says_so() -> None:
     assert not found.plan.fused and "nothing of this job can run as one" in found.message
 
 
-def test_arrangements_of_a_plan_in_another_order_keep_its_replicas() -> None:
+def test_arrangements_of_a_plan_in_another_order_keep_its_subtasks() -> None:
     """Plans keep the given plan's numbering of subtasks and its key groups."""
     middle = [counting("w", 1e-4, COUNT, 20, key_groups=4)]
     scenario = job(middle, 100, placement={"w": ["k", "h"]})

@@ -21,7 +21,7 @@ COUNT = {"kind": "aggregate", "group_by": "string", "groups": 50, "window": {"po
 MATCH = {"kind": "join", "selectivity": 0.1, "window": {"policy": "time", "size_s": 1}}
 
 
-def deployment(operators, streams, replicas=None, **dealt):
+def deployment(operators, streams, parallelism=None, **dealt):
     """Deployment of operators, given by name. streams: 'a>b', with the partitioning dealt['a_b']."""
     ends = [each.split(">") for each in streams]
     given = {f"{one}_{two}": {"producer": one, "consumer": two} for one, two in ends}
@@ -34,7 +34,7 @@ def deployment(operators, streams, replicas=None, **dealt):
             "streams": [*given.values()],
         },
         "cluster": {"hosts": [HOST]},
-        "plan": {"placement": {name: ["h"] * (replicas or {}).get(name, 1) for name in operators}},
+        "plan": {"placement": {name: ["h"] * (parallelism or {}).get(name, 1) for name in operators}},
         "workload": {"arrivals": {name: {"law": "constant", "rate_per_s": 100} for name in sources}},
     }
     return parse(Deployment, document)
@@ -82,12 +82,12 @@ def test_a_filter_joins_what_is_behind_it():
     assert found.components[1].cardinality == 54
 
 
-def test_a_total_of_all_tuples_is_not_split():
+def test_a_total_of_all_records_is_not_split():
     job = fusion_job(scenario_file.load("smart-grid-global").deployment)
     assert Splits(job).cardinality(("grid-load",)) == 1
     assert frozenset({"grid-load"}) in groups(by_communication(job))
     with pytest.raises(BadInput, match="compute 'a' wants 4 subtasks, but it can be split into 1 at most"):
-        fusion_job(chain({"kind": "aggregate", "window": {"policy": "time", "size_s": 1}}, replicas={"a": 4}))
+        fusion_job(chain({"kind": "aggregate", "window": {"policy": "time", "size_s": 1}}, parallelism={"a": 4}))
 
 
 def test_keys_that_are_named_alike_are_fused_and_others_are_not():
@@ -112,7 +112,7 @@ def test_two_sides_of_a_join_and_the_count_behind_it():
         "z": {"kind": "sink"},
     }
     streams = ["l>f", "r>g", "f>j", "g>j", "j>c", "c>z"]
-    given = deployment(operators, streams, replicas={"j": 4, "f": 2})
+    given = deployment(operators, streams, parallelism={"j": 4, "f": 2})
     assert groups(by_communication(fusion_job(given))) == {*map(frozenset, ("l", "r", "fgj", "cz"))}
     same = fusion_job(given, keys={"j": ["user"], "c": ["user"]})
     assert groups(by_communication(same)) == {*map(frozenset, ("l", "r", "fgjcz"))}
@@ -133,8 +133,8 @@ def test_maps_and_filters_stay_together_whatever_they_compute():
 
 
 @pytest.mark.parametrize("dealt", ["broadcast", "two-choice"])
-def test_what_gets_tuples_of_a_key_in_several_places_stays_alone(dealt):
-    given = chain(PASS, PASS, replicas={"b": 3}, a_b=dealt)
+def test_what_gets_records_of_a_key_in_several_places_stays_alone(dealt):
+    given = chain(PASS, PASS, parallelism={"b": 3}, a_b=dealt)
     job = fusion_job(given)
     assert groups(by_communication(job)) == {*map(frozenset, "sabz")}
     sent = next(each.rate_per_s for each in job.transfers if each.producer == "a")
@@ -142,16 +142,16 @@ def test_what_gets_tuples_of_a_key_in_several_places_stays_alone(dealt):
 
 
 def test_state_that_is_not_dealt_by_key_stays_alone():
-    job = fusion_job(chain(PASS, COUNT, a_b="rebalance", replicas={"b": 3}))
+    job = fusion_job(chain(PASS, COUNT, a_b="rebalance", parallelism={"b": 3}))
     assert frozenset("b") in groups(by_communication(job))
 
 
-def test_one_place_for_all_tuples():
+def test_one_place_for_all_records():
     assert Splits(fusion_job(chain(PASS, PASS, a_b="global"))).cardinality(("b",)) == 1
 
 
 def test_key_groups_limit_a_component():
-    job = fusion_job(chain(PASS, {"kind": "map", "key_groups": 32}, replicas={"a": 40}))
+    job = fusion_job(chain(PASS, {"kind": "map", "key_groups": 32}, parallelism={"a": 40}))
     assert Splits(job).cardinality(("b",)) == 32 and Splits(job).cardinality(("a",)) == math.inf
     assert {frozenset("a"), frozenset("bz")} <= groups(by_communication(job))
     with pytest.raises(BadInput, match="map 'a' wants 40 subtasks, but with b it can be split into 32 at most"):

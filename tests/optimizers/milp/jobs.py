@@ -65,4 +65,4 @@ def jobs(seeds: range) -> Iterator[Job]:
         if seed % 3 == 0:
             moves = 2
             plans = plans[(plans != home).sum(axis=1) <= moves]
-        yield Job(seed, job, Space(pinned=pinned, most_moves=moves, free_replicas=False), plans)
+        yield Job(seed, job, Space(pinned=pinned, most_moves=moves, free_subtasks=False), plans)

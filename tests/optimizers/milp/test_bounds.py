@@ -50,7 +50,7 @@ def job(operators: list[dict[str, object]], streams: list[tuple[str, str]], engi
 SOURCE = work("a", 1e-5, "source", columns={"ints": 3, "strings": 2})
 OTHER = {**SOURCE, "name": "b"}
 GROUPED = {**COUNTED, "window": WINDOW}
-BY_COUNT = {**COUNTED, "window": {"policy": "count", "size_tuples": 500}}
+BY_COUNT = {**COUNTED, "window": {"policy": "count", "size_records": 500}}
 THINNED = work("thin", kind="filter", selectivity=0.5)
 PATH = [("a", "count"), ("count", "thin"), ("thin", "shape"), ("shape", "sink")]
 JOBS = {

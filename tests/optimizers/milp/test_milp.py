@@ -54,11 +54,11 @@ def three(rate_per_s=3000.0, work=None, hosts=None, **more):
     )
 
 
-def replicas(solution):
+def parallelism(solution):
     return {name: len(places) for name, places in solution.plan.placement.items()}
 
 
-def test_pinned_replicas_stay_each_where_it_is():
+def test_pinned_subtasks_stay_each_where_it_is():
     gateways = {"a": 3, "b": 1}
     job = deployment(
         [source("sensors"), {"kind": "filter", "name": "clean", "selectivity": 0.5}, sink("board")],
@@ -68,7 +68,7 @@ def test_pinned_replicas_stay_each_where_it_is():
         {"sensors": gateways, "clean": {"cloud": 2}, "board": "cloud"},
     )
     for goal in ("objective", "rate", "hosts"):
-        space = Space(pinned=frozenset({"sensors"}), free_replicas=goal == "hosts")
+        space = Space(pinned=frozenset({"sensors"}), free_subtasks=goal == "hosts")
         found = Milp(goal=goal).solve(asked(job, space=space))
         assert found.plan.placement["sensors"] == job.plan.placement["sensors"]
     assert hosts_of(found.plan) == {"a", "b"}
@@ -128,7 +128,7 @@ def test_numa_cluster_at_30_percent_of_its_cores_needs_one_machine():
     scenario = load("numa-cluster")
     found = PlacementCoefficients.of(scenario.deployment)
     capacity = float(found.places.capacity_l.sum() / found.operators.work.sum())
-    space = Space(free_replicas=True)
+    space = Space(free_subtasks=True)
     job = at_rate(scenario, 0.3 * capacity)
     exactly = Milp(goal="hosts").solve(asked(job, space=space, requirements=Requirements(head_room=0.0)))
     assert len(hosts_of(exactly.plan)) == 1
@@ -153,8 +153,8 @@ def test_forward_streams_and_aggregates_without_keys_keep_their_numbers():
     )
     found = Milp(goal="hosts").solve(asked(dealt(job, m="forward")))
     assert found.feasible
-    assert replicas(found)["s"] == replicas(found)["m"] >= 4
-    assert replicas(found)["all"] == 1
+    assert parallelism(found)["s"] == parallelism(found)["m"] >= 4
+    assert parallelism(found)["all"] == 1
     assert simulate(job.with_plan(found.plan)).metrics.success
 
 
@@ -176,7 +176,7 @@ def test_slow_cores_take_more_subtasks() -> None:
     """Work of one core gets three subtasks on hosts of half a core each."""
     small = [TWO[0] | {"name": name, "cpu_percent": 50} for name in "abcdef"]
     found = Milp(goal="hosts").solve(asked(three(1000.0, hosts=small, work="b")))
-    assert found.feasible and replicas(found)["work"] == 3
+    assert found.feasible and parallelism(found)["work"] == 3
 
 
 def with_prices(job: Scenario, prices: Sequence[float]) -> Scenario:
@@ -188,7 +188,7 @@ def with_prices(job: Scenario, prices: Sequence[float]) -> Scenario:
 
 
 def bought(job: Scenario, **more: object) -> Solution:
-    space = Space(free_replicas=False)
+    space = Space(free_subtasks=False)
     return Planner(OPTIMIZERS["milp-hosts"]).solve(
         Problem(**{"scenario": job, "cost_model": RateModel(), "space": space} | more)  # type: ignore[arg-type]
     )
@@ -229,7 +229,7 @@ def test_prices_of_the_file_count_and_those_of_options_come_first() -> None:
 def test_hosts_that_cost_as_much_are_no_reason_to_move() -> None:
     light = at_rate(with_prices(spread(), (1.0, 1.0)), 0.3)  # either host bears it alone
     for host in ("a", "b"):
-        plan = {name: (host,) * light.plan.replicas(name) for name in light.plan.placement}
+        plan = {name: (host,) * light.plan.parallelism(name) for name in light.plan.placement}
         given = light.with_plan(light.plan.with_placement(plan))
         found = bought(given)
         assert found.plan == given.plan and "bears 1.2 times" in found.message
@@ -260,7 +260,7 @@ class OnlyOn:
 def test_what_is_simulated_keeps_the_order_of_prices_and_not_of_latencies() -> None:
     """The cheaper host b is taken if it bears the job in simulation, whatever its latency."""
     light = at_rate(with_prices(spread(), (4.0, 1.0)), 0.3)
-    asked = Problem(scenario=light, cost_model=RateModel(), space=Space(free_replicas=False))
+    asked = Problem(scenario=light, cost_model=RateModel(), space=Space(free_subtasks=False))
     for hosts, says in ((("b",), "bears 1.2 times"), (("a", "b"), "did not hold in simulation")):
         found = Planner(OPTIMIZERS["milp-hosts"], truth=OnlyOn(*hosts), count=40).solve(asked)
         assert hosts_of(found.plan) == set(hosts)
@@ -336,7 +336,7 @@ def test_hosts_within_a_limit_are_the_cheapest_of_all_plans_that_keep_it(free: b
     for limit_s in (0.004, 0.006, 0.010, 0.015, 1e-4):
         kept = bears & (latency_s <= limit_s)
         required = Requirements(at_most={"e2e_latency_s": limit_s})
-        found = bought(job, space=Space(free_replicas=free), requirements=required)
+        found = bought(job, space=Space(free_subtasks=free), requirements=required)
         reached_s = RateModel().predict(job, [found.plan])["e2e_latency_s"][0]
         if kept.any():
             assert found.feasible and reached_s <= limit_s
@@ -349,15 +349,15 @@ def test_hosts_within_a_limit_are_the_cheapest_of_all_plans_that_keep_it(free: b
 def test_a_program_for_any_objective_finds_the_price_of_the_one_for_hosts() -> None:
     job, required = of_two_maps(), Requirements(head_room=0.1)
     problem = Problem(
-        scenario=job, cost_model=RateModel(), objective="price", space=Space(free_replicas=False), requirements=required
+        scenario=job, cost_model=RateModel(), objective="price", space=Space(free_subtasks=False), requirements=required
     )
     prices = [price_of(job, Planner(OPTIMIZERS[name]).solve(problem).plan, {}) for name in ("milp", "milp-hosts")]
     assert prices[0] == prices[1] < price_of(job, job.plan, {})
 
 
 @pytest.mark.parametrize("name", ["milp", "milp-rate", "milp-costream"])
-def test_programs_that_keep_numbers_of_replicas_say_so_where_they_are_free(name: str) -> None:
-    problem = Problem(scenario=of_two_maps(), cost_model=RateModel(), space=Space(free_replicas=True))
+def test_programs_that_keep_numbers_of_subtasks_say_so_where_they_are_free(name: str) -> None:
+    problem = Problem(scenario=of_two_maps(), cost_model=RateModel(), space=Space(free_subtasks=True))
     with pytest.raises(BadInput, match=f"{name} keeps numbers of subtasks; use rlas or milp-hosts"):
         Planner(OPTIMIZERS[name]).solve(problem)
 
@@ -370,4 +370,4 @@ def test_calls_to_outside_are_counted_among_what_needs_subtasks() -> None:
     job = worlds.deployment(operators, [("s", "m"), ("m", "k")], {"s": 1900.0}, [host], dict.fromkeys("smk", "h"))
     scenario = Scenario.of(job, RunSettings(horizon_s=60, warmup_s=10, period_s=10, seed=3))
     found = bought(scenario, space=Space())
-    assert found.feasible and "1 host (h) bears" in found.message and found.plan.replicas("m") >= 5
+    assert found.feasible and "1 host (h) bears" in found.message and found.plan.parallelism("m") >= 5

@@ -73,7 +73,7 @@ def test_twenty_runs_of_a_hidden_engine_give_its_costs(twenty: tuple[list[Point]
     known = [each for each in found.estimates if each.known and each.name in costs]
     assert len(known) >= 9
     for each in known:
-        if each.name.startswith(("tuple_us", "value_us")):
+        if each.name.startswith(("record_us", "value_us")):
             assert each.value == pytest.approx(costs[each.name], rel=0.06), each.name
     inside = [each.low <= costs[each.name] <= each.high for each in found.estimates if each.name in costs]
     assert sum(inside) >= 0.75 * len(inside), "intervals hold what is true in most cases"
@@ -96,7 +96,7 @@ def test_costs_by_function_and_weak_large_hosts_are_found() -> None:
     found = calibrate(points)
     assert found.structure.by == "function" and found.structure.exponent is None
     assert found.exponent == pytest.approx(0.8, abs=0.02)
-    assert found.costs["tuple_us.filter:startswith"] == pytest.approx(2.5 * STORM.tuple_us.filter, rel=0.1)
+    assert found.costs["record_us.filter:startswith"] == pytest.approx(2.5 * STORM.record_us.filter, rel=0.1)
     by_kind = next(each for each in found.tried if each.structure.by == "kind" and each.structure.exponent == 1.0)
     assert by_kind.residual > 0.05 > found.tried[0].residual
 

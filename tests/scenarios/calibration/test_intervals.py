@@ -240,6 +240,6 @@ def test_costs_of_a_tie_share_a_factor_and_its_uncertainty(others: int) -> None:
 
 
 def test_a_profile_without_most_of_a_tie_has_a_factor_for_what_is_left() -> None:
-    costs = [cost for cost in of_kinds(FLINK) if cost.name in ("value_us.strings", "scan_us", "tuple_us.source")]
+    costs = [cost for cost in of_kinds(FLINK) if cost.name in ("value_us.strings", "scan_us", "record_us.source")]
     assert (ties(costs) == np.eye(3)).all()
     assert ties([]).shape == (0, 0)

@@ -91,7 +91,7 @@ def test_a_column_with_dots_sets_a_value_of_the_job_at_that_point(tmp_path: Path
     table = tmp_path / "points.csv"
     table.write_text('point,operator,busy,plan.placement.map\na,map,0.5,\nb,map,0.25,"[h, h]"\n')
     points = read_points(table, JOB)
-    assert [point.scenario.plan.replicas("map") for point in points] == [1, 2]
+    assert [point.scenario.plan.parallelism("map") for point in points] == [1, 2]
 
 
 HELD_BACK = """point,operator,offered_per_s,out_per_s,backpressured

@@ -80,17 +80,17 @@ def job(number):
     with what is asked of it."""
     random = np.random.default_rng(number)
     most, service_s = int(random.integers(2, 11)), 4e-3
-    replicas = int(random.integers(1, most + 1))
+    parallelism = int(random.integers(1, most + 1))
     rate_per_s = float(random.uniform(0.3, 1.2)) * most / service_s / 2
     parts = {"partitions": most} if number % 2 else {"shares": [1] * most}
-    data = ordinary(service_s, replicas, rate_per_s=rate_per_s, horizon_s=6, **parts) | {"engine": SHALLOW}
+    data = ordinary(service_s, parallelism, rate_per_s=rate_per_s, horizon_s=6, **parts) | {"engine": SHALLOW}
     data["run"] |= {"warmup_s": 1}
     text = "not backpressured" if number % 3 else "operators.work.busiest > 0.3"
     return parse(Scenario, data), "min" if number % 3 else "max", text
 
 
 @pytest.mark.parametrize("number", range(8))
-def test_the_limit_of_replicas_is_what_runs_of_all_numbers_of_them_give(number):
+def test_the_limit_of_subtasks_is_what_runs_of_all_numbers_of_them_give(number):
     """Every number of subtasks that is allowed, each on the same random numbers as the search."""
     scenario, find, text = job(number)
     turn, holds, repetitions = knob("subtasks of work", "--find-min"), condition(text, scenario), 2

@@ -103,7 +103,7 @@ def test_the_runs_decide_on_a_limit_that_is_predicted_otherwise(monkeypatch, see
     monkeypatch.setattr(prediction, "measures_predicted", half)
     noisy = {} if sees_all else {"noise": {"gc_interval_s": 2.0, "gc_pause_s": 0.001}}
     scenario = queue(horizon_s=30)
-    engine = {**scenario.engine.model_dump(mode="json"), "channel_tuples": 100, **noisy}
+    engine = {**scenario.engine.model_dump(mode="json"), "channel_records": 100, **noisy}
     answer = asked(scenario.with_set("engine", engine), "max", RATE, "not backpressured", replications=2)
     assert answer.predicted.value == pytest.approx(2 * MU / 0.99, rel=0.05)
     assert answer.value == pytest.approx(MU / 0.99, rel=0.05)
@@ -204,7 +204,7 @@ def test_keeps_up_is_one_judgement_in_conditions_as_in_runs(load, right):
     from scenarios.questions.measures import condition, measures
 
     scenario = queue(rate_per_s=1000 * load, horizon_s=60)
-    scenario = scenario.with_set("engine", {**scenario.engine.model_dump(mode="json"), "channel_tuples": 100_000})
+    scenario = scenario.with_set("engine", {**scenario.engine.model_dump(mode="json"), "channel_records": 100_000})
     run = simulate(scenario)
     assert not run.metrics.backpressured and run.metrics.keeps_up == right
     assert condition("keeps_up", scenario).holds(measures(run)) == right

@@ -117,7 +117,7 @@ def test_a_queue_keeps_its_latency_up_to_the_rate_of_theory():
     assert work.head_room == pytest.approx(MU / answer.value, rel=0.05)
 
 
-def test_replicas_are_as_many_as_the_load_is():
+def test_subtasks_are_as_many_as_the_load_is():
     """2,500 a second at 1 ms need three subtasks, which are 83 % busy; two are too few."""
     answer = asked(queue(rate_per_s=2500, horizon_s=40), "min", "subtasks of work", "not backpressured")
     assert answer.value == 3 and answer.borders == (3,) * 4

@@ -21,12 +21,12 @@ from twin.scenario import RunSettings, Scenario
 from twin.spec import parse
 
 
-def steady(rate_per_s: float = 500, replicas: int = 1, **run: float) -> Scenario:
+def steady(rate_per_s: float = 500, parallelism: int = 1, **run: float) -> Scenario:
     """Job of records at equal distances, each served in a millisecond."""
     data = queue(rate_per_s=rate_per_s, **run).model_dump(mode="json")
     data["workload"]["arrivals"]["in"] = {"law": "constant", "rate_per_s": rate_per_s}
     data["query"]["operators"][1]["service_scv"] = 0
-    data["plan"]["placement"]["work"] = {"big": replicas}
+    data["plan"]["placement"]["work"] = {"big": parallelism}
     return Scenario.model_validate(data)
 
 
@@ -60,11 +60,11 @@ def test_a_failure_costs_what_arithmetic_says(down_s, since_s, rate_per_s):
 def test_what_a_slow_link_has_yet_to_carry_is_not_caught_up(down_s, since_s, rate_per_s):
     """The source reads its backlog at once, and a card sends 1,000 records a second of a kilobyte each."""
     data = steady(rate_per_s, horizon_s=40, checkpoint_interval_s=10).model_dump(mode="json")
-    data["query"]["operators"][0]["tuple_bytes"] = 1000
+    data["query"]["operators"][0]["record_bytes"] = 1000
     data["query"]["operators"][1]["service_time_s"] = 1e-5
     data["cluster"]["hosts"][0]["bandwidth_mbps"] = 8
     data["plan"]["placement"] |= {"work": "small", "out": "small"}
-    job = Scenario.model_validate(data).with_set("engine.channel_tuples", 100_000)
+    job = Scenario.model_validate(data).with_set("engine.channel_records", 100_000)
     answer = tried(job, ChangeOptions(fail=["small"], at_s=10 + since_s, recover_after_s=down_s))
     drained_s = rate_per_s * (down_s + since_s) / (1000 - rate_per_s)
     assert answer.measures["catch_up_s"].mean == pytest.approx(down_s + drained_s, rel=0.05)
@@ -101,7 +101,7 @@ def test_a_queue_that_grows_before_its_channels_are_full_is_not_caught_up():
     event of the job's own."""
     for events in ([], [{"kind": "slow-down", "at_s": 35, "host": "small", "factor": 1.1, "duration_s": 1}]):
         job = set_value(steady(1100, horizon_s=40, checkpoint_interval_s=10), f"events={events}")
-        answer = tried(job.with_set("engine.channel_tuples", 100_000), ChangeOptions(fail=["big"], at_s=25), 2)
+        answer = tried(job.with_set("engine.channel_records", 100_000), ChangeOptions(fail=["big"], at_s=25), 2)
         assert answer.keeps_up_without == 0
         assert answer.measures["catch_up_s"].values == (None, None)
         assert "in 2 of 2 runs the job does not keep up even without the change" in " ".join(told(answer).sentences)
@@ -173,7 +173,7 @@ def test_an_engine_that_restarts_pays_for_a_rescaling(how, again_s):
 
 
 def test_a_job_that_cannot_catch_up_is_said_to_be_behind():
-    answer = tried(steady(1500, replicas=2, horizon_s=10), ChangeOptions(rescale=["work=1"], at_s=4))
+    answer = tried(steady(1500, parallelism=2, horizon_s=10), ChangeOptions(rescale=["work=1"], at_s=4))
     caught = answer.measures["catch_up_s"]
     assert caught.mean is None and caught.values == (None, None)
     assert "in 2 of 2 runs the job has not caught up" in " ".join(told(answer).sentences)
@@ -181,11 +181,11 @@ def test_a_job_that_cannot_catch_up_is_said_to_be_behind():
 
 
 @pytest.mark.parametrize("rate_per_s", [1500, 2500])
-def test_an_overloaded_job_catches_up_only_if_more_replicas_bear_its_load(rate_per_s):
+def test_an_overloaded_job_catches_up_only_if_more_subtasks_bear_its_load(rate_per_s):
     """A second subtask catches up with 1,500 a second, not 2,500: one serves 1,000, two 2,000. Of the backlog, a full
     channel is before the first one, which has 250 to spare once the broker is empty."""
     job = steady(rate_per_s, horizon_s=12)
-    answer, full = tried(job, ChangeOptions(rescale=["work=2"], at_s=4), 1), job.engine.channel_tuples
+    answer, full = tried(job, ChangeOptions(rescale=["work=2"], at_s=4), 1), job.engine.channel_records
     bears_s = pytest.approx((500 * 4 - full) / 500 + full / 250, abs=0.2)
     assert answer.measures["catch_up_s"].mean == (bears_s if rate_per_s == 1500 else None)
     assert ("the job does not catch up within the run" in told(answer).sentences[0]) is (rate_per_s == 2500)
@@ -222,7 +222,7 @@ def test_options_become_events():
     assert [each.kind for each in events] == ["scale", "scale", "migration", "migration", "failure"]
     assert events[0].placement == ("w-1", "w-1", "w-2", "w-2", "w-3", "w-3")
     assert events[1].placement == ("w-2", "w-3")
-    assert (events[3].replica, events[3].to) == (1, "w-3")
+    assert (events[3].subtask, events[3].to) == (1, "w-3")
     assert {each.at_s for each in events} == {5.0}
 
 

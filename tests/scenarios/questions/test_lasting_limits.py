@@ -119,7 +119,7 @@ def test_the_reason_belongs_to_the_limit_that_is_told():
     assert "key group 0 alone has 60%" in found.binds
 
 
-DEEP = BRISK.model_copy(update={"channel_tuples": 2000}).model_dump(mode="json")
+DEEP = BRISK.model_copy(update={"channel_records": 2000}).model_dump(mode="json")
 
 
 @pytest.mark.parametrize("checkpoints", [None, {"interval_s": 5}])
@@ -188,7 +188,7 @@ def test_a_condition_that_never_holds_is_told_with_the_number_that_comes_nearest
 def overloaded(rate_per_s):
     """A subtask that takes 100 records a second, behind a channel that nothing fills."""
     work = {"kind": "map", "name": "m", "service_time_s": 0.01}
-    return chain([work], rate_per_s, engine=BRISK.model_copy(update={"channel_tuples": 100_000}))
+    return chain([work], rate_per_s, engine=BRISK.model_copy(update={"channel_records": 100_000}))
 
 
 @pytest.mark.parametrize("period_s", [10.0, 5.0, 2.0])

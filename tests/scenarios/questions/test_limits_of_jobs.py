@@ -36,7 +36,7 @@ def limit_of(name, find, of, text="not backpressured", **more):
         return capacity(scenario, question, bench, 1, SILENT, prove=prove), bench
 
 
-def ordinary(service_s, replicas, partitions=None, shares=None, cores=16, rate_per_s=400, horizon_s=90):
+def ordinary(service_s, parallelism, partitions=None, shares=None, cores=16, rate_per_s=400, horizon_s=90):
     """Job of a source and an operator of so many subtasks, fed evenly, by keys or by partitions."""
     work = {"name": "work", "kind": "map", "service_time_s": service_s}
     feed = {"name": "in", "kind": "source", "service_time_s": 1e-6}
@@ -53,7 +53,7 @@ def ordinary(service_s, replicas, partitions=None, shares=None, cores=16, rate_p
         "name": "ordinary",
         "query": {"operators": chain, "streams": streams},
         "cluster": {"hosts": [host(name, cores, ram_mb=16_000, bandwidth_mbps=10_000) for name in ("big", "other")]},
-        "plan": {"placement": {name: {"big": replicas} if name == "work" else "other" for name in names}},
+        "plan": {"placement": {name: {"big": parallelism} if name == "work" else "other" for name in names}},
         "workload": {
             "arrivals": {names[0]: {"law": "poisson", "rate_per_s": rate_per_s}},
             "keys": {"work": {"shares": shares}} if shares else {},
@@ -62,7 +62,7 @@ def ordinary(service_s, replicas, partitions=None, shares=None, cores=16, rate_p
     }
 
 
-SHALLOW = BRISK.model_copy(update={"channel_tuples": 100}).model_dump(mode="json")
+SHALLOW = BRISK.model_copy(update={"channel_records": 100}).model_dump(mode="json")
 ORDINARY = {
     "one subtask": ordinary(1e-3, 1),
     "four subtasks": ordinary(2e-3, 4),
@@ -106,7 +106,7 @@ def test_load_is_the_rate_of_all_sources_by_one_factor(name):
         ("clicks", "topic", "topic", 6000, ("parse",), "operator topic"),  # more than 12 partitions at 2.5 ms bear
     ],
 )
-def test_no_number_of_replicas_is_enough_where_something_else_binds(name, operator, source, rate_per_s, as_many, binds):
+def test_no_number_of_subtasks_is_enough_where_something_else_binds(name, operator, source, rate_per_s, as_many, binds):
     scenario = scenario_file.load(name).with_set(f"workload.arrivals.{source}.rate_per_s", rate_per_s)
     turn = knob(f"subtasks of {operator}", "--find-min")
     question = CapacityQuestion("min", turn, condition("not backpressured", scenario))
@@ -158,14 +158,14 @@ def test_a_job_that_runs_out_of_memory_is_predicted_not_to_keep_up(ttl_s, day, t
     assert ("take the limit predicted for runs of a day, or lengthen" in said) == (ttl_s is None)
 
 
-@pytest.mark.parametrize("channel_tuples", [10_000, 500_000])
+@pytest.mark.parametrize("channel_records", [10_000, 500_000])
 @pytest.mark.parametrize(
     ("find", "of", "between", "day"), [("min", "subtasks of work", None, 2), ("max", "load", (0.3, 1.0), 0.631)]
 )
-def test_what_holds_only_until_channels_are_full_is_no_end_of_the_search(channel_tuples, find, of, between, day):
+def test_what_holds_only_until_channels_are_full_is_no_end_of_the_search(channel_records, find, of, between, day):
     """A search goes on past one core, which is enough only for the 15 s in which 600 too many a second find room; in
     longer runs channels are full, or grow to the end."""
-    deep = BRISK.model_copy(update={"channel_tuples": channel_tuples}).model_dump(mode="json")
+    deep = BRISK.model_copy(update={"channel_records": channel_records}).model_dump(mode="json")
     job = ordinary(1e-3, 2 if find == "min" else 1, rate_per_s=1600, horizon_s=15) | {"engine": deep}
     scenario = parse(Scenario, job)
     question = CapacityQuestion(
@@ -215,7 +215,7 @@ def test_a_full_cpu_comes_before_the_operators_that_wait_for_it():
 
 @pytest.mark.parametrize("key_groups", [None, 2, 16])
 @pytest.mark.parametrize("partitions", [2, 4])
-def test_more_replicas_are_not_advised_where_no_partition_or_key_group_is_left_for_them(partitions, key_groups):
+def test_more_subtasks_are_not_advised_where_no_partition_or_key_group_is_left_for_them(partitions, key_groups):
     job = ordinary(1e-3, 2, partitions=partitions, rate_per_s=3000, horizon_s=20) | {"engine": SHALLOW}
     then = {"name": "then", "kind": "aggregate" if key_groups else "map", "service_time_s": 2e-3}
     if key_groups:
@@ -263,7 +263,7 @@ def test_memory_that_is_full_is_named(apart):
     if apart:
         sockets = {"sockets": [{"cores": 4}] * 2}
         sockets["numa"] = {"latency_ns": [[0, 0], [0, 0]], "bandwidth_gbps": [[1000, 10], [10, 1000]]}
-    feed = {"name": "in", "kind": "source", "service_time_s": 0, "tuple_bytes": 1_000_000, "memory_bytes": 0}
+    feed = {"name": "in", "kind": "source", "service_time_s": 0, "record_bytes": 1_000_000, "memory_bytes": 0}
     work = {"name": "work", "kind": "map", "service_time_s": 1e-4, "memory_bytes": 0 if apart else 1_000_000}
     out = {"name": "out", "kind": "sink", "service_time_s": 0, "memory_bytes": 0}
     job = ordinary(1e-4, 8, rate_per_s=9_600) | {

@@ -39,14 +39,14 @@ def test_what_waits_and_what_is_paid_for_are_sums_over_the_periods():
     scale = Scale(at_s=6.0, operator="human", placement=("w-1", "w-3"))
     made = simulate(scenario_with_rate(3000).with_events(scale))
     found = control_measures(made, JOB, slo_s=1.0)
-    assert found["replica_seconds"] == pytest.approx(9 * 4 + 10 * 6)
+    assert found["subtask_seconds"] == pytest.approx(9 * 4 + 10 * 6)
     backlogs = [sum(r["backlog"] or 0 for r in made.operator_rows if r["period"] == k) for k in range(2, 12)]
     assert found["backlog.mean"] == pytest.approx(sum(backlogs) / 10)
     assert found["backlog.peak"] == max(backlogs) > 1000
     assert (found["rescalings"], found["migrations"], found["oscillations"]) == (1, 0, 0)
     steps = course(made)
     assert steps["at_s"] == [float(k) for k in range(1, 13)]
-    assert steps["replicas"] == [9.0] * 6 + [10.0] * 6
+    assert steps["subtasks"] == [9.0] * 6 + [10.0] * 6
     assert steps["backlog"][2:] == backlogs
 
 
@@ -120,12 +120,12 @@ def moves(group: int, **to: object) -> dict:
         ([scaled(1, 2), scaled(2, 4)], 0),
         ([scaled(1, 2), scaled(2, 1), scaled(1, 2)], 2),
         ([scaled(1, 2), scaled(3, 2, "match")], 0),
-        ([moves(0, to_replica=2)], 0),
-        ([moves(0, to_replica=2), moves(0, to_replica=0)], 1),
-        ([moves(0, to_replica=2), moves(0, to="w-1")], 1),
-        ([moves(0, to_replica=2), moves(1, to_replica=0)], 0),
-        ([moves(0, to_replica=2), {**scaled(4, 5, "per-page")}, moves(0, to_replica=0)], 0),
-        ([moves(0, to_replica=2, refused="no"), moves(0, to_replica=0)], 0),
+        ([moves(0, to_subtask=2)], 0),
+        ([moves(0, to_subtask=2), moves(0, to_subtask=0)], 1),
+        ([moves(0, to_subtask=2), moves(0, to="w-1")], 1),
+        ([moves(0, to_subtask=2), moves(1, to_subtask=0)], 0),
+        ([moves(0, to_subtask=2), {**scaled(4, 5, "per-page")}, moves(0, to_subtask=0)], 0),
+        ([moves(0, to_subtask=2, refused="no"), moves(0, to_subtask=0)], 0),
     ],
 )
 def test_oscillations_take_back_the_change_before(events, expected):
@@ -134,14 +134,14 @@ def test_oscillations_take_back_the_change_before(events, expected):
 
 
 def test_oscillations_of_a_run():
-    there = Migration(at_s=4.0, operator="match", replica=0, to="w-3")
+    there = Migration(at_s=4.0, operator="match", subtask=0, to="w-3")
     made = simulate(JOB.with_events(there, there.model_copy(update={"at_s": 7.0, "to": "w-2"})))
     found = control_measures(made, JOB)
     assert (found["migrations"], found["oscillations"]) == (2, 1) and found["moved_mb"] > 0
 
 
 def test_what_the_run_ended_before_has_moved_nothing():
-    late = Migration(at_s=JOB.run.horizon_s - 0.5, operator="match", replica=0, to="w-3")
+    late = Migration(at_s=JOB.run.horizon_s - 0.5, operator="match", subtask=0, to="w-3")
     made = simulate(JOB.with_set("engine.rescaling", "restart").with_events(late))
     found = control_measures(made, JOB)
     assert (found["migrations"], found["oscillations"]) == (0, 0)
@@ -165,8 +165,8 @@ def test_one_command_one_table(tmp_path: Path):
     assert set(none["metrics"]) == set(MEANINGS)
     assert ds2["metrics"]["backlog.mean"]["mean"] < none["metrics"]["backlog.mean"]["mean"]
     assert ds2["metrics"]["rescalings"]["difference"] > 0
-    assert len(ds2["course"]["at_s"]) == len(ds2["course"]["replicas"]) == 12
-    assert none["course"]["replicas"] == [9.0] * 12 != ds2["course"]["replicas"]
+    assert len(ds2["course"]["at_s"]) == len(ds2["course"]["subtasks"]) == 12
+    assert none["course"]["subtasks"] == [9.0] * 12 != ds2["course"]["subtasks"]
     rows = list(csv.DictReader((tmp_path / "a" / "table.csv").open()))
     assert len(rows) == 2 * len(MEANINGS)
     assert (tmp_path / "a" / "figure.png").read_bytes()[:4] == b"\x89PNG"

@@ -59,11 +59,11 @@ def job(random: Random, way: str = "hash") -> Parts:
     """Row of operators on two hosts with cores for all. way: in which the source's records are dealt."""
     names = [f"m{number}" for number in range(random.randint(1, 3))]
     rows: list[Parts] = [{"kind": "source", "name": "s", "service_time_s": 0.0}]
-    replicas = {"s": 1, "out": 1} | {name: random.choice([1, 1, 2, 3]) for name in names}
+    parallelism = {"s": 1, "out": 1} | {name: random.choice([1, 1, 2, 3]) for name in names}
     for name in names:
         kind = random.choice(list(OWN))
         own = OWN[kind]
-        work_s = random.uniform(0.1, 0.9) * replicas[name] / PER_S
+        work_s = random.uniform(0.1, 0.9) * parallelism[name] / PER_S
         rows.append({"kind": kind, "name": name, "service_time_s": work_s, "service_scv": 0.5} | own)
     rows.append({"kind": "sink", "name": "out", "service_time_s": 0.0})
     ends = [each["name"] for each in rows]
@@ -75,7 +75,7 @@ def job(random: Random, way: str = "hash") -> Parts:
         "query": {"operators": rows, "streams": streams},
         "cluster": {"hosts": hosts},
         "plan": {
-            "placement": {name: [random.choice(["big", "other"])] * count for name, count in replicas.items()},
+            "placement": {name: [random.choice(["big", "other"])] * count for name, count in parallelism.items()},
         },
         "workload": {"arrivals": {"s": {"law": "poisson", "rate_per_s": PER_S}}},
         "engine": ENGINE.model_dump(mode="json"),
@@ -198,9 +198,9 @@ def test_runs_do_not_depend_on_how_a_job_is_written(how: Callable[[Parts, Random
 def readers(per_s: float = 1000.0, work: int = 2, chain: bool = True) -> Scenario:
     """Two readers, each with a parser, deal to subtasks of 1 ms a record."""
     rows = [
-        {"kind": "source", "name": "src", "service_time_s": 4e-5, "tuple_bytes": 300},
-        {"kind": "map", "name": "parse", "service_time_s": 1e-4, "tuple_bytes": 300},
-        {"kind": "map", "name": "work", "service_time_s": 1e-3, "tuple_bytes": 200},
+        {"kind": "source", "name": "src", "service_time_s": 4e-5, "record_bytes": 300},
+        {"kind": "map", "name": "parse", "service_time_s": 1e-4, "record_bytes": 300},
+        {"kind": "map", "name": "work", "service_time_s": 1e-3, "record_bytes": 200},
         {"kind": "sink", "name": "out", "service_time_s": 1e-5},
     ]
     streams = [

@@ -97,7 +97,7 @@ def asked_of(scenario, *texts):
 def test_effects_that_the_length_of_the_run_makes_are_warned_of(answer):
     """Points at which the job does not keep up are warned of: a server of 1 ms bears two of four levels of the rate."""
     assert (answer.keeps_up, answer.warnings) == (answer.points, ())
-    deep = queue(horizon_s=5, period_s=0.1).with_set("engine.channel_tuples", 100_000)
+    deep = queue(horizon_s=5, period_s=0.1).with_set("engine.channel_records", 100_000)
     found = asked_of(deep, "workload.arrivals.in.rate_per_s=500..1500", "cluster.hosts.big.latency_ms=1..2")
     assert 0 < found.keeps_up < found.points
     (said,) = told(found).notes

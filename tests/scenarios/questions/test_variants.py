@@ -13,7 +13,7 @@ from scenarios.questions.knobs import bounds, knob, values
 from scenarios.questions.variants import GIVEN, VariantsQuestion, short, variants
 from tests.scenarios.questions.jobs import shop
 from twin.errors import BadInput
-from twin.plan import MOST_REPLICAS
+from twin.plan import MOST_SUBTASKS
 
 RATE = "workload.arrivals.clicks.rate_per_s"
 
@@ -79,12 +79,12 @@ def test_a_warning_is_said_once_with_where_it_comes_from():
     assert said_once([(name, "x") for name in "abcdefg"]) == ["x (a, b, c, d and 3 others)"]
 
 
-@pytest.mark.parametrize("count", [MOST_REPLICAS + 1, 10**12])
-def test_no_list_is_made_of_more_replicas_than_a_plan_may_have(count):
+@pytest.mark.parametrize("count", [MOST_SUBTASKS + 1, 10**12])
+def test_no_list_is_made_of_more_subtasks_than_a_plan_may_have(count):
     """Too many subtasks are refused before a list of them is made, which might not fit into memory."""
-    with pytest.raises(BadInput, match=f"--vary subtasks of human: {count:,} subtasks, of {MOST_REPLICAS:,} at most"):
+    with pytest.raises(BadInput, match=f"--vary subtasks of human: {count:,} subtasks, of {MOST_SUBTASKS:,} at most"):
         knob("subtasks of human", "--vary").turned(shop(), count)
-    with pytest.raises(BadInput, match=f"--rescale human={count}: {count:,} subtasks, of {MOST_REPLICAS:,} at most"):
+    with pytest.raises(BadInput, match=f"--rescale human={count}: {count:,} subtasks, of {MOST_SUBTASKS:,} at most"):
         planned(shop(), ChangeOptions(rescale=[f"human={count}"], at_s=5.0))
 
 
@@ -115,7 +115,7 @@ def test_subtasks_stay_and_others_go_where_the_engine_puts_them_or_all_go_to_pla
     assert turn.turned(scenario, 4) == scenario
 
 
-def test_replicas_is_understood_and_subtasks_is_said():
+def test_an_older_word_is_understood_and_subtasks_is_said():
     said, meant = (variants(shop(), VariantsQuestion(vary=[f"{word} of human=2"])) for word in ("replicas", "subtasks"))
     assert said == meant and said[1].label == "subtasks of human 2" and said[1].settings == {"subtasks of human": 2}
     for typo in ("subtask of human", "subtask human", "parallelism of human"):
@@ -130,7 +130,7 @@ def test_places_of_subtasks_are_for_knobs_of_subtasks():
         variants(shop(), VariantsQuestion(vary=[f"{RATE}=200"], on=["w-2"]))
 
 
-def test_operators_that_must_have_as_many_replicas_get_as_many_and_chains_stay_together():
+def test_operators_that_must_have_as_many_subtasks_get_as_many_and_chains_stay_together():
     scenario = scenario_file.load("clicks")  # the topic's reader and the parser are a chain
     plan = knob("subtasks of topic", "--vary").turned(scenario, 4).plan
     assert plan.placement["topic"] == plan.placement["parse"] == ("worker-1", "worker-1", "worker-2", "worker-3")

@@ -113,11 +113,11 @@ def test_the_scenario_does_what_the_job_did() -> None:
     assert window.groups == 50 and window.key_groups == 128
     assert window.state_bytes_per_group == 256_000 / 128
     assert parse.service_time_s == pytest.approx(2 * 0.3 / 1000, rel=1e-3)
-    assert parse.tuple_bytes == pytest.approx(50, rel=1e-2)
-    assert scenario.plan.replicas("parse-clean") == 2
+    assert parse.record_bytes == pytest.approx(50, rel=1e-2)
+    assert scenario.plan.parallelism("parse-clean") == 2
     assert [host.cpu_percent for host in scenario.cluster.hosts] == [400, 400]
     memory = NetworkMemory(floating_buffers_per_gate=4)  # one is configured, the others are Flink's defaults
-    assert (scenario.engine.network_memory, scenario.engine.channel_tuples) == (memory, None)
+    assert (scenario.engine.network_memory, scenario.engine.channel_records) == (memory, None)
     assert scenario.engine.buffer_bytes == 16 * 1024 and scenario.engine.flush_s == 0.05
     assert "parse -> clean" in scenario.description
     assert scenario_file.parse_scenario(scenario_file.dump(scenario), "text") == scenario
@@ -169,7 +169,7 @@ def test_uneven_keys_become_shares_of_key_groups(tmp_path: Path) -> None:
     assert scenario_file.parse_scenario(scenario_file.dump(scenario), "text") == scenario
 
 
-def test_replicas_that_differ_by_chance_are_even(tmp_path: Path) -> None:
+def test_subtasks_that_differ_by_chance_are_even(tmp_path: Path) -> None:
     for dealt, uneven in (((10_100, 9_900), False), ((343, 297, 360), False), ((3437, 2969, 3594), True)):
         plain = detail(2)
         plain["subtasks"] = [{**plain["subtasks"][0], "metrics": {"read-records": taken}} for taken in dealt]

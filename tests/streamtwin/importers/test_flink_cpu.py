@@ -33,7 +33,7 @@ def answers_of(
     folder: Path,
     rate: float,
     busy: float,
-    replicas: int = 1,
+    parallelism: int = 1,
     used: float | None = None,
     writer: float = 0.0,
     of: int = 1,
@@ -46,7 +46,7 @@ def answers_of(
         cost = {"source": 0.0, "work": busy, "Writer": writer}
         vertices = []
         for number, (name, share) in enumerate(cost.items()):
-            count, full = (replicas if name == "work" else 1), busy > 0.99 and name == "source"
+            count, full = (parallelism if name == "work" else 1), busy > 0.99 and name == "source"
             lived_ms = 1000.0 * second * count
             behind = lived_ms if full else 0.0
             counted = {"read-records": rate * second * (number > 0), "write-records": rate * second * (number < 2)}
@@ -70,7 +70,7 @@ def answers_of(
         },
         "overview.json": {"flink-version": "2.3.0"},
         **{
-            f"j_v{n}_detail.json": {"subtasks": [{"taskmanager-id": "tm"}] * (replicas if n == 1 else 1)}
+            f"j_v{n}_detail.json": {"subtasks": [{"taskmanager-id": "tm"}] * (parallelism if n == 1 else 1)}
             for n in range(3)
         },
     }
@@ -111,7 +111,7 @@ def test_cores_in_use_are_those_of_all_cases_together(seed: int) -> None:
 
 def test_four_busy_subtasks_on_two_cores_run_at_the_rate_at_which_they_were_measured(tmp_path: Path) -> None:
     """Four busy subtasks on two cores run as measured, without CPU times: each waits half of the time."""
-    job = imported(tmp_path / "a", offered=6000.0, rate=960.0, busy=1.0, replicas=4)
+    job = imported(tmp_path / "a", offered=6000.0, rate=960.0, busy=1.0, parallelism=4)
     assert job.scenario.query.operator("work").service_time_s == pytest.approx(2 / 960)
     assert run(job).metrics.throughput_per_s == pytest.approx(960, rel=0.02)
     answer = RateModel().answer(job.scenario, [job.scenario.plan])
@@ -122,14 +122,14 @@ def test_four_busy_subtasks_on_two_cores_run_at_the_rate_at_which_they_were_meas
 
 
 @pytest.mark.parametrize(
-    ("rate", "share", "replicas", "used"), [(400, 0.7, 1, 0.16), (300, 0.6, 2, 0.3), (900, 1.0, 4, 0.6)]
+    ("rate", "share", "parallelism", "used"), [(400, 0.7, 1, 0.16), (300, 0.6, 2, 0.3), (900, 1.0, 4, 0.6)]
 )
 def test_cores_that_others_use_follow_from_busy_times_and_cpu(
-    rate: float, share: float, replicas: int, used: float, tmp_path: Path
+    rate: float, share: float, parallelism: int, used: float, tmp_path: Path
 ) -> None:
     """Cores used by others are such that the twin is as busy, with as much CPU, as what was measured."""
     offered = 4 * rate if share == 1.0 else None
-    job = imported(tmp_path / "a", offered, rate=rate, busy=share, replicas=replicas, used=used)
+    job = imported(tmp_path / "a", offered, rate=rate, busy=share, parallelism=parallelism, used=used)
     assert job.scenario.query.operator("work").service_time_s == pytest.approx(used / rate)
     found, host = run(job), job.scenario.cluster.host(HOST)
     assert found.metrics.throughput_per_s == pytest.approx(rate, rel=0.02)
@@ -226,15 +226,17 @@ def test_points_that_contradict_each_other_tell_no_base(used: tuple[float, float
     assert found.costs["operator work"] > 0.0
 
 
-@pytest.mark.parametrize("replicas", [1, 4])
-def test_subtasks_that_sleep_wait_for_nobody(replicas: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("parallelism", [1, 4])
+def test_subtasks_that_sleep_wait_for_nobody(parallelism: int, tmp_path: Path) -> None:
     """Subtasks whose threads are seen asleep are as slow with more cores, and need none."""
     threads = {"asleep": 40, "computing": 0}
-    job = imported(tmp_path / "a", 6000.0, rate=900.0 * replicas, busy=1.0, replicas=replicas, used=0.1, **threads)
+    job = imported(
+        tmp_path / "a", 6000.0, rate=900.0 * parallelism, busy=1.0, parallelism=parallelism, used=0.1, **threads
+    )
     assert job.scenario.query.operator("work").service_time_s == pytest.approx(1 / 900)
-    assert job.scenario.cluster.host(HOST).cpu_percent == pytest.approx(200 + 100 * replicas)
-    assert run(job).metrics.throughput_per_s == pytest.approx(900 * replicas, rel=0.02)
-    assert knee_per_s(job.scenario) == pytest.approx(900 * replicas, rel=0.02)
+    assert job.scenario.cluster.host(HOST).cpu_percent == pytest.approx(200 + 100 * parallelism)
+    assert run(job).metrics.throughput_per_s == pytest.approx(900 * parallelism, rel=0.02)
+    assert knee_per_s(job.scenario) == pytest.approx(900 * parallelism, rel=0.02)
     assert any("work: it sleeps or waits for answers for 100%" in note for note in job.notes)
     assert not any("wait for cores" in note for note in job.notes)
 

@@ -133,7 +133,7 @@ def test_headers_that_never_end_are_left(monkeypatch: pytest.MonkeyPatch) -> Non
     began_s = time.monotonic()
     with saying(chain([b"HTTP/1.1 200 OK\r\n"], drips)) as url:
         assert "it takes more than 0.5 s" in refused("import", "flink", url)
-    assert time.monotonic() - began_s < 3.0
+    assert time.monotonic() - began_s < 8.0  # all drips would take nine
 
 
 @pytest.mark.parametrize("to", ["ftp://127.0.0.1/x", "http://127.0.0.2:1/jobs/overview", "https://127.0.0.1/"])

@@ -147,7 +147,7 @@ def vertex(name: str, inputs: tuple[str, ...], in_per_s: float, out_per_s: float
         name=name,
         steps=(steps or name,),
         inputs=tuple((each, "HASH" if steps else "REBALANCE") for each in inputs),
-        replicas=1,
+        parallelism=1,
         key_groups=128,
         hosts=("h",),
         dealt=(in_per_s,),

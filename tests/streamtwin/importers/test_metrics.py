@@ -117,7 +117,7 @@ def test_rates_of_some_subtasks_are_not_those_of_all(files: tuple[Path, Path], t
 
 def test_simulated_rows_still_need_all_their_labels(tmp_path: Path) -> None:
     labels = {"success": True, "backpressured": False, "throughput_per_s": 1.0, "processing_latency_s": 1.0}
-    row = {"run": "r", "config_hash": "c", "horizon_s": 1.0, "deployment": "{}", "tuples_out": 1, **labels}
+    row = {"run": "r", "config_hash": "c", "horizon_s": 1.0, "deployment": "{}", "records_out": 1, **labels}
     pq.write_table(pa.Table.from_pylist([row], schema=TRAINING_ROWS), tmp_path / "simulated.parquet")
     with pytest.raises(ValueError, match="e2e_latency_s = None"):
         dataset.read(tmp_path / "simulated.parquet")

@@ -114,7 +114,7 @@ def test_in_keys_it_saves_only_where_keys_repeat(space, saved):
 def test_a_hundred_lengths(windows, panes, fires, merged, panes_alone):
     began_s = process_time()
     found = over(windows, panes)
-    assert process_time() - began_s < 10
+    assert process_time() - began_s < 30
     assert sum(map(naive, found)) == panes_alone
     if fires is not None:
         assert (len(found), sum(len(each.pieces) for each in found)) == (fires, merged)

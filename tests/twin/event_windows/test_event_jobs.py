@@ -106,7 +106,7 @@ def test_windows_are_those_of_brute_force(name: str, monkeypatch: pytest.MonkeyP
         assert {span: count for span, count in emitted.items() if span[1] <= min(far)} == expected
 
 
-def test_tuples_that_come_too_late_are_dropped_and_counted_in_no_window(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_come_too_late_are_dropped_and_counted_in_no_window(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records that are late, within 1 s of disorder and no slack, are dropped; the others are in their windows."""
     scenario = job([source(disorder_s=1.0), compute(), consolidate(), sink()], rate_per_s=200.0)
     _, world = ended(scenario, monkeypatch)
@@ -124,7 +124,7 @@ def test_keys_in_windows_are_as_many_as_chance_has(sharing: str, disorder_s: flo
         consolidate(keys=200),
     ]
     run = simulate(job([*chain, sink()], rate_per_s=100.0, horizon_s=20.0))
-    found = next(each.tuples_out for each in run.operators if each.operator == "merge")
+    found = next(each.records_out for each in run.operators if each.operator == "merge")
     expected = 200 * -math.expm1(-100 * 2 / 200) * 9 + 200 * -math.expm1(-100 * 3 / 200) * 16
     error = 4.0 * math.sqrt(200 * 0.25 * (9 + 18))
     assert abs(found - expected) < error + 4 * 200  # which of the first and last windows are in the run
@@ -169,7 +169,7 @@ def test_a_lost_partial_result_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_window_that_is_emitted_by_all_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ConsolidateLogic, "allowed", lambda _self, _span, content, **_: content)
-    moves = [{"kind": "migration", "operator": "merge", "at_s": 3.0, "key_groups": [0], "to_replica": 2}]
+    moves = [{"kind": "migration", "operator": "merge", "at_s": 3.0, "key_groups": [0], "to_subtask": 2}]
     with pytest.raises(ConservationError, match="window over event time"):
         simulate(job(events=moves, rate_per_s=200.0))
 
@@ -177,7 +177,7 @@ def test_a_window_that_is_emitted_by_all_is_noticed(monkeypatch: pytest.MonkeyPa
 BOTH = [("source", "compute"), ("other", "compute"), ("compute", "merge"), ("merge", "sink")]
 
 
-def test_late_tuples_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_records_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The run warns of as many late records as computes left out; of none where the slack covers the disorder."""
     operators = [source(disorder_s=0.8, slack_s=0.1), compute(), consolidate(), sink()]
     run, world = ended(job(operators), monkeypatch)

@@ -22,11 +22,13 @@ AT_ENDS = FLINK.model_dump(mode="json") | {"watermark_interval_s": None}
 """Flink with watermarks at the ends of panes, so that the order of the records alone says where they are."""
 
 
-def late_job(replicas: int = 1, late: str | None = "late", windows: Any = ({"length_s": 2},), **more: Any) -> Scenario:
+def late_job(
+    parallelism: int = 1, late: str | None = "late", windows: Any = ({"length_s": 2},), **more: Any
+) -> Scenario:
     """Job source -> counts (windows) -> sink, with a sink of its own for late records."""
     from_source = {name: more.pop(name) for name in ("disorder_s", "slack_s") if name in more}
     counts = compute("counts", windows=list(windows), **({"late_to": late} if late else {}))
-    places = {"counts": ["h0", "h1", "h2"][:replicas], **({"late": "ends"} if late else {})}
+    places = {"counts": ["h0", "h1", "h2"][:parallelism], **({"late": "ends"} if late else {})}
     streams = [("source", "counts"), ("counts", "sink"), ("counts", "late")][: 3 if late else 2]
     ends = [sink(), *([sink("late")] if late else [])]
     return job([source(**from_source), counts, *ends], streams, placement=places, **more)
@@ -65,9 +67,9 @@ def test_late_are_those_behind_the_watermark(
     assert (len(expected) > 0) == (slack_s < disorder_s)
     by_name = {operator.operator: operator for operator in run.operators}
     (task,) = world.tasks["counts"]
-    assert len(audit.late) - by_name["late"].tuples_in in (0, 1)
+    assert len(audit.late) - by_name["late"].records_in in (0, 1)
     assert not any("'late'" in each or "slack_s" in each for each in run.warnings)  # many or none: as asked
-    assert by_name["sink"].tuples_in + by_name["late"].tuples_in <= by_name["counts"].tuples_out
+    assert by_name["sink"].records_in + by_name["late"].records_in <= by_name["counts"].records_out
     assert logic_of(task).dropped == 0
 
 
@@ -104,7 +106,7 @@ def test_in_flink_a_record_counts_in_every_window_that_is_open(
         lost += [] if still else [digest]
     assert audit.late == set(lost[: len(audit.late)])
     assert len(lost) - len(audit.late) <= len(audit.came) - len(audit.kept) - len(audit.late)
-    found = {(start, end, key): tuples for start, end, key, tuples, _ in audit.emitted}
+    found = {(start, end, key): records for start, end, key, records, _ in audit.emitted}
     assert found and found == {window: held[window] for window in found}
     assert {end for _, end, _ in held if end <= logic_of(task).watermark_us} == {end for _, end, _ in found}
     assert len(found) == sum(end <= logic_of(task).watermark_us for _, end, _ in held)
@@ -116,7 +118,7 @@ def test_in_flink_a_record_counts_in_every_window_that_is_open(
 @pytest.mark.parametrize("how", ["restart", "reactive"])
 def test_records_behind_the_watermark_move_and_come_again_with_their_windows(how: str) -> None:
     """The audit of all windows holds over moves, failures and restarts, where a record counts in open windows only."""
-    move = {"kind": "migration", "at_s": 2.3, "operator": "counts", "key_groups": [0, 1], "to_replica": 2}
+    move = {"kind": "migration", "at_s": 2.3, "operator": "counts", "key_groups": [0, 1], "to_subtask": 2}
     events = [move, {"kind": "failure", "at_s": 6.7, "host": "h1", "recover_after_s": 0.5}]
     engine = STORM.model_dump(mode="json") | {"lateness": "window", "rescaling": {"how": how, "redeploy_s": 0.5}}
     given = {"windows": WINDOWS, "rate_per_s": 100.0, "late": None, "checkpoint_interval_s": 2.0, "events": events}
@@ -130,7 +132,7 @@ def test_records_behind_the_watermark_move_and_come_again_with_their_windows(how
 
 def test_results_are_the_same_with_and_without_an_output_for_late_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows are those of a run that drops late records, where the late sink costs nothing."""
-    given = {"disorder_s": 1.0, "rate_per_s": 100.0, "replicas": 3}
+    given = {"disorder_s": 1.0, "rate_per_s": 100.0, "parallelism": 3}
     aside, world = ended(late_job(**given), monkeypatch)
     data = late_job(**given).model_dump(mode="json")
     del data["query"]["operators"][1]["late_to"]
@@ -199,7 +201,7 @@ def test_more_refusals() -> None:
         "kind": "migration",
         "operator": "counts",
         "key_groups": [0],
-        "to_replica": 1,
+        "to_subtask": 1,
         "strategy": "smooth",
         "at_s": 1,
     }
@@ -214,14 +216,14 @@ def test_records_without_room_are_in_no_window(
     buffers: bool, more: dict[str, float], moving: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A compute that takes half of what comes gets the rest through no channel that drops; its windows are right."""
-    tight = {"channel_tuples": 3}
+    tight = {"channel_records": 3}
     if buffers:
         few = {"buffers_per_channel": 0, "floating_buffers_per_gate": 1, "max_buffers_per_channel": 2}
-        tight = {"channel_tuples": None, "network_memory": few, "buffer_bytes": 100, "flush_s": 0.1}
+        tight = {"channel_records": None, "network_memory": few, "buffer_bytes": 100, "flush_s": 0.1}
     engine = STORM.model_dump(mode="json") | {"name": "tight"} | tight
     slow = compute("counts", windows=[{"length_s": 2, "every_s": 1}], service_time_s=0.03)
     what = job([source(**more), slow, sink()], rate_per_s=60.0, placement={"counts": ["h0", "h1"]}, engine=engine)
-    move = {"kind": "migration", "operator": "counts", "key_groups": [0], "to_replica": 1, "at_s": 3.3}
+    move = {"kind": "migration", "operator": "counts", "key_groups": [0], "to_subtask": 1, "at_s": 3.3}
     data = what.model_dump(mode="json") | {"events": [move | {"strategy": "smooth"}] if moving else []}
     data["query"]["streams"][0]["overflow"] = "drop"
     run, world = ended(parse(Scenario, data), monkeypatch)

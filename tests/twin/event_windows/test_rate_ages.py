@@ -40,7 +40,7 @@ FORMS: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("operators", FORMS.values(), ids=FORMS)
-def test_a_window_makes_its_results_as_old_as_its_oldest_tuple(operators: list[dict[str, Any]]) -> None:
+def test_a_window_makes_its_results_as_old_as_its_oldest_record(operators: list[dict[str, Any]]) -> None:
     scenario = job(operators, rate_per_s=150, horizon_s=30, warmup_s=6)
     predicted = float(RateModel().predict(scenario, [scenario.plan])["processing_latency_s"][0])
     latency = simulate(scenario).metrics.processing_latency_s

@@ -132,7 +132,7 @@ def _middle(random: Random, name: str) -> Parts:
     if random.random() < 0.3:
         parts["service_scv"] = random.choice([0.0, 1.0, 4.0])
     if random.random() < 0.2:
-        parts["tuple_bytes"] = random.choice([10, 5000])
+        parts["record_bytes"] = random.choice([10, 5000])
     if kind in SELECTIVITIES:
         parts["selectivity"] = random.choice(SELECTIVITIES[kind])
     if kind == "aggregate":
@@ -162,8 +162,8 @@ def _middle(random: Random, name: str) -> Parts:
 def _window(random: Random) -> Parts:
     return random.choice(
         [
-            {"policy": "count", "size_tuples": 5, "slide_tuples": 2},
-            {"policy": "count", "size_tuples": 7},
+            {"policy": "count", "size_records": 5, "slide_records": 2},
+            {"policy": "count", "size_records": 7},
             {"policy": "time", "size_s": 0.2},
             {"policy": "time", "size_s": 0.35, "slide_s": 0.1},
         ]
@@ -271,11 +271,11 @@ def _owners(random: Random, operators: list[Parts], placement: dict[str, list[st
     """Owners of the key groups of some operators; every subtask has one."""
     found = {}
     for each in operators:
-        groups, replicas = each.get("key_groups", 0), len(placement[each["name"]])
-        if groups >= replicas and random.random() < 0.3:
+        groups, parallelism = each.get("key_groups", 0), len(placement[each["name"]])
+        if groups >= parallelism and random.random() < 0.3:
             found[each["name"]] = [
-                *range(replicas),
-                *(random.randrange(replicas) for _ in range(groups - replicas)),
+                *range(parallelism),
+                *(random.randrange(parallelism) for _ in range(groups - parallelism)),
             ]
     return found
 
@@ -314,9 +314,9 @@ def _skew(random: Random, groups: int) -> Parts:
 
 
 def _engine(random: Random) -> Parts:
-    changed: Parts = {"channel_tuples": random.choice([1, 2, 8, 64, 1024])}
+    changed: Parts = {"channel_records": random.choice([1, 2, 8, 64, 1024])}
     if random.random() < 0.3:
-        changed |= {"batch_tuples": random.choice([2, 5, 100]), "flush_s": random.choice([0.01, 0.2])}
+        changed |= {"batch_records": random.choice([2, 5, 100]), "flush_s": random.choice([0.01, 0.2])}
     elif random.random() < 0.3:
         buffers = {
             "buffers_per_channel": random.choice([0, 1, 2]),
@@ -324,7 +324,7 @@ def _engine(random: Random) -> Parts:
             "max_buffers_per_channel": random.choice([2, 3, 10]),
         }
         changed |= {"buffer_bytes": random.choice([1, 100, 500, 5000]), "flush_s": random.choice([0.01, 0.2])}
-        changed |= {"network_memory": buffers, "channel_tuples": None}
+        changed |= {"network_memory": buffers, "channel_records": None}
     if random.random() < 0.2:
         changed["context_switch"] = 0.1
     if random.random() < 0.2:
@@ -374,7 +374,7 @@ def _checkpoints(random: Random, made: Scenario) -> Parts:
 
 def _event(random: Random, made: Scenario) -> Parts:
     host, operator = random.choice(made.cluster.hosts).name, random.choice(made.query.operators)
-    groups, replicas = getattr(operator, "key_groups", None) or 1, made.plan.replicas(operator.name)
+    groups, parallelism = getattr(operator, "key_groups", None) or 1, made.plan.parallelism(operator.name)
     some = sorted(random.sample(range(groups), random.randint(1, min(3, groups))))
     kinds: dict[str, Any] = {
         "rate-change": {"source": random.choice(made.query.sources).name, "factor": random.choice([0.3, 1.0, 3.0])},
@@ -385,13 +385,13 @@ def _event(random: Random, made: Scenario) -> Parts:
         "move": {
             "kind": "migration",
             "operator": operator.name,
-            "replica": random.randrange(replicas),
+            "subtask": random.randrange(parallelism),
             "to": random.choice(made.cluster.hosts).name,
         },
         "migration": {
             "operator": operator.name,
             "key_groups": some,
-            **random.choice([{"to_replica": random.randrange(replicas)}, {"to": host}]),
+            **random.choice([{"to_subtask": random.randrange(parallelism)}, {"to": host}]),
         },
         "scale": {
             "operator": operator.name,

@@ -29,14 +29,14 @@ def _changed(random: Random, made: Scenario) -> Scenario:
 
 def _moved(random: Random, made: Scenario, operator: Any) -> Parts:
     """Migration of key groups of an operator over event time by a strategy, or a new assignment of all."""
-    groups, replicas = operator.key_groups, made.plan.replicas(operator.name)
+    groups, parallelism = operator.key_groups, made.plan.parallelism(operator.name)
     change: Parts = {"operator": operator.name, "at_s": round(random.uniform(0.0, ordinary.HORIZON_S), 3)}
     change["strategy"] = random.choice([None, "disruptive", "smooth", "instant"])
     if random.random() < 0.3:
-        return change | {"kind": "repartition", "owners": [random.randrange(replicas) for _ in range(groups)]}
+        return change | {"kind": "repartition", "owners": [random.randrange(parallelism) for _ in range(groups)]}
     some = sorted(random.sample(range(groups), random.randint(1, groups)))
     to: Parts = random.choice(
-        [{"to_replica": random.randrange(replicas)}, {"to": random.choice(made.cluster.hosts).name}]
+        [{"to_subtask": random.randrange(parallelism)}, {"to": random.choice(made.cluster.hosts).name}]
     )
     return change | {"kind": "migration", "key_groups": some} | to
 
@@ -89,7 +89,7 @@ def _middle(random: Random, name: str) -> list[Parts]:
     state = {"state_bytes_per_key": random.choice([0, 1000])}
     if random.random() < 0.3:
         parts["service_scv"] = random.choice([0.0, 4.0])
-    kind = random.choice(["map", "filter", "join", "join", "tuples", "windows", "windows", "partials", "partials"])
+    kind = random.choice(["map", "filter", "join", "join", "records", "windows", "windows", "partials", "partials"])
     if kind in ("map", "filter"):
         return [parts | {"kind": kind, "selectivity": random.choice([0.5, 1.0, 1.0] + [2.0] * (kind == "map"))}]
     if kind == "join":
@@ -99,7 +99,7 @@ def _middle(random: Random, name: str) -> list[Parts]:
             del keyed["key_groups"]
         return [parts | {"kind": "interval-join", **bounds, **keyed, **by}]
     compute = parts | {"kind": "compute", "execute_time_s": random.choice([0.0, 1e-4]), **keyed, **state}
-    if kind == "tuples":
+    if kind == "records":
         return [compute]
     windows = random.sample(WINDOWS, random.randint(1, 2))
     if kind == "windows":

@@ -100,13 +100,13 @@ def require_lawful(run: Run) -> None:
         busy_s = sum(each["busyTimeMsPerSecond"] * there_s for each, there_s in zip(theirs, time_s, strict=True))
         assert row["busyTimeMsPerSecond"] * sum(time_s) == pytest.approx(busy_s)
     for operator in run.operators:
-        for key in ("tuples_in", "tuples_out"):
+        for key in ("records_in", "records_out"):
             assert getattr(operator, key) == sum(getattr(subtask, key) for subtask in operator.subtasks)
     assert all(0 <= row["cpuUtilisation"] <= 1 + 1e-9 for row in run.host_rows)
     assert all(math.isfinite(value) for value in _numbers(run.to_dict()))
     under_way: Counter[str] = Counter()
     for row in run.link_rows:
-        under_way[row["link"]] += row["tuplesIn"] - row["tuplesOut"]
+        under_way[row["link"]] += row["recordsIn"] - row["recordsOut"]
         assert under_way[row["link"]] >= 0 and 0 <= row["utilisation"] <= 1
     if not run.crashed and not run.event_rows:
         end_s = max(row["end_s"] for row in run.operator_rows)

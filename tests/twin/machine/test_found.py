@@ -23,10 +23,10 @@ def require_same(deployed: Deployment, **more: Any) -> Run:
     )
 
 
-def mapped(replicas: list[str]) -> Deployment:
+def mapped(subtasks: list[str]) -> Deployment:
     """Job with these subtasks of a map before a window."""
     made = job(400)
-    plan = made.plan.with_placement({**made.plan.placement, "m": tuple(replicas)})
+    plan = made.plan.with_placement({**made.plan.placement, "m": tuple(subtasks)})
     return made.model_copy(update={"plan": plan})
 
 
@@ -41,13 +41,13 @@ def test_the_seat_of_a_subtask_that_has_left_is_empty() -> None:
 
 def test_memory_by_what_each_producer_has_sent() -> None:
     """Two sources send unlike records, which queue before one map."""
-    operators = [source("a", tuple_bytes=10), source("b", tuple_bytes=5000)]
+    operators = [source("a", record_bytes=10), source("b", record_bytes=5000)]
     operators += [{"kind": "map", "name": "m", "service_time_s": 0.01}, sink()]
     assert require_same(deployment(operators, [("a", "m"), ("b", "m"), ("m", "sink")], {"a": 100.0, "b": 60.0}))
 
 
 CHECKPOINTS = {"interval_s": 0.3, "mode": "unaligned", "storage": "h3"}
-BATCHES = {"batch_tuples": 2, "flush_s": 0.01}
+BATCHES = {"batch_records": 2, "flush_s": 0.01}
 
 
 @pytest.mark.parametrize("engine", [{}, BATCHES])
@@ -70,11 +70,11 @@ def test_what_takes_no_time_leaves_a_source_waiting_for_its_next_record() -> Non
     window = {"kind": "aggregate", "name": "w", "window": {"policy": "time", "size_s": 0.1}, "service_time_s": 0}
     engine = STORM.model_dump(mode="json") | {"name": "chaining", "chaining": True}
     fused = chain([window], {"law": "constant", "rate_per_s": 4.0}, engine=engine)
-    assert require_same(fused, run={"horizon_s": 3.1, "period_s": 3.1}).metrics.tuples_in == 12
+    assert require_same(fused, run={"horizon_s": 3.1, "period_s": 3.1}).metrics.records_in == 12
 
 
 @pytest.mark.parametrize("engine", [{}, BATCHES])
-def test_no_random_number_is_drawn_where_one_replica_gets_all(engine: dict[str, Any]) -> None:
+def test_no_random_number_is_drawn_where_one_subtask_gets_all(engine: dict[str, Any]) -> None:
     """No random number is drawn where one key gives one of two subtasks all records; also after its share is halved."""
     deployed = parse(Deployment, {**dict(job(400, groups=1)), "engine": STORM.model_dump(mode="json") | engine})
     more = {"kind": "scale", "operator": "a", "placement": ["h1", "h2"], "at_s": 1.0}
@@ -109,7 +109,7 @@ def test_dead_state_does_not_move() -> None:
 
 
 @pytest.mark.parametrize(
-    "window", [{"policy": "time", "size_s": 0.5, "slide_s": 0.2}, {"policy": "count", "size_tuples": 9}]
+    "window", [{"policy": "time", "size_s": 0.5, "slide_s": 0.2}, {"policy": "count", "size_records": 9}]
 )
 def test_results_of_a_measured_join_are_of_records_at_random(window: dict[str, Any]) -> None:
     join = {"kind": "join", "name": "j", "window": window, "amplification": 0.7, "service_time_s": 1e-4}
@@ -120,9 +120,9 @@ def test_results_of_a_measured_join_are_of_records_at_random(window: dict[str, A
 def test_a_move_changes_who_shares_a_processor(moved: str, place: str) -> None:
     """A subtask is blocked where it sits now, and work that began alone goes on when another subtask comes."""
     hosts = [host | {"cpu_percent": 100} for host in HOSTS]
-    engine = STORM.model_dump(mode="json") | {"name": "small", "channel_tuples": 1}
+    engine = STORM.model_dump(mode="json") | {"name": "small", "channel_records": 1}
     work, places = {"kind": "map", "name": "m", "service_time_s": 8e-3}, {"source": "h0", "m": place, "sink": "h0"}
     deployed = chain([work], 200.0, hosts=hosts, placement=places, engine=engine)
-    move = {"kind": "migration", "operator": moved, "replica": 0, "to": "h1", "at_s": 1.0}
+    move = {"kind": "migration", "operator": moved, "subtask": 0, "to": "h1", "at_s": 1.0}
     nothing = {"kind": "rate-change", "source": "source", "factor": 1.0, "at_s": 1.001}
     assert require_same(deployed, events=[move, nothing])

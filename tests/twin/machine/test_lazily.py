@@ -21,7 +21,7 @@ def test_paths_are_made_to_those_who_get_records() -> None:
     keyed["window"] = {"policy": "time", "size_s": 0.5}
     world = world_of(chain([keyed], 200.0, placement={"sums": ["h"] * 8}), SETTINGS)
     world.advance(3.0)
-    took = [place for place, task in enumerate(world.tasks["sums"]) if task.tuples_in]
+    took = [place for place, task in enumerate(world.tasks["sums"]) if task.records_in]
     assert len(took) == 3
     (port,) = world.tasks["source"][0].ports
     assert np.flatnonzero(world.memory.blocks[port.here, "paths"]).tolist() == took
@@ -48,7 +48,7 @@ def test_keys_are_numbered_before_anything_changes() -> None:
     made = joined(join | {"window": {"policy": "time", "size_s": 0.2}}, {"one": later, "other": later})
     skew = {"kind": "skew", "operator": "j", "key_groups": [0], "factor": 9.0, "at_s": 0.5}
     run = same_however(parse(Scenario, {**dict(made), "run": SETTINGS, "events": [skew]}))
-    assert run.metrics.tuples_out > 0
+    assert run.metrics.records_out > 0
 
 
 # barriers ------------------------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def job(fused: tuple[tuple[str, ...], ...] = (), **more: Any) -> Scenario:
 def test_a_logic_that_keeps_records_runs_at_once(fused: tuple[tuple[str, ...], ...]) -> None:
     run = same_however(job(fused))
     pairs = next(each for each in run.operators if each.operator == "pairs")
-    assert pairs.tuples_out == pytest.approx(1.25 * pairs.tuples_in, rel=0.05)
+    assert pairs.records_out == pytest.approx(1.25 * pairs.records_in, rel=0.05)
 
 
 @pytest.mark.usefixtures("pairing")
@@ -91,7 +91,7 @@ def test_its_state_goes_back_to_a_checkpoint() -> None:
     failure = {"kind": "failure", "host": "b", "at_s": 1.7, "recover_after_s": 0.2}
     run = same_however(job(events=[failure]))
     (row,) = run.event_rows
-    assert row["detail"]["replayed"] > 0 and run.metrics.tuples_out > 300
+    assert row["detail"]["replayed"] > 0 and run.metrics.records_out > 300
 
 
 @pytest.mark.usefixtures("pairing")

@@ -318,7 +318,7 @@ def test_who_looks_at_queues_sees_them_and_changes_nothing() -> None:
         ends[row["end_s"]] = ends.get(row["end_s"], 0) + waiting(row)
     on_the_way = dict.fromkeys(ends, 0)
     for row in alone.link_rows:
-        on_the_way[row["end_s"]] += row["tuplesIn"] - row["tuplesOut"]
+        on_the_way[row["end_s"]] += row["recordsIn"] - row["recordsOut"]
     there = map(int.__add__, ends.values(), accumulate(on_the_way.values()))
     assert fast.looks == tuple(zip(ends, there, strict=True))[:-1] and any(on_the_way.values())
     assert max(ends.values()) > 100

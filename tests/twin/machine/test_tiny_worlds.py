@@ -76,7 +76,7 @@ def test_two_tasks_share_a_core() -> None:
 
 def test_a_full_channel_holds_its_producer_up() -> None:
     """With one record at work, one on its way and one held by the source, the others stay with the broker."""
-    run = ran(chain([worker(10.0)], STEADY, engine=engine(channel_tuples=1)), 1.05)
+    run = ran(chain([worker(10.0)], STEADY, engine=engine(channel_records=1)), 1.05)
     assert row(run, "work")["numRecordsIn"] == 1
     assert row(run, "work")["queueLength"] == 1
     assert row(run, "source")["numRecordsOut"] == 3
@@ -85,7 +85,7 @@ def test_a_full_channel_holds_its_producer_up() -> None:
 
 
 def test_a_full_channel_loses_what_comes() -> None:
-    job = chain([worker(10.0)], STEADY, engine=engine(channel_tuples=1))
+    job = chain([worker(10.0)], STEADY, engine=engine(channel_records=1))
     streams = tuple(each.model_copy(update={"overflow": "drop"}) for each in job.query.streams)
     run = ran(job.model_copy(update={"query": job.query.model_copy(update={"streams": streams})}), 1.05)
     assert row(run, "source")["numRecordsDropped"] == 10 - 2
@@ -99,7 +99,7 @@ def test_a_card_and_its_latency() -> None:
         STEADY,
         hosts=[host("a", bandwidth_mbps=0.1, latency_ms=2), host("b")],
         placement={"source": "a", "work": "b", "sink": "b"},
-        engine=engine(tuple_bytes=125, value_bytes={"ints": 0, "strings": 0, "doubles": 0}),
+        engine=engine(record_bytes=125, value_bytes={"ints": 0, "strings": 0, "doubles": 0}),
     )
     run = ran(job, 1.05)
     assert latency_s(run) == pytest.approx([10 * (0.010 + 0.002 + 0.03), 10])
@@ -117,7 +117,7 @@ def test_links_in_a_row() -> None:
         STEADY,
         hosts=[host("a", bandwidth_mbps=0.1), host("b")],
         placement={"source": "a", "work": "b", "sink": "b"},
-        engine=engine(tuple_bytes=125, value_bytes={"ints": 0, "strings": 0, "doubles": 0}),
+        engine=engine(record_bytes=125, value_bytes={"ints": 0, "strings": 0, "doubles": 0}),
         links=links,
         switches=["switch"],
     )
@@ -127,7 +127,7 @@ def test_links_in_a_row() -> None:
 
 def test_a_batch_waits_until_it_is_full() -> None:
     """In a batch of three the first waits for two more, the second for one; the tenth record is still in its buffer."""
-    batches = {"batch_tuples": 3, "flush_s": 1000}
+    batches = {"batch_records": 3, "flush_s": 1000}
     run = ran(chain([worker(0.0)], STEADY, engine=engine(**batches), placement={"sink": "h"}), 1.05)
     assert row(run, "source")["numRecordsOut"] == 10
     assert row(run, "work")["numRecordsIn"] == 9
@@ -144,7 +144,7 @@ def test_records_are_dealt_in_turn() -> None:
 def test_a_window_that_counts() -> None:
     """A count window has a result every third record, as old as the oldest of the three."""
     window = {"kind": "aggregate", "name": "work", "service_time_s": 0.01, "service_scv": 0}
-    window["window"] = {"policy": "count", "size_tuples": 3}
+    window["window"] = {"policy": "count", "size_records": 3}
     run = ran(chain([window], STEADY, engine=engine()), 1.05)
     assert latency_s(run) == pytest.approx([3 * (0.2 + 0.01), 3])
     assert row(run, "work")["stateBytes"] > 0.0  # the tenth
@@ -163,7 +163,7 @@ def test_a_window_that_follows_the_clock() -> None:
     ("keeps", "at_s"),
     [
         ({"kind": "aggregate", "window": {"policy": "time", "size_s": 1.5}}, 1.5),
-        ({"kind": "aggregate", "window": {"policy": "count", "size_tuples": 2}}, 1.2),
+        ({"kind": "aggregate", "window": {"policy": "count", "size_records": 2}}, 1.2),
         ({"kind": "join", "window": {"policy": "time", "size_s": 1.5}, "selectivity": 1}, 1.5),
         ({"kind": "session", "gap_s": 0.25, "keys": 1}, 1.45),
     ],
@@ -205,7 +205,7 @@ def test_a_job_that_is_out_of_memory_stands_still() -> None:
     """A job that is out of memory stands still from the next second on: the fourth record of 6 MB exceeds 20 MB."""
     window = {"kind": "aggregate", "name": "work", "service_time_s": 0, "window": {"policy": "time", "size_s": 100}}
     job = chain([window], {"law": "constant", "rate_per_s": 9.5}, hosts=[host(ram_mb=20)])
-    big = job.engine.model_copy(update={"tuple_bytes": 1e6})
+    big = job.engine.model_copy(update={"record_bytes": 1e6})
     big = big.model_copy(update={"memory": big.memory.model_copy(update={"base_mb": 1.0, "object_overhead": 6.0})})
     run = ran(job.model_copy(update={"engine": big}), 3.05)
     assert run.crashed

@@ -11,4 +11,4 @@ def third(ends: Ends) -> list[float]:
     return [1.0 / 3.0, *[2.0 / 3.0 / others] * others] if others else [1.0]
 
 
-A_THIRD = Partitioning("a-third", third, by_key=True, fixes_replicas=True)
+A_THIRD = Partitioning("a-third", third, by_key=True, fixes_subtasks=True)

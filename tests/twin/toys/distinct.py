@@ -27,7 +27,7 @@ class Distinct(Windowed):
         """Whether its records have keys: always."""
         return True
 
-    def values(self, replicas: int) -> int:
+    def values(self, parallelism: int) -> int:
         """Number of its keys."""
         return self.keys
 

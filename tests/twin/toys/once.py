@@ -34,4 +34,4 @@ class Once:
         if self.moved:
             return None
         self.moved = True
-        return Reconfiguration(moves=(Move(operator=self.spec.operator, replica=0, to="b"),), reason="once")
+        return Reconfiguration(moves=(Move(operator=self.spec.operator, subtask=0, to="b"),), reason="once")

@@ -55,7 +55,7 @@ DEALT: dict[str, Any] = JOB | {
 
 dealt = parse(Scenario, DEALT)
 borne = simulate(dealt)
-parts = [each.tuples_in for each in next(each for each in borne.operators if each.operator == "map").subtasks]
+parts = [each.records_in for each in next(each for each in borne.operators if each.operator == "map").subtasks]
 predicted = RateModel().predict(dealt.deployment, [dealt.plan])["throughput_per_s"][0]
 run = simulate(parse(Scenario, JOB))
 source = next(each for each in run.operators if each.operator == "source")

@@ -29,7 +29,7 @@ evenly = Deployment(**{**dict(job), "query": Query(operators=job.query.operators
 world = World(compile(job), settings)
 world.advance(5.0)
 found = {
-    "at_sinks": [task.tuples_in for task in world.tasks["sink"]],
+    "at_sinks": [task.records_in for task in world.tasks["sink"]],
     "simulated_per_s": simulate(Scenario.of(job, settings)).metrics.throughput_per_s,
     "predicted_per_s": float(RateModel(horizon_s=60.0).answer(job, [job.plan]).costs["throughput_per_s"][0]),
     "on_sockets_per_s": NumaJob(evenly).results_per_s,

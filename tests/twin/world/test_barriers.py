@@ -19,7 +19,7 @@ SIZE = 80.0
 
 def ran(mode: str, placement: dict[str, str], horizon_s: float = 3.0, **more: Any) -> Run:
     """Run of a map of 0.25 s, to which a record comes each 0.1 s, with one checkpoint at 1.02 s."""
-    sizes = engine(tuple_bytes=SIZE, value_bytes={"ints": 0, "strings": 0, "doubles": 0})
+    sizes = engine(record_bytes=SIZE, value_bytes={"ints": 0, "strings": 0, "doubles": 0})
     job = chain([worker(0.25)], STEADY, hosts=[host("a"), host("b")], placement=placement, engine=sizes)
     settings = RunSettings(horizon_s=horizon_s, period_s=horizon_s)
     costs = {"interval_s": 100.0, "first_s": 1.02, "mode": mode, "sync_ms": 0}

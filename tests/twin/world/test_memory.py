@@ -41,11 +41,11 @@ class Named(StructView, layout=k.TASK):
 
 def test_a_field_is_an_attribute_unless_the_class_has_one_of_that_name() -> None:
     memory = RunMemory(0)
-    here = memory.add(k.TASK, tuples_in=3, processor=7, service_s=0.5)
+    here = memory.add(k.TASK, records_in=3, processor=7, service_s=0.5)
     view, other = Named(here), Named(here)
     view.processor = "its own"
     view.service_s = 0.25
-    assert (other.tuples_in, other.raw_processor, other.service_s) == (3, 7, 0.25)
+    assert (other.records_in, other.raw_processor, other.service_s) == (3, 7, 0.25)
     assert other.processor is None
 
 

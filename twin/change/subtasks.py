@@ -24,12 +24,12 @@ from twin.world.python_logics import timed_logic
 KINDS = (WATERMARK, MODIFICATION)
 
 
-def add_replica(job: RunningJob, operator: str, place: Location) -> Task:
+def add_subtask(job: RunningJob, operator: str, place: Location) -> Task:
     """Makes a new subtask and wires it; it gets no records yet."""
     world, fan, tasks = job.world, job.fan(operator), job.world.tasks[operator]
     job.open(place)
     made = len(tasks) + len(job.world.ledger.retired.get(operator, ()))
-    task = job.make_replica(operator, made, place)
+    task = job.make_subtask(operator, made, place)
     for position, edge in enumerate(world.job.outputs(operator)):
         out = edge.stream
         task.ports.append(job.fan(out.consumer).port_of(task, out, tasks[0].ports[position]))
@@ -110,7 +110,7 @@ def _has_ended(job: RunningJob, task: Task) -> bool:
 # moves to another place -----------------------------------------------------------------------------------------------
 
 
-def move_replica(job: RunningJob, task: Task, operator: str, place: Location, record: EventRecord) -> Process:
+def move_subtask(job: RunningJob, task: Task, operator: str, place: Location, record: EventRecord) -> Process:
     """Stops a subtask, moves it with its state and queue, and lets it go on (ALBIC, section 3)."""
     env, world = job.env, job.world
     start = task.place
