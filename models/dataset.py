@@ -17,7 +17,7 @@ from models.graph import GraphTable
 from twin.corpus.rows import first_fault
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.files import SUMS, digest, sums
+from twin.files import SUMS, TABLE_SUMS, digest, sums
 from twin.metrics import METRICS, REGRESSION_METRICS
 from twin.randomness import random_stream
 from twin.rates.channels import MeasuredSpan
@@ -148,8 +148,9 @@ def _columns(path: Path) -> dict[str, list[Any]]:
     files = [path] if path.is_file() else sorted(file for file in path.glob("**/*.parquet") if file.is_file())
     if not files:
         raise BadInput(f"{path}: no Parquet file of training rows there; {REMEDY}")
-    for sealed in path.glob(f"**/{SUMS}"):
-        _require_whole(sealed.parent)
+    for name in (SUMS, TABLE_SUMS):
+        for sealed in path.glob(f"**/{name}"):
+            _require_whole(sealed.parent)
     tables = []
     for file in files:
         try:

@@ -201,9 +201,10 @@ def code_version() -> str:
 
 
 def path_in(folder: Path, reprofiled: Reprofiled | None = None) -> Path:
-    """Path of the encoding of a folder's dataset, under a profile if given, whether it exists or not."""
+    """Path of the encoding of a folder's dataset, under a profile if given, whether it exists or not. Readers of
+    tables pass over it, by its name."""
     seen = "" if reprofiled is None else f"-{reprofiled.name}"
-    return folder / f"encoded-{code_version()}{seen}.npz"
+    return folder / f"_encoded-{code_version()}{seen}.npz"
 
 
 def write(folder: Path, encoded: Encoded, config_hash: np.ndarray, reprofiled: Reprofiled | None = None) -> None:

@@ -16,18 +16,17 @@ from scenarios.executing import Audience, Progress
 from scenarios.learning import CorpusRecipe
 from scenarios.spaces.families import Make
 from twin.corpus.chunks import ChunkTask, Simulate, cut, keep_whole, simulate_chunk
+from twin.corpus.columns import TITLE, describe, of_corpus
 from twin.corpus.manifest import (
     CHUNKS,
-    MANIFEST,
     CorpusSpec,
     content_hash,
     open_corpus,
     read_manifest,
     sole_writer,
-    write_json,
 )
 from twin.errors import BadInput
-from twin.files import new_folder, parse_json, seal, stamped, unstamped, write_text
+from twin.files import new_folder, parse_json, stamped, unstamped, write_text
 from twin.metrics import METRICS
 from twin.run import metrics_of
 from twin.simulation import simulate
@@ -126,13 +125,11 @@ def _aggregate(job: CorpusJob) -> None:
     rows = [row for chunk in chunks for row in _training_rows(chunk)]
     if not rows:
         raise BadInput(f"no run of {job.corpus} succeeded; its runs.parquet files say why")
-    corpus = read_manifest(job.corpus)
     counts = {"runs": job.spec.runs, "rows": len(rows), "failed": job.spec.runs - len(rows)}
     with new_folder(job.dataset) as aside:
         pq.write_table(pa.Table.from_pylist(rows, schema=TRAINING_ROWS), aside / "rows.parquet")
-        about = {"version": VERSION, "corpus": corpus, "corpus_hash": content_hash(corpus), **counts}
-        write_json(aside / MANIFEST, about)
-        seal(aside, ["rows.parquet"])
+        about = of_corpus(read_manifest(job.corpus), counts)
+        describe(aside, TITLE, about, TRAINING_ROWS.names, ["rows.parquet"])
 
 
 def _training_rows(chunk: Path) -> list[dict[str, Any]]:

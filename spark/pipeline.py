@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from spark.session import run_job
 from twin.corpus.card import card, card_text
 from twin.corpus.chunks import CARD, Chunk, cut, finished, require_whole
-from twin.corpus.manifest import CHUNKS, MANIFEST, content_hash, read_manifest, write_json
+from twin.corpus.columns import TITLE, describe, of_corpus
+from twin.corpus.manifest import CHUNKS, read_manifest, write_json
 from twin.corpus.rows import first_fault
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.files import new_folder, seal, write_text
+from twin.files import new_folder, write_text
 from twin.histograms import GROWTH, LOWEST_S
 from twin.kinds.registry import SINKS, SOURCES
 from twin.metrics import METRICS, SAME, TABLE, Metric, Totals
 from twin.trace import TABLES, TRAINING_ROWS, read_table
-from twin.version import VERSION
 
 # from periods to training rows ---------------------------------------------------------------------------------------
 # Aggregates per-period traces to training rows: pure DataFrame -> DataFrame, no session, files or Python functions.
@@ -186,7 +186,8 @@ class DatasetSummary:
 
 
 def write_dataset(spark: SparkSession, corpus: Path, folder: Path) -> DatasetSummary:
-    """Aggregates a corpus to training rows: FOLDER/rows.parquet, in the order of the index, and FOLDER/manifest.json.
+    """Aggregates a corpus to training rows: FOLDER/rows.parquet, in the order of the index, and beside it a manifest,
+    a card that explains the columns, and checksums, which readers of the folder's tables pass over.
 
     The folder appears whole or not at all. With executors on other machines both folders must be on storage that they
     share. Raises BadInput if `corpus` is none, is incomplete or holds a damaged file; if nothing in it succeeded; or if
@@ -199,9 +200,9 @@ def write_dataset(spark: SparkSession, corpus: Path, folder: Path) -> DatasetSum
         run_job(spark, lambda: rows.sort("index").write.parquet(_uri(made / ROWS)))
         count = _check_rows(made / ROWS, corpus)
         summary = DatasetSummary(runs=runs, rows=count, failed=runs - count)
-        write_json(made / MANIFEST, _manifest(read_manifest(corpus), summary))
         parts = sorted(part.relative_to(made).as_posix() for part in made.rglob("*.parquet") if part.is_file())
-        seal(made, [*parts, MANIFEST])
+        about = of_corpus(read_manifest(corpus), asdict(summary))
+        describe(made, TITLE, about, TRAINING_ROWS.names, parts)
     return summary
 
 
@@ -304,11 +305,6 @@ def _check_rows(written: Path, corpus: Path) -> int:
             words = error.errors()[0]["msg"]
             raise BadInput(f"run {index} of {corpus} has no valid deployment ({words}); simulate again") from None
     return len(rows)
-
-
-def _manifest(corpus: dict[str, Any], summary: DatasetSummary) -> dict[str, Any]:
-    counts = {"runs": summary.runs, "rows": summary.rows, "failed": summary.failed}
-    return {"version": VERSION, "corpus": corpus, "corpus_hash": content_hash(corpus), **counts}
 
 
 def _uri(path: Path) -> str:

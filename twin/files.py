@@ -129,23 +129,27 @@ def parse_json(text: str | bytes) -> Any:
 
 
 SUMS, KEY = "SHA256SUMS", "sha256"
+TABLE_SUMS = f"_{SUMS}"
+"""Name of the checksums in folders of tables: what begins with `_` is no table to pandas and Spark."""
 
 
 class ChecksumError(ValueError):
     """Raised if the content of a file does not match its checksum."""
 
 
-def seal(folder: Path, files: Iterable[str]) -> None:
-    """Writes the checksums of `files`, which are paths within the folder, to SHA256SUMS; those of other files stay."""
+def seal(folder: Path, files: Iterable[str], name: str = SUMS) -> None:
+    """Writes the checksums of `files`, which are paths within the folder, to SHA256SUMS; those of other files stay.
+    name: of the file of checksums, SUMS or TABLE_SUMS."""
     known = (sums(folder) or {}) | {file: digest(folder / file) for file in files}
-    write_text(folder / SUMS, "".join(f"{each}  {file}\n" for file, each in known.items()))
+    write_text(folder / name, "".join(f"{each}  {file}\n" for file, each in known.items()))
 
 
 def sums(folder: Path) -> dict[str, str] | None:
     """Checksums of a folder, by the path of each file; None if the folder has no SHA256SUMS."""
-    if not (folder / SUMS).is_file():
+    there = [folder / name for name in (SUMS, TABLE_SUMS) if (folder / name).is_file()]
+    if not there:
         return None
-    lines = (folder / SUMS).read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = there[0].read_text(encoding="utf-8", errors="replace").splitlines()
     return {pair[1]: pair[0] for pair in (line.split(maxsplit=1) for line in lines) if len(pair) == 2}
 
 

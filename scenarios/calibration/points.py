@@ -269,17 +269,18 @@ def _known(value: Any) -> Any:
 
 
 def write_rows(rows: Sequence[Mapping[str, Any]], folder: Path) -> None:
-    """Writes a new folder with one Parquet file of rows, whole or not at all."""
+    """Writes a new folder with one Parquet file of rows and its card, whole or not at all."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from twin.files import new_folder, seal
+    from twin.corpus.columns import describe
+    from twin.files import new_folder
     from twin.trace import TRAINING_ROWS
 
     schema = TRAINING_ROWS.append(pa.field("measured", pa.bool_()))
     with new_folder(folder) as aside:
         pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=schema), aside / ROWS)
-        seal(aside, [ROWS])
+        describe(aside, "Data card: measured runs", {"rows": len(rows)}, schema.names, [ROWS])
 
 
 # folders of runs -----------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,7 +20,7 @@ from spark.pipeline import write_dataset
 from tests.spark.fakes import Broken, make
 from twin.corpus.manifest import CorpusSpec, content_hash
 from twin.errors import BadInput
-from twin.files import SUMS
+from twin.files import SUMS, TABLE_SUMS
 from twin.trace import OPERATORS, TRAINING_ROWS
 
 pytestmark = pytest.mark.spark
@@ -61,9 +62,9 @@ def test_a_dataset_holds_every_successful_run_in_order_and_says_where_it_is_from
     assert (summary.runs, summary.rows, summary.failed) == (RUNS, RUNS - 1, 1)
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["dataset"]
     names = sorted(path.name for path in (tmp_path / "deep" / "dataset").iterdir())
-    assert names == [SUMS, "manifest.json", "rows.parquet"]
+    assert names == [TABLE_SUMS, "_card.md", "_manifest.json", "rows.parquet"]
     check = subprocess.run(
-        ["sha256sum", "-c", SUMS], cwd=tmp_path / "deep" / "dataset", capture_output=True, check=False
+        ["sha256sum", "-c", TABLE_SUMS], cwd=tmp_path / "deep" / "dataset", capture_output=True, check=False
     )
     assert check.returncode == 0 and check.stdout.startswith(b"rows.parquet/part-")
     rows = pq.read_table(tmp_path / "deep" / "dataset" / "rows.parquet")
@@ -71,9 +72,23 @@ def test_a_dataset_holds_every_successful_run_in_order_and_says_where_it_is_from
     assert rows.schema.names == TRAINING_ROWS.names
     assert rows.schema.types == TRAINING_ROWS.types
     source = json.loads((made / "manifest.json").read_text())
-    manifest = json.loads((tmp_path / "deep" / "dataset" / "manifest.json").read_text())
+    manifest = json.loads((tmp_path / "deep" / "dataset" / "_manifest.json").read_text())
     assert (manifest["corpus"], manifest["corpus_hash"]) == (source, content_hash(source))
     assert (manifest["runs"], manifest["rows"], manifest["failed"]) == (RUNS, RUNS - 1, 1)
+
+
+def test_pandas_reads_the_folder_and_its_card_explains_every_column(
+    spark: SparkSession, made: Path, tmp_path: Path
+) -> None:
+    write_dataset(spark, made, tmp_path / "dataset")
+    (tmp_path / "dataset" / "_encoded-0.npz").write_bytes(b"what training keeps there")
+    rows = pandas.read_parquet(tmp_path / "dataset")
+    assert list(rows.columns) == TRAINING_ROWS.names and len(rows) == RUNS - 1
+    card = (tmp_path / "dataset" / "_card.md").read_text()
+    columns = json.loads((tmp_path / "dataset" / "_manifest.json").read_text())["columns"]
+    assert list(columns) == TRAINING_ROWS.names
+    for name, column in columns.items():
+        assert f"| `{name}` | {column['unit']} | {column['says']} |" in card
 
 
 def test_an_existing_folder_and_one_that_is_no_corpus_are_refused(

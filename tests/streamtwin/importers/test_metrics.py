@@ -60,7 +60,7 @@ def test_rows_of_measured_runs_are_rows_that_models_read(files: tuple[Path, Path
     out, points = tmp_path / "rows", tmp_path / "points.csv"
     done = twin("import", "metrics", *files, out, "--points", points)
     assert done.returncode == 0, done.stderr
-    table = pq.read_table(out / "rows.parquet")
+    table = pq.read_table(out)  # the whole folder
     assert set(TRAINING_ROWS.names) < set(table.column_names) and table["measured"].to_pylist() == [True, True]
     found = dataset.read(out)
     labels = dict(zip(METRICS, found.labels_GxA.T, strict=True))

@@ -1,0 +1,97 @@
+"""Columns of a dataset: what each says, in which unit, and the card that stands beside the rows.
+
+Readers of folders of Parquet files (pandas, Spark) pass over files whose names begin with `_`, so everything beside the
+rows is named so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from twin.corpus.manifest import content_hash, write_json
+from twin.files import TABLE_SUMS, seal, write_text
+from twin.version import VERSION
+
+TITLE = "Data card: training rows of simulated runs"
+ABOUT, CARD = "_manifest.json", "_card.md"
+"""Names of the manifest and of the card of a dataset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What a column of training rows says. unit: empty for names, texts and yes or no; 1 for numbers of things."""
+
+    unit: str
+    says: str
+
+
+_EMPTY = "; empty if no result came"
+COLUMNS: Mapping[str, Column] = {
+    "run": Column("", "name of the run; of several corpora, behind the name of its corpus and a slash"),
+    "index": Column("1", "number of the run in its corpus, from 0"),
+    "seed": Column("1", "seed of the run's random numbers"),
+    "config_hash": Column("", "16 hexadecimal digits, equal for runs that differ in nothing but their seed"),
+    "horizon_s": Column("s", "simulated time of the run; of a real run, the time that was measured"),
+    "warmup_s": Column("s", "start of the measured time, which ends at the horizon; all below is about that time"),
+    "deployment": Column("", "query, cluster, plan, workload and engine of the run, as JSON"),
+    "throughput_per_s": Column("1/s", "result records at the sinks"),
+    "processing_latency_s": Column(
+        "s", "mean, from the ingestion of the oldest record that went into a result to the result's arrival" + _EMPTY
+    ),
+    "processing_latency_p50_s": Column("s", "median of the processing latency, within 1 %" + _EMPTY),
+    "processing_latency_p95_s": Column("s", "95th percentile of the processing latency, within 1 %" + _EMPTY),
+    "e2e_latency_s": Column(
+        "s", "mean end-to-end latency: the same, from that record's arrival at the message broker" + _EMPTY
+    ),
+    "e2e_latency_p50_s": Column("s", "median of the end-to-end latency, within 1 %" + _EMPTY),
+    "e2e_latency_p95_s": Column("s", "95th percentile of the end-to-end latency, within 1 %" + _EMPTY),
+    "backpressure_per_s": Column("1/s", "records by which those that wait at the brokers grow, over all sources"),
+    "backpressured": Column("", "whether these grow by more than 1 % of the offered rate"),
+    "success": Column("", "whether a result came, and the job did not crash"),
+    "records_out": Column("1", "result records in the measured time"),
+    "measured": Column("", "whether the run is a real one (`twin import metrics`); such rows may lack any label"),
+}
+"""Columns by name: those of twin.trace.TRAINING_ROWS, and the one that rows of real runs have besides."""
+
+
+def column_table(names: Iterable[str] = COLUMNS) -> list[str]:
+    """Markdown table of these columns, line by line. Raises KeyError for a column without a description."""
+    rows = [f"| `{name}` | {COLUMNS[name].unit} | {COLUMNS[name].says} |" for name in names]
+    return ["| column | unit | says |", "|---|---|---|", *rows]
+
+
+def describe(folder: Path, title: str, about: Mapping[str, Any], names: Iterable[str], parts: Iterable[str]) -> None:
+    """Writes manifest, card and checksums beside the rows of a dataset.
+
+    about: where the rows are from, JSON values. names: columns of the rows. parts: Parquet files, as paths within the
+    folder.
+    """
+    names = list(names)
+    write_json(
+        folder / ABOUT, {"version": VERSION, **about, "columns": {name: asdict(COLUMNS[name]) for name in names}}
+    )
+    lines = [f"# {title}", "", *_facts(about), "", "## Columns", "", *column_table(names)]
+    write_text(folder / CARD, "\n".join(lines) + "\n")
+    seal(folder, [*parts, ABOUT, CARD], TABLE_SUMS)
+
+
+def of_corpus(manifest: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, Any]:
+    """Manifest of a dataset without its columns. manifest: of the corpus."""
+    return {"corpus": dict(manifest), "corpus_hash": content_hash(manifest), **counts}
+
+
+def _facts(about: Mapping[str, Any]) -> list[str]:
+    """What the manifest says, as lines of a list."""
+    told = {name: value for name, value in about.items() if not isinstance(value, Mapping | list)}
+    lines = [f"- {name.replace('_', ' ')}: {value}" for name, value in told.items()]
+    if isinstance(corpus := about.get("corpus"), Mapping):
+        words = ", ".join(f"{name} {value}" for name, value in sorted(corpus.items()) if name != "settings")
+        lines.append(f"- corpus: {words}")
+    return lines
+
+
+if __name__ == "__main__":
+    print("\n".join(column_table()))
