@@ -16,7 +16,7 @@ from scenarios.executing import Audience, Progress
 from scenarios.learning import CorpusRecipe
 from scenarios.spaces.families import Make
 from twin.corpus.chunks import ChunkTask, Simulate, cut, keep_whole, simulate_chunk
-from twin.corpus.columns import TITLE, describe, of_corpus
+from twin.corpus.columns import TITLE, describe, of_corpora
 from twin.corpus.manifest import (
     CHUNKS,
     CorpusSpec,
@@ -93,7 +93,7 @@ def by_spark(master: str) -> FanOut:
                 with audience.progress("runs") as report:
                     write_corpus(spark, job.corpus, job.spec, job.make, simulate, progress=report, note=audience.stage)
                 audience.stage(f"aggregating {job.corpus}")
-                write_dataset(spark, job.corpus, job.dataset)
+                write_dataset(spark, [job.corpus], job.dataset)
 
     return do
 
@@ -128,7 +128,7 @@ def _aggregate(job: CorpusJob) -> None:
     counts = {"runs": job.spec.runs, "rows": len(rows), "failed": job.spec.runs - len(rows)}
     with new_folder(job.dataset) as aside:
         pq.write_table(pa.Table.from_pylist(rows, schema=TRAINING_ROWS), aside / "rows.parquet")
-        about = of_corpus(read_manifest(job.corpus), counts)
+        about = of_corpora({job.corpus.name: read_manifest(job.corpus)}, counts)
         describe(aside, TITLE, about, TRAINING_ROWS.names, ["rows.parquet"])
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark.session import run_job
 from twin.corpus.card import card, card_text
-from twin.corpus.chunks import CARD, Chunk, cut, finished, require_whole
-from twin.corpus.columns import TITLE, describe, of_corpus
+from twin.corpus.chunks import CARD, Chunk, cut, failed_in, finished, require_whole
+from twin.corpus.columns import TITLE, describe, of_corpora
 from twin.corpus.manifest import CHUNKS, read_manifest, write_json
 from twin.corpus.rows import first_fault
 from twin.deployment import Deployment
@@ -30,6 +31,7 @@ from twin.histograms import GROWTH, LOWEST_S
 from twin.kinds.registry import SINKS, SOURCES
 from twin.metrics import METRICS, SAME, TABLE, Metric, Totals
 from twin.trace import TABLES, TRAINING_ROWS, read_table
+from twin.version import same_runs
 
 # from periods to training rows ---------------------------------------------------------------------------------------
 # Aggregates per-period traces to training rows: pure DataFrame -> DataFrame, no session, files or Python functions.
@@ -171,38 +173,45 @@ def _middle_s(bucket: Column) -> Column:
 ROWS = "rows.parquet"
 CARD_COLUMNS = ["run", "status", "error", "cpu_s", "deployment"]
 TABLES_READ = ("runs", "operators")
-CHECKED = ["index", "warmup_s", "horizon_s", *METRICS, "deployment"]
+CHECKED = ["run", "index", "warmup_s", "horizon_s", *METRICS, "deployment"]
 LOOK_S, LOOKS = 0.1, 10
 """Seconds between looks, and number of looks, for a folder that was removed while Spark's tasks were ending."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """Summary of a dataset. runs: read from the corpus, = rows written + failed."""
+    """Summary of a dataset. runs: read from the corpora, = rows written + failed + duplicates. duplicates: runs that an
+    earlier corpus has, too."""
 
     runs: int
     rows: int
     failed: int
+    duplicates: int = 0
 
 
-def write_dataset(spark: SparkSession, corpus: Path, folder: Path) -> DatasetSummary:
-    """Aggregates a corpus to training rows: FOLDER/rows.parquet, in the order of the index, and beside it a manifest,
-    a card that explains the columns, and checksums, which readers of the folder's tables pass over.
+def write_dataset(spark: SparkSession, corpora: Sequence[Path], folder: Path) -> DatasetSummary:
+    """Aggregates corpora to training rows: FOLDER/rows.parquet, in the order of the corpora and of the index in each,
+    and beside it a manifest, a card that explains the columns, and checksums, which readers of the folder's tables pass
+    over.
 
-    The folder appears whole or not at all. With executors on other machines both folders must be on storage that they
-    share. Raises BadInput if `corpus` is none, is incomplete or holds a damaged file; if nothing in it succeeded; or if
-    `folder` exists.
+    Runs of equal configuration and seed are the same run, which is kept once, of the corpus that comes first. Of
+    several corpora, names of runs begin with the name of their corpus. The folder appears whole or not at all. With
+    executors on other machines all folders must be on storage that they share. Raises BadInput as `check_dataset`; if
+    nothing succeeded; or if a row is not sound.
     """
-    corpus, folder = corpus.absolute(), folder.absolute()
-    runs = check_dataset(corpus, folder)
-    rows = training_rows(*(read_corpus_table(spark, corpus, table) for table in TABLES_READ))
+    folders, folder = [corpus.absolute() for corpus in corpora], folder.absolute()
+    runs = check_dataset(folders, folder)
+    names = corpus_names(folders)
+    parts = [training_rows(*(read_corpus_table(spark, each, table) for table in TABLES_READ)) for each in folders]
+    rows = parts[0].sort("index") if len(parts) == 1 else _together(dict(zip(names, parts, strict=True)))
     with _made_aside(folder) as made:
-        run_job(spark, lambda: rows.sort("index").write.parquet(_uri(made / ROWS)))
-        count = _check_rows(made / ROWS, corpus)
-        summary = DatasetSummary(runs=runs, rows=count, failed=runs - count)
-        parts = sorted(part.relative_to(made).as_posix() for part in made.rglob("*.parquet") if part.is_file())
-        about = of_corpus(read_manifest(corpus), asdict(summary))
-        describe(made, TITLE, about, TRAINING_ROWS.names, parts)
+        run_job(spark, lambda: rows.write.parquet(_uri(made / ROWS)))
+        count = _check_rows(made / ROWS, folders)
+        failed = sum(failed_in(each, _chunks(each, read_manifest(each))) for each in folders)
+        summary = DatasetSummary(runs=runs, rows=count, failed=failed, duplicates=runs - failed - count)
+        files = sorted(part.relative_to(made).as_posix() for part in made.rglob("*.parquet") if part.is_file())
+        manifests = dict(zip(names, map(read_manifest, folders), strict=True))
+        describe(made, TITLE, of_corpora(manifests, asdict(summary)), TRAINING_ROWS.names, files)
     return summary
 
 
@@ -225,17 +234,58 @@ def write_card(spark: SparkSession, corpus: Path, command: str) -> Path:
     return corpus / f"{CARD}.md"
 
 
-def check_dataset(corpus: Path, folder: Path) -> int:
+def check_dataset(corpora: Sequence[Path], folder: Path) -> int:
     """Number of runs that a dataset would come from; needs no Spark, so it can be checked before one starts.
 
-    Raises BadInput as `write_dataset` does.
+    Raises BadInput if a corpus is none, is incomplete, holds a damaged file, is named twice or is of a version that
+    simulates other runs than that of the first; or if `folder` exists.
     """
-    chunks = _chunks(corpus, read_manifest(corpus))
+    manifests = {corpus.resolve(): read_manifest(corpus) for corpus in corpora}
+    if len(manifests) < len(corpora):
+        twice = next(each for number, each in enumerate(corpora) if each.resolve() in _resolved(corpora[:number]))
+        raise BadInput(f"{twice} is named twice; name each corpus once")
+    first, *others = zip(corpora, manifests.values(), strict=True)
+    for corpus, manifest in others:
+        versions = [str(each.get("version")) for each in (first[1], manifest)]
+        if not same_runs(*versions):
+            raise BadInput(
+                f"{first[0]} is of streamtwin {versions[0]} and {corpus} of {versions[1]}, which simulate other runs; "
+                "simulate one of them again, or make a dataset of each"
+            )
     if folder.exists():
         raise BadInput(f"{folder} exists; remove it or name another folder")
-    require_whole(corpus, chunks)
-    _check_schemas(corpus, chunks)
-    return sum(chunk.runs for chunk in chunks)
+    runs = 0
+    for corpus, manifest in zip(corpora, manifests.values(), strict=True):
+        chunks = _chunks(corpus, manifest)
+        require_whole(corpus, chunks)
+        _check_schemas(corpus, chunks)
+        runs += sum(chunk.runs for chunk in chunks)
+    return runs
+
+
+def _resolved(paths: Sequence[Path]) -> set[Path]:
+    return {path.resolve() for path in paths}
+
+
+def corpus_names(corpora: Sequence[Path]) -> list[str]:
+    """Names of corpora: those of their folders, with a number where several folders have the same name."""
+    names = [corpus.absolute().name for corpus in corpora]
+    return [
+        name if names.count(name) == 1 else f"{name}-{names[: number + 1].count(name)}"
+        for number, name in enumerate(names)
+    ]
+
+
+def _together(parts: Mapping[str, DataFrame]) -> DataFrame:
+    """Rows of several corpora in order, without runs that an earlier one has. parts: rows by name of the corpus."""
+    named = [
+        part.withColumn("run", F.concat(F.lit(f"{name}/"), F.col("run"))).withColumn("corpus", F.lit(number))
+        for number, (name, part) in enumerate(parts.items())
+    ]
+    order = ("corpus", "index")
+    same = Window.partitionBy("config_hash", "seed").orderBy(*order)
+    rows = reduce(DataFrame.unionByName, named).withColumn("before", F.row_number().over(same) - 1)
+    return rows.where(F.col("before") == 0).sort(*order).select(TRAINING_ROWS.names)
 
 
 def read_corpus_table(spark: SparkSession, corpus: Path, table: str) -> DataFrame:
@@ -287,9 +337,11 @@ def _remove_for_good(folder: Path) -> None:
         time.sleep(LOOK_S)
 
 
-def _check_rows(written: Path, corpus: Path) -> int:
+def _check_rows(written: Path, corpora: Sequence[Path]) -> int:
     """Number of rows. Raises BadInput if there are none, or one that no model could learn from."""
     rows = pq.read_table(written, columns=CHECKED)
+    corpus = ", ".join(map(str, corpora))
+    numbers = rows["index" if len(corpora) == 1 else "run"].to_pylist()
     if not len(rows):
         raise BadInput(f"no run of {corpus} succeeded; see the column 'error' of its runs.parquet files")
     if empty := rows["throughput_per_s"].null_count:
@@ -297,8 +349,8 @@ def _check_rows(written: Path, corpus: Path) -> int:
     columns = rows.to_pydict()
     if fault := first_fault(columns):
         row, words = fault
-        raise BadInput(f"run {columns['index'][row]} of {corpus} has {words}, which no run has; simulate again")
-    for index, deployment in zip(columns["index"], columns["deployment"], strict=True):
+        raise BadInput(f"run {numbers[row]} of {corpus} has {words}, which no run has; simulate again")
+    for index, deployment in zip(numbers, columns["deployment"], strict=True):
         try:
             Deployment.model_validate_json(deployment)
         except ValidationError as error:

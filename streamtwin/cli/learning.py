@@ -261,24 +261,31 @@ def _simulated(
 
 
 def dataset(
-    corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="A folder that `twin corpus` wrote.")],
+    corpora: Annotated[
+        list[Path], typer.Argument(metavar="CORPUS...", help="Folders that `twin corpus` wrote, one or more.")
+    ],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder of training rows.")],
     master: Master = "local[*]",
     _seed: Seed = 0,
     *,
     terminal: Terminal,
 ) -> None:
-    """Aggregates a corpus to training rows: one a run, with its labels.
+    """Aggregates corpora to training rows: one a run, with its labels, in Parquet, and a card (OUT/_card.md).
 
-    Example: `twin dataset corpus dataset`
+    A run that several corpora have (equal configuration and seed) is one row, of the corpus named first.
+
+    Examples: `twin dataset corpus dataset` · `twin dataset grid spikes together`
     """
     from spark.pipeline import check_dataset, write_dataset
     from spark.session import session
+    from twin.corpus.columns import CARD
 
-    check_dataset(corpus, out)  # before a JVM is started in vain
+    check_dataset(corpora, out)  # before a JVM is started in vain
     terminal.stage("starting Spark")
     with session(master) as spark:
-        terminal.stage(f"aggregating {corpus}")
-        summary = write_dataset(spark, corpus, out)
-    failed = f" ({summary.failed} runs failed)" if summary.failed else ""
-    terminal.result(asdict(summary), f"{summary.rows} training rows in {out}{failed}")
+        terminal.stage(f"aggregating {', '.join(map(str, corpora))}")
+        summary = write_dataset(spark, corpora, out)
+    left_out = {"failed": summary.failed, "were there twice": summary.duplicates}
+    words = ", ".join(f"{count} runs {what}" for what, count in left_out.items() if count)
+    told = f" ({words})" if words else ""
+    terminal.result(asdict(summary), f"{summary.rows} training rows in {out}{told}; {out / CARD} explains the columns")

@@ -125,7 +125,7 @@ def training_data(scenario: Scenario, out: Path, settings: Settings, audience: A
         with audience.progress("runs") as report:
             write_corpus(spark, out / "corpus", spec, make, simulate, progress=report)
         say("3/5 aggregating the traces to training rows")
-        write_dataset(spark, out / "corpus", out / "dataset")
+        write_dataset(spark, [out / "corpus"], out / "dataset")
 
 
 def train(out: Path, settings: Settings, audience: Audience) -> tuple[LearnedCostModel, Dataset, dict[str, list[Any]]]:

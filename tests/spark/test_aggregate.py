@@ -137,7 +137,7 @@ def test_labels_equal_the_metrics_of_the_run_itself(spark: SparkSession, tmp_pat
 def test_both_ways_to_aggregate_agree(spark: SparkSession, tmp_path: Path) -> None:
     job = CorpusJob(tmp_path / "corpus", tmp_path / "ours", *CorpusRecipe(runs=5, seed=2, horizon_s=20.0).plan())
     in_process([job], Lines(lambda _: None))
-    write_dataset(spark, job.corpus, tmp_path / "spark")
+    write_dataset(spark, [job.corpus], tmp_path / "spark")
     ours, sparks = (pq.read_table(tmp_path / name / "rows.parquet").to_pylist() for name in ("ours", "spark"))
     assert len(ours) == len(sparks) == 5
     for one, other in zip(ours, sparks, strict=True):

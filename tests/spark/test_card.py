@@ -100,7 +100,7 @@ def test_the_card_of_a_corpus_agrees_with_its_dataset(spark: SparkSession, tmp_p
     assert found["recipe"]["config_hash"]
     assert path.read_text().startswith("# Data card")
     assert "twin corpus OUT --runs 7" in path.read_text()
-    summary = write_dataset(spark, corpus, tmp_path / "dataset")
+    summary = write_dataset(spark, [corpus], tmp_path / "dataset")
     assert (found["runs"]["total"], found["runs"]["failed"]) == (summary.runs, summary.failed) == (7, 1)
     assert found["labels"]["all"]["rows"] == summary.rows
     rates = [1, 2, 3, 4, 5, 6, 7]

@@ -78,18 +78,24 @@ def describe(folder: Path, title: str, about: Mapping[str, Any], names: Iterable
     seal(folder, [*parts, ABOUT, CARD], TABLE_SUMS)
 
 
-def of_corpus(manifest: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, Any]:
-    """Manifest of a dataset without its columns. manifest: of the corpus."""
-    return {"corpus": dict(manifest), "corpus_hash": content_hash(manifest), **counts}
+def of_corpora(manifests: Mapping[str, Mapping[str, Any]], counts: Mapping[str, int]) -> dict[str, Any]:
+    """Manifest of a dataset without its columns: `corpus` of one, `corpora` by name of several. manifests: of the
+    corpora by name."""
+    bodies = {name: dict(each) for name, each in manifests.items()}
+    if len(bodies) == 1:
+        (body,) = bodies.values()
+        return {"corpus": body, "corpus_hash": content_hash(body), **counts}
+    return {"corpora": bodies, "corpus_hash": content_hash(bodies), **counts}
 
 
 def _facts(about: Mapping[str, Any]) -> list[str]:
     """What the manifest says, as lines of a list."""
-    told = {name: value for name, value in about.items() if not isinstance(value, Mapping | list)}
+    told = {name: value for name, value in about.items() if not isinstance(value, Mapping)}
     lines = [f"- {name.replace('_', ' ')}: {value}" for name, value in told.items()]
-    if isinstance(corpus := about.get("corpus"), Mapping):
-        words = ", ".join(f"{name} {value}" for name, value in sorted(corpus.items()) if name != "settings")
-        lines.append(f"- corpus: {words}")
+    corpora = {"corpus": about["corpus"]} if "corpus" in about else about.get("corpora", {})
+    for name, corpus in corpora.items():
+        words = ", ".join(f"{key} {value}" for key, value in sorted(corpus.items()) if key != "settings")
+        lines.append(f"- {name}: {words}")
     return lines
 
 
