@@ -116,7 +116,7 @@ def _course(job: Scenario, seed: int) -> dict[str, list[float]]:
     return {
         "at_s": [made["at_s"][number] for number in after],
         "latency": latency.tolist(),
-        "replicas": [made["replicas"][number] for number in after],
+        "replicas": [made["subtasks"][number] for number in after],
     }
 
 

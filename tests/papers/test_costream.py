@@ -228,7 +228,7 @@ def test_the_same_seed_gives_the_same_files_and_another_seed_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planners, "PREDICTORS", cheap())
-    sizes = replace(TINY, runs=24, replicates=2)
+    sizes = replace(TINY, runs=40, replicates=2)
     for name, seed in (("one", 1), ("same", 1), ("other", 2)):
         workspace = Workspace(tmp_path / f"work-{name}", sizes, seed, silent(), in_process)
         reproduced("costream.table4", workspace, tmp_path / name)
