@@ -128,6 +128,30 @@ def refuse_unseen(model: str, seen: Coverage | None, needed: set[str]) -> None:
         )
 
 
+def unseen_rows(seen: Coverage | None, graphs: GraphTable) -> dict[str, np.ndarray]:
+    """Rows of a table that have something which was not in the training rows, by its key of Coverage: kinds, and words
+    and flags of kinds that were. seen: None if not known."""
+    found: dict[str, np.ndarray] = {}
+    if seen is None:
+        return found
+    every = np.arange(len(graphs))
+    for kind, ragged in zip(NODE_TYPES, graphs.nodes, strict=True):
+        nodes_NxF, row_N = ragged.take(every)
+        if not seen.get(kind):
+            found[kind] = np.unique(row_N)
+            continue
+        for feature, inputs in with_inputs(FEATURES[kind], nodes_NxF):
+            if isinstance(feature.encoding, OneHot):
+                names = [f"{kind} {feature.name} {word}" for word in feature.encoding.vocabulary]
+            elif _is_flag(feature):
+                names = [f"{kind} {feature.name}"]
+            else:
+                continue
+            missing = [(column, name) for column, name in enumerate(names) if not seen.get(name)]
+            found |= {name: np.unique(row_N[inputs[:, column] > 0]) for column, name in missing}
+    return {name: rows for name, rows in found.items() if len(rows)}
+
+
 def ranges_of(graphs: GraphTable, rows: np.ndarray) -> dict[str, list[float]]:
     """Ranges of the numbers in some rows of a table."""
     return {

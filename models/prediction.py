@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from models.checkpoint import Ensemble, found_in, kinds_of, outside, read_all, refuse_unseen, unseen
+from models.checkpoint import Ensemble, found_in, kinds_of, outside, read_all, refuse_unseen, unseen, unseen_rows
 from models.gnn import Batch, Capacity, CostNetwork, Parameters, batch_of, capacity_for, cut, needs
 from models.graph import HORIZON_S, GraphTable, graph_table
 from models.job_columns import base_costs, job_columns, plan_physics, subtask_counts
@@ -288,6 +288,14 @@ class LearnedCostModel:
             outputs = [forward(ensemble.config, member, graphs) for member in ensemble.members]
             values |= _by_metric(ensemble, np.stack(outputs), graphs.rates_GxA, graphs.kind_G)
         return Predictions(values, graphs.kind_G)
+
+    def unknown_rows(self, graphs: GraphTable) -> dict[str, np.ndarray]:
+        """Rows of a table that the model cannot judge, by what it never saw in training: a kind, or a word of one."""
+        found: dict[str, np.ndarray] = {}
+        for ensemble in self.ensembles:
+            for name, rows in unseen_rows(ensemble.seen, graphs).items():
+                found[name] = np.union1d(found.get(name, rows), rows)
+        return found
 
     def knows(self, graphs: GraphTable) -> bool:
         """Whether `predict_graphs` can predict these graphs."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import itertools
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -171,13 +172,17 @@ RIVALS = ("trees-ratio", "flat-log", "flat-raw", "rates")
 @dataclass(frozen=True, slots=True)
 class EvaluationTable:
     """The answer of `twin evaluate`. rows: as Costream's Table III. part: `test` (held out of training) or `all`; runs:
-    in that part. strata: errors of the model by stratum. notes: metrics that could not be judged, and why."""
+    in that part that the model knows. strata: errors of the model by stratum. notes: what could not be judged, and why.
+    left_out: number of the runs in that part that the model does not know. unknown: numbers of these by what it never
+    saw in training; a run may have several such things."""
 
     rows: tuple[evaluation.ErrorRow, ...]
     part: str
     runs: int
     strata: tuple[BreakdownRow, ...] = ()
     notes: tuple[str, ...] = ()
+    left_out: int = 0
+    unknown: Mapping[str, int] = field(default_factory=dict)
 
 
 def rows_of(folder: Path, report: Progress | None = None, reprofiled: Reprofiled | None = None) -> Dataset:
@@ -186,10 +191,26 @@ def rows_of(folder: Path, report: Progress | None = None, reprofiled: Reprofiled
     Raises BadInput as `models.dataset.read`.
     """
     found = datasets.read(folder, report, reprofiled=reprofiled)
+    _keep_encoding(folder, found, reprofiled)
+    return found
+
+
+def known_rows_of(
+    folder: Path, report: Progress | None = None, reprofiled: Reprofiled | None = None
+) -> tuple[Dataset, list[frozenset[str]]]:
+    """As `rows_of`, but for rows of kinds that no model can know, of each of which it returns these kinds.
+
+    Raises BadInput as `models.dataset.read_learned`.
+    """
+    found, left_out = datasets.read_learned(folder, report, reprofiled)
+    _keep_encoding(folder, found, reprofiled)
+    return found, left_out
+
+
+def _keep_encoding(folder: Path, found: Dataset, reprofiled: Reprofiled | None) -> None:
     if folder.is_dir() and len(found) >= PARALLEL_FROM and not encoding.path_in(folder, reprofiled).exists():
         with suppress(OSError):  # a folder that cannot be written to only costs the time again
             encoding.write(folder, found.encoded, found.config_hash, reprofiled)
-    return found
 
 
 def steps(members: Mapping[str, int], report: Progress) -> Callable[[str, int, int, int, float], None]:
@@ -269,12 +290,19 @@ def training_split(model: LearnedCostModel, dataset: Dataset) -> RowSplit:
 
 
 def evaluate(
-    model: LearnedCostModel, dataset: Dataset, *, every_row: bool, seed: int, by_stratum: bool = False
+    model: LearnedCostModel,
+    dataset: Dataset,
+    *,
+    every_row: bool,
+    seed: int,
+    by_stratum: bool = False,
+    unlearned: Sequence[frozenset[str]] = (),
 ) -> EvaluationTable:
     """Evaluates a model and its rivals on the test rows of its own dataset, or it and the rate model on every row.
 
-    The rivals are trained on the same rows as the model. Raises BadInput as `training_split` and
-    `LearnedCostModel.predict_graphs`.
+    The rivals are trained on the same rows as the model. Rows with a kind of operator, or a word of one, that the model
+    never saw in training are left out and counted. unlearned: of rows that are left out already, what is unknown.
+    Raises BadInput as `training_split`, or if the model knows none of the rows.
     """
     metrics = [metric for metric in METRICS if any(metric in ensemble.metrics for ensemble in model.ensembles)]
     fitted: list[Fitted] = [FittedNetworks(model.name, model)]
@@ -285,6 +313,16 @@ def evaluate(
         parts = training_split(model, dataset)
         rows = parts.test
         fitted += [PREDICTORS[key].fit(dataset, parts, seed, metrics) for key in RIVALS]
+    beyond = {name: np.intersect1d(each, rows) for name, each in model.unknown_rows(dataset.graphs).items()}
+    unknown = Counter(kind for each in unlearned for kind in each)
+    unknown.update({name: len(each) for name, each in beyond.items() if len(each)})
+    known = np.setdiff1d(rows, np.concatenate([np.zeros(0, np.int64), *beyond.values()]))
+    if not len(known):
+        raise BadInput(
+            f"model {model.name!r} knows none of {len(rows)} rows: it never saw {_counted(unknown)} in training; train "
+            f"it on runs that have these"
+        )
+    left_out, rows = len(unlearned) + len(rows) - len(known), known
     part = dataset.take(rows)
     found = [row for each in fitted for row in evaluation.evaluate(each, part) if row.metric in metrics]
     found += evaluation.replicate_rows(dataset, metrics)
@@ -293,8 +331,21 @@ def evaluate(
         part="all" if every_row else "test",
         runs=len(rows),
         strata=tuple(error_breakdown(fitted[0], dataset, rows)) if by_stratum else (),
-        notes=tuple(_without_accuracy(part, metrics)),
+        notes=(*_left_out_words(model.name, left_out, unknown), *_without_accuracy(part, metrics)),
+        left_out=left_out,
+        unknown=unknown,
     )
+
+
+def _left_out_words(model: str, count: int, unknown: Mapping[str, int]) -> Iterator[str]:
+    if count:
+        yield f"{count} rows are left out, as {model} never saw in training: {_counted(unknown)}"
+
+
+def _counted(numbers: Mapping[str, int]) -> str:
+    """Words with the number of rows behind each, the most frequent first."""
+    order = sorted(numbers.items(), key=lambda each: (-each[1], each[0]))
+    return ", ".join(f"{name} ({count} rows)" for name, count in order)
 
 
 def _without_accuracy(dataset: Dataset, metrics: Sequence[str]) -> Iterator[str]:

@@ -155,6 +155,8 @@ def evaluate(
 ) -> None:
     """Predicted against simulated on held-out runs: q-errors and accuracy, beside baselines and the limit.
 
+    Rows of kinds that the model never saw in training are left out, and named with their number.
+
     Examples: `twin evaluate model dataset --strata` · `twin evaluate model other-dataset --all` ·
     `twin evaluate learned measured --all --profile engine.yaml`
     """
@@ -163,9 +165,9 @@ def evaluate(
 
     loaded = model_of(model)
     with terminal.progress("rows encoded") as report:
-        rows = learning.rows_of(dataset, report, _lens(profile))
+        rows, unlearned = learning.known_rows_of(dataset, report, _lens(profile))
     terminal.stage("predicting" if every_row else "predicting, and training the baselines")
-    found = learning.evaluate(loaded, rows, every_row=every_row, seed=seed, by_stratum=by_stratum)
+    found = learning.evaluate(loaded, rows, every_row=every_row, seed=seed, by_stratum=by_stratum, unlearned=unlearned)
     for note in found.notes:
         terminal.note(note)
     measures = {"q50": "q-error median", "q95": "q-error 95 %", "accuracy": "balanced accuracy"}
