@@ -1,7 +1,8 @@
-"""Optimizers of users: a class in a Python file, or an entry point of an installed package.
+"""Optimizers and cost models of users: a class in a Python file, or an entry point of an installed package.
 
 `my_file.py:MyOptimizer` names a class, or an instance, that satisfies `interface.Optimizer`; a package names its own
-in the entry-point group `streamtwin.optimizers`, which are the names they are asked for by.
+in the entry-point group `streamtwin.optimizers`, which are the names they are asked for by. `my_file.py:MyCostModel`
+names one that satisfies `twin.metrics.CostModel`.
 """
 
 from __future__ import annotations
@@ -9,12 +10,19 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
+from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from optimizers.interface import Optimizer, Problem, Solution
 from twin.errors import BadInput, suggest
+from twin.metrics import BINARY_METRICS, METRICS, Estimates
+from twin.plan import ExecutionPlan
+from twin.scenario import Scenario
 
 GROUP = "streamtwin.optimizers"
 NEEDED = "needs a `name` and a method `solve(problem)` that returns a Solution"
@@ -22,6 +30,11 @@ NEEDED = "needs a `name` and a method `solve(problem)` that returns a Solution"
 
 class AnswerError(Exception):
     """The answer of an optimizer is no valid solution."""
+
+
+class PredictionError(AnswerError, BadInput):
+    """A cost model of a user raised something, or its answer is no estimate of these plans. The optimizer that asked is
+    not to blame."""
 
 
 def of_others(optimizer: Optimizer) -> bool:
@@ -54,24 +67,29 @@ def is_file(name: str) -> bool:
 
 def from_file(name: str) -> Optimizer:
     """Optimizer of `FILE.py:NAME`. Raises BadInput with the reason if it cannot be loaded."""
+    return _made(name, _found("--optimizer", name))
+
+
+def _found(flag: str, name: str) -> Any:
+    """What `FILE.py:NAME` names. flag: that it was given with. Raises BadInput with the reason if there is no such."""
     file, _, attribute = name.rpartition(":")
     path = Path(file)
     if not path.is_file():
-        raise BadInput(f"--optimizer {name!r}: there is no file {file!r}")
-    own = f"{path.stem}_optimizers"
+        raise BadInput(f"{flag} {name!r}: there is no file {file!r}")
+    own = f"{path.stem}_{flag.strip('-').replace('-', '_')}s"
     spec = importlib.util.spec_from_file_location(own, path)
     if spec is None or spec.loader is None:
-        raise BadInput(f"--optimizer {name!r}: {file!r} is no Python module")
+        raise BadInput(f"{flag} {name!r}: {file!r} is no Python module")
     module = importlib.util.module_from_spec(spec)
     sys.modules[own] = module  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise BadInput(f"--optimizer {name!r} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise BadInput(f"{flag} {name!r} cannot be loaded: {type(error).__name__}: {error}") from error
     public = [member for member in vars(module) if not member.startswith("_")]
     if attribute not in public:
-        raise BadInput(f"--optimizer {name!r}: {file!r} has no {attribute!r}; {suggest(attribute, public)}")
-    return _made(name, getattr(module, attribute))
+        raise BadInput(f"{flag} {name!r}: {file!r} has no {attribute!r}; {suggest(attribute, public)}")
+    return getattr(module, attribute)
 
 
 def from_package(point: EntryPoint) -> Optimizer:
@@ -84,11 +102,99 @@ def from_package(point: EntryPoint) -> Optimizer:
 
 
 def _made(name: str, found: Any) -> Optimizer:
+    optimizer: Optimizer = _instance(f"optimizer {name!r}", found, ("solve",), NEEDED)
+    return optimizer
+
+
+def _instance(what: str, found: Any, methods: Sequence[str], needed: str) -> Any:
+    """Instance of a user's class, or the instance that was named. Raises BadInput if it has no name, or lacks a
+    method."""
     try:
         made = found() if isinstance(found, type) else found
     except Exception as error:
-        raise BadInput(f"optimizer {name!r} cannot be made: {type(error).__name__}: {error}") from error
-    if not isinstance(getattr(made, "name", None), str) or not callable(getattr(made, "solve", None)):
-        raise BadInput(f"optimizer {name!r} {NEEDED}")
-    optimizer: Optimizer = made
-    return optimizer
+        raise BadInput(f"{what} cannot be made: {type(error).__name__}: {error}") from error
+    if not isinstance(getattr(made, "name", None), str) or not all(callable(getattr(made, m, None)) for m in methods):
+        raise BadInput(f"{what} {needed}")
+    return made
+
+
+# cost models ---------------------------------------------------------------------------------------------------------
+# Cost models of users, which are asked through a guard: what they raise, and answers that are none, have one line.
+
+
+NEEDED_OF_MODELS = (
+    "needs a `name`, a method `predict(scenario, plans)` that returns Estimates, and a method `blind_to(scenario)` "
+    "that returns a sequence of texts"
+)
+MAY_HAVE = ("interval", "beyond")
+"""Methods of `twin.metrics.Unsure` and `Ranged`, which a cost model may have or not."""
+
+
+class OwnCostModel:
+    """Guard of a user's cost model, which is a twin.metrics.CostModel, and Unsure and Ranged if the user's is."""
+
+    def __init__(self, own: Any) -> None:
+        self.own = own
+        self.name: str = own.name
+        for method in MAY_HAVE:
+            if callable(getattr(own, method, None)):
+                setattr(self, method, partial(self._asked, method))
+
+    def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
+        """Checked estimates. Raises PredictionError if the model raises, or does not estimate all METRICS of every
+        plan."""
+        found = self._asked("predict", scenario, plans)
+        if not isinstance(found, Estimates):
+            raise self._fault(f"predict returned {type(found).__name__}, not Estimates")
+        if missing := [metric for metric in METRICS if metric not in found.by_metric]:
+            raise self._fault(f"predict returned no {missing[0]}; it must estimate {', '.join(METRICS)}")
+        by_metric = {metric: self._checked(metric, found[metric], len(plans)) for metric in METRICS}
+        return Estimates(by_metric, self._checked("spread", found.spread, len(plans)))
+
+    def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
+        """What the model says that it ignores. Raises PredictionError if it raises, or says something else."""
+        found = self._asked("blind_to", scenario)
+        if (
+            isinstance(found, str)
+            or not isinstance(found, Sequence)
+            or not all(isinstance(each, str) for each in found)
+        ):
+            raise self._fault(f"blind_to returned {found!r}, not a sequence of texts")
+        return tuple(found)
+
+    def _asked(self, method: str, *arguments: Any) -> Any:
+        try:
+            return getattr(self.own, method)(*arguments)
+        except BadInput:
+            raise
+        except Exception as error:
+            raise self._fault(f"raised {type(error).__name__}: {error}; see 'twin --traceback'") from error
+
+    def _checked(self, name: str, values: Any, count: int) -> np.ndarray:
+        """Estimates of a metric, [count]. Raises PredictionError if they are not that, or not possible."""
+        try:
+            value_n = np.asarray(values, dtype=float)
+        except (TypeError, ValueError):
+            raise self._fault(f"predicts no numbers for {name}") from None
+        if value_n.shape != (count,):
+            raise self._fault(f"predicts an array of shape {value_n.shape} for {name}, not ({count},): one a plan")
+        most = 1.0 if name in BINARY_METRICS else math.inf
+        for wrong_n, words in (
+            (np.isnan(value_n), "NaN"),
+            ((value_n < 0.0) | (value_n > most), "a probability outside of 0 to 1" if most == 1.0 else "less than 0"),
+        ):
+            if wrong_n.any():
+                raise self._fault(f"predicts {words} for {name} of plan {int(np.argmax(wrong_n)) + 1} of {count}")
+        return value_n
+
+    def _fault(self, words: str) -> PredictionError:
+        return PredictionError(f"cost model {self.name!r} {words}")
+
+
+def model_from_file(name: str, taken: Sequence[str]) -> OwnCostModel:
+    """Cost model of `FILE.py:NAME`. taken: names that it may not have. Raises BadInput with the reason if it cannot be
+    loaded."""
+    own = _instance(f"cost model {name!r}", _found("--cost-model", name), ("predict", "blind_to"), NEEDED_OF_MODELS)
+    if own.name in taken:
+        raise BadInput(f"cost model {name!r} is named {own.name!r}, as one of streamtwin is; give it another name")
+    return OwnCostModel(own)

@@ -27,6 +27,7 @@ COST_MODELS: Mapping[str, str] = {
     "learned": "a correction of the rate model for any engine and hosts, trained on simulated runs",
     "staged": "rates find plans near their best, the learned model orders them, the simulator decides among a few",
     "MODEL": "a folder that 'twin train' wrote: an ensemble of graph neural networks",
+    "FILE.py:CLASS": "a class of your own, with a name, predict and blind_to (docs/extending.md)",
 }
 _SENTENCE = re.compile(r'(?<!\bFig)(?<!\bSec)(?<!\bEq)(?<!\bvs)\.\s+(?=[A-Z"(`])')
 

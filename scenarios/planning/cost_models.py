@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
+from optimizers import plugins
 from optimizers.planner.proving import LOADS, MEAN, RatesAt, loads_of, rates_at
 from scenarios.calibration.calibrate import LEVEL
 from scenarios.calibration.profile_file import CalibratedProfile, applied, ends
@@ -60,7 +61,7 @@ class CalibratedCostModel:
 # names ---------------------------------------------------------------------------------------------------------------
 # Cost models by name: `rates` (analytic), the same for another load (`rates:peak`), `sim` (the simulator itself),
 # `learned` (the shipped network), the folder of a trained one, `staged` (rates choose plans near the best, a learned
-# model orders them, the simulator decides), and the file of a calibrated profile.
+# model orders them, the simulator decides), the file of a calibrated profile, and a class in a Python file.
 
 
 RATES, LEARNED, STAGED = "rates", "learned", "staged"
@@ -93,15 +94,22 @@ class StagedCostModel:
 
 
 def cost_model(name: str) -> CostModel:
-    """Cost model of a name, folder or profile; `learned:FOLDER` and `staged:FOLDER` use the model in a folder, and
-    `rates:LOAD` plans for a load.
+    """Cost model of a name, folder, profile or class (`FILE.py:CLASS`); `learned:FOLDER` and `staged:FOLDER` use the
+    model in a folder, as `staged:FILE.py:CLASS` does a class, and `rates:LOAD` plans for a load.
 
-    Raises BadInput if it is neither a known name, nor a folder that holds a model, nor a calibrated profile.
+    Raises BadInput if it is neither a known name, nor a folder that holds a model, nor a calibrated profile, nor a
+    class that satisfies `twin.metrics.CostModel`.
     """
     if name == RATES:
         return rates_at(MEAN)
     if name == "sim":
         return SimulatedCostModel(simulate)
+    if plugins.is_file(name):
+        own = name.removeprefix(f"{STAGED}:")
+        model = plugins.model_from_file(own, NAMES)
+        return model if own == name else StagedCostModel(model)
+    if name.endswith(".py"):
+        raise BadInput(f"--cost-model {name!r} names a file but no class in it; write {name}:CLASS")
     if name.endswith(PROFILES):
         from scenarios.calibration import profile_file  # it needs all that calibrates, a second of imports
         from scenarios.planning.cost_models import CalibratedCostModel
@@ -120,7 +128,7 @@ def cost_model(name: str) -> CostModel:
         remedy = suggest(name, NAMES)
         raise BadInput(
             f"--cost-model {name!r} is none of {', '.join(NAMES)}, nor a folder that 'twin train' wrote, nor a profile "
-            f"(YAML) of 'twin calibrate'; {remedy}"
+            f"(YAML) of 'twin calibrate', nor a class (FILE.py:CLASS); {remedy}"
         )
     return _learned(name, name)
 

@@ -317,10 +317,12 @@ def optimize(
     )
     try:
         return chosen.solve(problem)
+    except BadInput:
+        raise
     except AnswerError as failure:
         raise BadInput(f"optimizer {named.name!r} failed: {failure}") from failure
     except Exception as error:
-        if isinstance(error, BadInput) or not of_others(named):
+        if not of_others(named):
             raise
         words = f"{type(error).__name__}: {error}; see 'twin --traceback'"
         raise BadInput(f"optimizer {named.name!r} raised {words}") from error

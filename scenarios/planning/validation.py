@@ -172,10 +172,10 @@ def _solve(problem: Problem, optimizer: Optimizer, planner_of: PlannerOf, simula
     before_s = spared_s(simulate)
     try:
         found = fitting(problem, planner_of(optimizer, problem.cost_model).solve(problem))
-    except BadInput as refusal:
-        return RefusedPlan(REFUSED, str(refusal))
     except AnswerError as failure:
         return RefusedPlan(FAILED, str(failure))
+    except BadInput as refusal:
+        return RefusedPlan(REFUSED, str(refusal))
     except Exception as error:
         return RefusedPlan(FAILED, f"{type(error).__name__}: {error}")
     return replace(found, seconds=found.seconds + spared_s(simulate) - before_s)

@@ -167,7 +167,7 @@ def known_optimizers(begun: str) -> list[str]:
 Percentile = Annotated[
     float | None, typer.Option("--percentile", metavar="P", help="Percentile of execution times to use. Default: 50.")
 ]
-COST_MODELS_HELP = "rates, rates:peak, sim, learned, staged, folders."
+COST_MODELS_HELP = "rates, rates:peak, sim, learned, staged, folders, FILE.py:CLASS."
 REPLICATIONS_HELP, REFERENCES_HELP = "Simulated runs of each plan.", "Random plans simulated for comparison."
 
 
@@ -196,7 +196,7 @@ class OptimizePlan(Question):
     optimizer: str | None = option(
         None, "See `twin list`. Default: local-search.", "NAME", autocompletion=known_optimizers
     )
-    model: str = option("rates", "The cost model.", "rates[:peak]|sim|learned|staged|MODEL_DIR", "--cost-model")
+    model: str = option("rates", "The cost model.", "rates[:peak]|sim|learned|staged|DIR|FILE.py:CLASS", "--cost-model")
     profiled: bool = option(False, "Profile the operators, plan with these profiles, then simulate.", flag="--profiled")
     profile: Path | None = option(None, "Plan with the profiles that `twin profile` wrote, then simulate.", "FILE")
     percentile: Percentile = None
