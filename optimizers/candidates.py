@@ -14,8 +14,7 @@ import numpy as np
 from optimizers.interface import Candidate, Deadline, Problem, Solution, Status
 from optimizers.program import ProgramLimits
 from optimizers.selection import RANKS, Estimated, best_first, estimate, estimate_with, ranks, shortfall
-from optimizers.space import NOTHING, as_plans
-from twin.errors import BadInput
+from optimizers.space import as_plans, nothing_found
 from twin.metrics import Slow
 from twin.plan import ExecutionPlan
 
@@ -217,7 +216,7 @@ class Candidates(KnownPlans[np.ndarray]):
         problem = self.problem
         words = problem.space.words(problem.deployment)
         if not len(self):
-            raise BadInput(NOTHING.format(words=words))
+            raise nothing_found(problem.deployment, problem.space)
         ranking = [int(row) for row in self.ranking if rows is None or int(row) in rows]
         best, *others = (self.candidate(row) for row in ranking[: 1 + problem.alternatives])
         found = Solution.of(best, Status.FEASIBLE, evaluations=self.evaluations, started_s=started_s, others=others)

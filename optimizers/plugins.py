@@ -11,6 +11,7 @@ import importlib.util
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from optimizers.interface import Optimizer, Problem, Solution
+from optimizers.refusals import why_not
 from twin.errors import BadInput, suggest
 from twin.metrics import BINARY_METRICS, METRICS, Estimates
 from twin.plan import ExecutionPlan
@@ -42,8 +44,12 @@ def of_others(optimizer: Optimizer) -> bool:
     return type(optimizer).__module__.partition(".")[0] not in ("optimizers", "scenarios")
 
 
-def fitting(problem: Problem, found: object) -> Solution:
-    """Checked answer of an optimizer. Raises AnswerError if it is no solution, or if its plan does not fit the job."""
+def fitting(problem: Problem, found: object, *, in_space: bool = True) -> Solution:
+    """Checked answer of an optimizer. Raises AnswerError if it is no solution, or if its plan does not fit the job; and
+    BadInput, with the operator and the limit, if its plan is another than the given one and not in the space.
+
+    in_space: whether the plan must be in the space. Where the engine has slots, plans are put into these first.
+    """
     if not isinstance(found, Solution):
         raise AnswerError(f"solve returned {type(found).__name__}, not a Solution")
     if math.isnan(found.objective):
@@ -52,6 +58,12 @@ def fitting(problem: Problem, found: object) -> Solution:
         problem.scenario.with_plan(found.plan)
     except BadInput as error:
         raise AnswerError(f"its plan does not fit the job: {error}") from error
+    job, space = problem.deployment, problem.space
+    judged = in_space and found.plan != job.plan and not replace(space, free_subtasks=True).has_slots(job)
+    if judged and (broken := why_not(space, job, found.plan)):
+        raise BadInput(
+            f"the optimizer cannot keep to the space: in its plan, {broken}; use local-search, milp or exhaustive"
+        )
     return found
 
 

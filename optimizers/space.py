@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations
@@ -19,6 +19,7 @@ from twin.event_checks import naming_subtasks
 from twin.kinds.windowed import Windowed
 from twin.plan import ExecutionPlan, Location
 from twin.query import AnyOperator
+from twin.randomness import random_stream
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.seats import CountedPlans, Placements
 from twin.scenario import Scenario
@@ -346,7 +347,41 @@ def enough_memory(job: PlacementCoefficients) -> np.ndarray:
 # placements come from `optimizers.rules`, which counts and draws them exactly.
 
 
-NOTHING = "no plan of the space was found ({words}); allow more hosts, pin fewer operators, or leave out the rules"
+NOTHING = "no plan of the space was found ({words}); {remedy}"
+REMEDY = "allow more hosts, pin fewer operators, or leave out the rules"
+TRIES = 64
+"""Plans that are drawn to see whether a wider space has any."""
+
+
+def nothing_found(deployment: Deployment, space: Space) -> BadInput:
+    """Error for a space without plans, which names every limit that alone is in the way, with its operator."""
+    fixed = replace(space, free_subtasks=False)
+    alone = [words for words, wider in _wider(deployment, fixed) if _has_plans(deployment, wider)]
+    remedy = f"there are plans without {', or without '.join(alone)}" if alone else REMEDY
+    return BadInput(NOTHING.format(words=space.words(deployment), remedy=remedy))
+
+
+def _wider(deployment: Deployment, space: Space) -> Iterator[tuple[str, Space]]:
+    """Spaces with one limit less, and that limit in words."""
+    for name in sorted(space.pinned):
+        if not deployment.query.operator(name).pinned:
+            where = ", ".join(deployment.plan.hosts(name))
+            yield f"pinning {name} to {where}", replace(space, pinned=space.pinned - {name})
+    for name, hosts in space.allowed.items():
+        others = {each: where for each, where in space.allowed.items() if each != name}
+        yield f"limiting {name} to {', '.join(hosts)}", replace(space, allowed=others)
+    if space.costream_rules:
+        yield "Costream's rules", replace(space, costream_rules=False)
+    if (most := space.most_moves) is not None:
+        yield f"the limit of {most} operator{'s' * (most != 1)} moved", replace(space, most_moves=None)
+
+
+def _has_plans(deployment: Deployment, space: Space) -> bool:
+    try:
+        plans = SpacePlans(deployment, space)
+        return bool(len(plans.draws(random_stream(0, "wider"), TRIES))) or (plans._listable and len(plans._listed) > 0)
+    except BadInput:
+        return False
 
 
 class SpacePlans:
@@ -380,13 +415,13 @@ class SpacePlans:
         return len(self._listed) if self._listable else self._combinations
 
     def all(self) -> np.ndarray:
-        """Every plan [N, O, L], in a fixed order. Raises BadInput above MAX_LISTED combinations."""
+        """Every plan [N, O, L], in a fixed order. Raises BadInput above MAX_LISTED combinations, and for none."""
         if not self._listable:
             raise BadInput(
                 f"{self.count} plans are too many to list (at most {MAX_LISTED}); "
                 "use an optimizer that samples (costream, local-search)"
             )
-        return self._listed
+        return self._some(self._listed)
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """At most `size` different plans [N, O, L], >= 1, at random; all, shuffled, if there are few.
@@ -419,7 +454,7 @@ class SpacePlans:
 
     def _some(self, found: np.ndarray) -> np.ndarray:
         if not len(found):
-            raise BadInput(NOTHING.format(words=self._space.words(self._job)))
+            raise nothing_found(self._job, self._space)
         return found
 
     def _counts(self, hosts_no: np.ndarray) -> np.ndarray:

@@ -209,11 +209,16 @@ def _watch_memory(job: RunningJob, tick_s: float, crash: list[str]) -> Generator
         full = [host for host, memory in job.world.memories.items() if memory.update()]
         if full and not crash:
             _crash(job)
-            crash += [
-                f"the job crashed: {host} was out of memory at {job.world.env.now:g} s; give it more ram_mb, or keep "
-                "less there (shorter windows, fewer subtasks)"
-                for host in full
-            ]
+            crash += [_out_of_memory(host, job) for host in full]
+
+
+def _out_of_memory(host: str, job: RunningJob) -> str:
+    fullest = job.world.memories[host].fullest()
+    most = f", where {fullest} held the most" if fullest else ", by the engine alone"
+    return (
+        f"the job crashed: {host} was out of memory at {job.world.env.now:g} s{most}; give it more ram_mb, or keep "
+        "less there (shorter windows, fewer subtasks)"
+    )
 
 
 def _watch_calls(job: RunningJob, crash: list[str]) -> Generator[simpy.Event, object, None]:

@@ -171,7 +171,7 @@ def _solve(problem: Problem, optimizer: Optimizer, planner_of: PlannerOf, simula
     were remembered count with the seconds that they took."""
     before_s = spared_s(simulate)
     try:
-        found = fitting(problem, planner_of(optimizer, problem.cost_model).solve(problem))
+        found = fitting(problem, planner_of(optimizer, problem.cost_model).solve(problem), in_space=False)
     except AnswerError as failure:
         return RefusedPlan(FAILED, str(failure))
     except BadInput as refusal:

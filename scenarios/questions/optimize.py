@@ -14,6 +14,9 @@ from scenarios.beside import PredictionBesideRuns, steepness
 from scenarios.planning import planner
 from scenarios.planning.planner import AS_SOLVED, HostsChosen, OtherPlan, PlanChosen
 from scenarios.questions.capacity import load_predicted
+from scenarios.questions.kept import RunOutcome
+from scenarios.questions.prediction import measures_predicted
+from scenarios.questions.resources import FULL, binding, resources
 from twin.errors import BadInput
 from twin.metrics import CostModel, Slow, Unsure
 from twin.rates.model import RateModel
@@ -110,6 +113,11 @@ class PlanSearch:
         )
 
 
+def _running(job: Scenario, host: str) -> list[str]:
+    """Operators with a subtask on a host, in data-flow order."""
+    return [each.name for each in job.query.topological if host in job.plan.hosts(each.name)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFound:
     """Plan that was found, and what is known of it. outcome: the objective in a simulation of a job that was planned by
@@ -141,6 +149,20 @@ class PlanFound:
             steep = steepness(search.job.with_plan(self.solution.plan))
             return [f"careful: the rate model does not know {words}; --prove 5 tells" for words in steep]
         return []
+
+    @property
+    def refusal(self) -> str:
+        """What binds with a plan that does not keep up, by the rate model, with the operators there; empty if it does,
+        or if the rate model finds nothing."""
+        if self.solution.runs:
+            return ""
+        job = self.search.planned.with_plan(self.solution.plan)
+        found = resources(job, [RunOutcome(measures_predicted(job))])
+        if not (words := binding(found, job)):
+            return ""
+        full = {each.name for each in found if each.kind in ("CPU", "memory", "network card") and each.used >= FULL}
+        on = [f"{host} runs {names}" for host in sorted(full) if (names := ", ".join(_running(job, host)))]
+        return "; ".join([f"what binds, by rates: {words}", *on])
 
     @property
     def judge(self) -> str:

@@ -87,6 +87,8 @@ def told(found: PlanFound) -> list[Any]:
     said.append(estimates(search.job.plan, solution, optimizer, found.judge, objective))
     by_run = "" if found.outcome is None else f"; simulated, by {optimizer}: {objective} = {shown(found.outcome)}"
     said.append(f"{claim(solution)}{by_run}")
+    if found.refusal:
+        said.append(found.refusal)
     if found.beside is not None:
         said += found.beside.told(shown(found.beside.predicted or 0.0))
     if found.between is not None:

@@ -103,7 +103,7 @@ def test_every_row_of_validate_keeps_to_the_space() -> None:
         (["--pin", "metres"], "did you mean 'meters'"),
         (["--parallelism", "free"], "rlas or milp-hosts"),
         (["--optimizer", "exhaustive", "--budget", "12"], "exhaustive estimates every plan; leave out --budget"),
-        (["--optimizer", "governor", "--allow", "parse=edge-3"], "governor cannot keep to the space"),
+        (["--optimizer", "governor", "--allow", "parse=edge-3"], "cannot keep to the space: in its plan, parse"),
     ],
 )
 def test_what_cannot_be_is_one_line_and_nothing_is_written(options, says, tmp_path: Path) -> None:

@@ -53,6 +53,17 @@ class HostMemory:
             processor.slow("memory", self.slowdown)
         return share >= law.crash
 
+    def fullest(self) -> str:
+        """Name of the operator whose subtasks hold the most here, with what waits for them; empty if none holds
+        anything."""
+        held: dict[str, float] = {}
+        for task in self.tasks:
+            queued = task.queued * task.inputs.record_bytes() if task.queued else 0.0
+            name = task.name.partition("#")[0]
+            held[name] = held.get(name, 0.0) + task.logic.held_bytes() + queued + task.state_bytes
+        name = max(held, key=held.__getitem__, default="")
+        return name if name and held[name] > 0.0 else ""
+
 
 def pauses(
     env: simpy.Environment,
