@@ -33,10 +33,20 @@ from scenarios.files import scenario_file
 from scenarios.files.documents import CLOSED, Number
 from scenarios.files.run_folder import check_free, png
 from scenarios.files.scenario_file import set_values
-from scenarios.spaces.families import Make, OneQuery, RandomScenarios, ScenarioFamily, among_others, drawn, replicated
+from scenarios.spaces import space_file
+from scenarios.spaces.families import (
+    Make,
+    OneQuery,
+    RandomScenarios,
+    ScenarioFamily,
+    among_others,
+    drawn,
+    replicated,
+)
 from scenarios.spaces.registry import DRAWN
+from scenarios.spaces.space_file import JobSpace, QueriesOfFile, VariationsOfFile
 from twin.corpus.chunks import CorpusSummary
-from twin.corpus.manifest import DISTINCT, CorpusSpec
+from twin.corpus.manifest import DISTINCT, CorpusSpec, content_hash
 from twin.errors import BadInput
 from twin.files import new_folder
 from twin.metrics import BINARY_METRICS, METRICS
@@ -62,10 +72,10 @@ class CorpusWritten(CorpusSummary):
 class CorpusRecipe:
     """The options of `twin corpus`, and the runs that they ask for.
 
-    space alone: random queries. scenario alone: variations of one scenario. Both: the query of the scenario with
-    everything else drawn from the space. replicates: number of runs, the first ones, that are simulated once more under
-    another seed. horizon_s: None is the default of run settings. set_: values of the scenario to replace, as --set
-    takes them.
+    space alone: random queries, of a space by its name or in a YAML file. scenario alone: variations of one scenario.
+    Both: the query of the scenario with everything else drawn from the space. replicates: number of runs, the first
+    ones, that are simulated once more under another seed. horizon_s: None is the default of run settings. set_: values
+    of the scenario to replace, as --set takes them.
     """
 
     runs: int
@@ -112,6 +122,8 @@ class CorpusRecipe:
 
     def _distinct(self) -> tuple[Make, CorpusSpec]:
         runs, seed, space, horizon_s = self.runs, self.seed, self.space, self.horizon_s
+        if space is not None and space_file.is_file(space):
+            return self._of_file(Path(space))
         if self.scenario is None:
             if self.set_:
                 raise BadInput(f"--set {self.set_[0]} changes a scenario; name one with --scenario")
@@ -129,6 +141,30 @@ class CorpusRecipe:
             return around(base, runs=runs, seed=seed)
         name = f"{base.name} in {space}"
         return OneQuery(base, space, seed), CorpusSpec(runs=runs, seed=seed, space=name, settings=_around(base))
+
+    def _of_file(self, path: Path) -> tuple[Make, CorpusSpec]:
+        """Scenarios of a space that is in a file."""
+        if self.scenario is not None or self.set_:
+            option = f"--scenario {self.scenario}" if self.scenario is not None else f"--set {self.set_[0]}"
+            raise BadInput(
+                f"{option} with the space {path}: write `template: SCENARIO` and what varies into a file instead"
+            )
+        space, known = space_file.load(path), dict[str, Any]()
+        make: Make
+        if isinstance(space, JobSpace):
+            base = space_file.template_of(space, path)
+            settings = base.run if self.horizon_s is None else _settings(base.run, self.horizon_s)
+            base = base.model_copy(update={"run": settings})
+            make = VariationsOfFile(base, space.vary, space.plans, self.seed, str(path))
+            known = {"template_hash": config_hash(base)}
+        else:
+            settings = RunSettings() if self.horizon_s is None else _settings(RunSettings(), self.horizon_s)
+            make = QueriesOfFile(space, self.seed, settings)
+        make(0)
+        known |= settings.model_dump(mode="json")
+        definition = space.model_dump(mode="json", exclude_defaults=True)
+        known |= {"content": content_hash(definition), "definition": definition}
+        return make, CorpusSpec(runs=self.runs, seed=self.seed, space=path.stem, settings=known)
 
 
 def around(base: Scenario, *, runs: int, seed: int) -> tuple[Make, CorpusSpec]:

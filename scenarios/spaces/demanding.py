@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.spaces.generator import log_uniform, random_engine, random_query
-from scenarios.spaces.wide import PERIODS, SPACE, at_utilisation, changed, chosen_plan, drawn_cluster
-from twin.arrivals.laws import BurstState, Bursty, Diurnal, Poisson, Spikes
+from scenarios.spaces.generator import BANDWIDTH_MBPS, log_uniform, random_engine, random_query
+from scenarios.spaces.wide import NEAR_AND_FAR_MS, PERIODS, SPACE, at_utilisation, changed, chosen_plan, drawn_cluster
+from twin.arrivals.laws import BurstState, Bursty, Constant, Diurnal, Poisson, Spikes
 from twin.cluster import Cluster, Link
 from twin.key_skew import KeySkew
 from twin.kinds.async_io import AsyncIO
@@ -33,6 +33,8 @@ LENGTHS_S = (2.0, 240.0)
 CALLS, SKEWS, DRIFTS, LINKED, CROWDED, STEADY = 0.25, 0.6, 0.35, 0.3, 0.5, 0.25
 """Shares of scenarios with a call, of keyed operators whose keys are skewed, of these that drift, of clusters of three
 hosts or more with links, of clusters cut to at most three hosts, and of sources whose rate is steady."""
+LAWS = ("constant", "poisson", "diurnal", "spikes", "bursty")
+"""Arrival laws that `varying` draws."""
 PARALLELISM = (1, 1, 1, 2, 2, 3, 4, 6, 8)
 OWN_WORK = (1.0, 100.0)
 """Least and most factor, log-uniform, of a record's cost with users' functions over that of Flink alone."""
@@ -102,8 +104,8 @@ def _cluster(rng: np.random.Generator) -> Cluster:
     links = tuple(
         Link(
             between=(hosts[earlier].name, hosts[number].name),
-            bandwidth_mbps=float(rng.choice(SPACE.bandwidth_mbps)),
-            latency_ms=float(rng.choice(SPACE.latency_ms)),
+            bandwidth_mbps=float(rng.choice(BANDWIDTH_MBPS)),
+            latency_ms=float(rng.choice(NEAR_AND_FAR_MS)),
         )
         for number, earlier in enumerate(joined, start=1)
     )
@@ -173,9 +175,18 @@ def _arrivals(rate_per_s: float, length_s: float, rng: np.random.Generator) -> A
     """Arrival law with a mean of `rate_per_s`: steady, a wave, or peaks of 1.2 to 8 times the mean, which take 5 to 50
     % of the time and last up to 5 % of the run each."""
     kind = rng.random()
-    if kind < STEADY:
+    ends = ((STEADY, "poisson"), (STEADY + 0.15, "diurnal"), (STEADY + 0.3, "spikes"), (1.0, "bursty"))
+    return varying(next(law for end, law in ends if kind < end), rate_per_s, length_s, rng)
+
+
+def varying(law: str, rate_per_s: float, length_s: float, rng: np.random.Generator) -> Arrivals:
+    """Arrival law of that name with a mean of `rate_per_s`; LAWS has all names. Its other numbers are drawn: waves, or
+    peaks of 1.2 to 8 times the mean, which take 5 to 50 % of the time and last up to 5 % of the run each."""
+    if law == "constant":
+        return Constant(rate_per_s=rate_per_s)
+    if law == "poisson":
         return Poisson(rate_per_s=rate_per_s)
-    if kind < STEADY + 0.15:
+    if law == "diurnal":
         amplitude, period_s = float(rng.uniform(0.2, 1.0)), length_s * log_uniform(rng, 0.05, 0.5)
         return Diurnal(rate_per_s=rate_per_s, amplitude=amplitude, period_s=period_s, phase=float(rng.random()))
     share = log_uniform(rng, 0.05, 0.5)
@@ -183,7 +194,7 @@ def _arrivals(rate_per_s: float, length_s: float, rng: np.random.Generator) -> A
     burst_s = max(1e-3, length_s * min(log_uniform(rng, 3e-4, 0.05), share / 10))
     quiet_s = max(1e-3, burst_s * (1 - share) / share)
     low = rate_per_s * (1 - share * peak) / (1 - share)
-    if kind < STEADY + 0.3:
+    if law == "spikes":
         return Spikes(
             rate_per_s=low,
             factor=peak * rate_per_s / low,

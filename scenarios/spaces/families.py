@@ -58,7 +58,7 @@ class OneQuery:
 
     def __post_init__(self) -> None:
         _check_space(self.space)
-        _refuse_unseen(self.scenario)
+        refuse_unseen(self.scenario)
         if self.scenario.cluster.links:
             raise BadInput(
                 f"{self.scenario.name} has links between its own hosts, and a space draws others without any; remove "
@@ -89,7 +89,7 @@ class ScenarioFamily:
     seed: int
 
     def __post_init__(self) -> None:
-        _refuse_unseen(self.scenario)
+        refuse_unseen(self.scenario)
         self(0)  # links may leave no placement
 
     def __call__(self, index: int) -> Scenario:
@@ -135,16 +135,17 @@ def _pinned(scenario: Scenario) -> list[str]:
     return [operator.name for operator in scenario.query.operators if operator.pinned]
 
 
-def _refuse_unseen(scenario: Scenario) -> None:
+def refuse_unseen(scenario: Scenario, where: str = "", remedy: str = "add --set '{key}={none}'") -> None:
     """Raises BadInput for events, policies and checkpoints: labels would depend on them, but training rows do not hold
-    them."""
+    them. where, remedy: beginning and end of the message."""
     for key, given, none in (
         ("events", scenario.events, "[]"),
         ("policy", scenario.policy, "null"),
         ("checkpoints", scenario.checkpoints, "null"),
     ):
         if given:
-            raise BadInput(f"{scenario.name} has {key}, which no row of a data set shows; add --set '{key}={none}'")
+            told = f"{scenario.name} has {key}, which no row of a data set shows"
+            raise BadInput(f"{where}{': ' * bool(where)}{told}; {remedy.format(key=key, none=none)}")
 
 
 def _check_space(name: str) -> None:

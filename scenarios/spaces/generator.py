@@ -10,6 +10,7 @@ import numpy as np
 
 from optimizers.interface import plan_on
 from optimizers.rules import PlacementSpace
+from scenarios.spaces.draws import Between, Draw, OneOf
 from twin.cluster import Cluster, Host
 from twin.errors import BadInput
 from twin.flow import steady_rates
@@ -118,34 +119,53 @@ Weights = Mapping[int, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostTier:
+    """Hosts of one kind: how many, and their features, as in `ParameterSpace`. name: their names begin with it."""
+
+    name: str
+    hosts_range: tuple[int, int] | Draw
+    cpu_percent: tuple[float, ...] | Draw
+    ram_mb: tuple[float, ...] | Draw
+    bandwidth_mbps: tuple[float, ...] | Draw
+    latency_ms: tuple[float, ...] | Draw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterSpace:
     """Distribution of random scenarios. Records are equally likely values; pairs named `..._range` are ends, both
-    included."""
+    included. A `Draw` in place of either draws as it says. sliding_share, counted_share: of windows. tiers: groups of
+    hosts, instead of the hosts of the space."""
 
     sources: Weights
     filters: Weights
     aggregated_share: float
-    rates_per_s: Mapping[int, tuple[float, ...]] = field(metadata={"key": "number of sources"})
-    values_range: tuple[int, int]
+    rates_per_s: Mapping[int, tuple[float, ...] | Draw] = field(metadata={"key": "number of sources"})
+    values_range: tuple[int, int] | Draw
     data_types: tuple[DataType, ...]
     filter_functions: tuple[FilterFunction, ...]
-    filter_selectivity_range: tuple[float, float]
-    window_sizes_records: tuple[int, ...]
-    window_sizes_s: tuple[float, ...]
-    slide_share_range: tuple[float, float]
+    filter_selectivity_range: tuple[float, float] | Draw
+    window_sizes_records: tuple[int, ...] | Draw
+    window_sizes_s: tuple[float, ...] | Draw
+    slide_share_range: tuple[float, float] | Draw
     aggregate_functions: tuple[AggregateFunction, ...]
     aggregate_types: tuple[DataType, ...]
     group_types: tuple[DataType | None, ...]
-    groups_range: tuple[int, int]
-    join_selectivity_range: tuple[float, float]
+    groups_range: tuple[int, int] | Draw
+    join_selectivity_range: tuple[float, float] | Draw
     join_amplification_max: float
-    hosts_range: tuple[int, int]
-    cpu_percent: tuple[float, ...]
-    ram_mb: tuple[float, ...]
-    bandwidth_mbps: tuple[float, ...]
-    latency_ms: tuple[float, ...]
+    hosts_range: tuple[int, int] | Draw
+    cpu_percent: tuple[float, ...] | Draw
+    ram_mb: tuple[float, ...] | Draw
+    bandwidth_mbps: tuple[float, ...] | Draw
+    latency_ms: tuple[float, ...] | Draw
+    sliding_share: float = 0.5
+    counted_share: float = 0.5
+    tiers: tuple[HostTier, ...] = ()
 
 
+CPU_PERCENT = (50.0, 100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0, 800.0)
+BANDWIDTH_MBPS = (25.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0, 3200.0, 6400.0, 10000.0)
+LATENCY_MS = (1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0)
 COSTREAM = ParameterSpace(
     sources={1: 35, 2: 34, 3: 31},
     filters={1: 35, 2: 34, 3: 24, 4: 6},
@@ -169,10 +189,10 @@ COSTREAM = ParameterSpace(
     join_selectivity_range=(1.5e-6, 0.2),
     join_amplification_max=2.0,
     hosts_range=(2, 6),
-    cpu_percent=(50, 100, 200, 300, 400, 500, 600, 700, 800),
+    cpu_percent=CPU_PERCENT,
     ram_mb=(1000, 2000, 4000, 8000, 16000, 24000, 32000),
-    bandwidth_mbps=(25, 50, 100, 200, 400, 800, 1600, 3200, 6400, 10000),
-    latency_ms=(1, 2, 5, 10, 20, 40, 80, 160),
+    bandwidth_mbps=BANDWIDTH_MBPS,
+    latency_ms=LATENCY_MS,
 )
 """Table II of Costream, with the frequencies of its Section VI."""
 
@@ -300,20 +320,23 @@ def random_query(space: ParameterSpace, rng: np.random.Generator) -> tuple[Query
 
 
 def random_cluster(space: ParameterSpace, rng: np.random.Generator) -> Cluster:
-    """Draws a cluster of hosts, feature by feature."""
-    low, high = space.hosts_range
-    return Cluster(
-        hosts=tuple(
-            Host(
-                name=f"host{index}",
-                cpu_percent=_pick(rng, space.cpu_percent),
-                ram_mb=_pick(rng, space.ram_mb),
-                bandwidth_mbps=_pick(rng, space.bandwidth_mbps),
-                latency_ms=_pick(rng, space.latency_ms),
-            )
-            for index in range(int(rng.integers(low, high + 1)))
+    """Draws a cluster of hosts, tier by tier and feature by feature."""
+    groups: list[tuple[str, HostTier | ParameterSpace]] = [(tier.name, tier) for tier in space.tiers]
+    groups = groups or [("host", space)]
+    return Cluster(hosts=tuple(host for name, group in groups for host in _hosts(name, group, rng)))
+
+
+def _hosts(name: str, group: HostTier | ParameterSpace, rng: np.random.Generator) -> list[Host]:
+    return [
+        Host(
+            name=f"{name}{index}",
+            cpu_percent=_pick(rng, group.cpu_percent),
+            ram_mb=_pick(rng, group.ram_mb),
+            bandwidth_mbps=_pick(rng, group.bandwidth_mbps),
+            latency_ms=_pick(rng, group.latency_ms),
         )
-    )
+        for index in range(_count(rng, group.hosts_range))
+    ]
 
 
 def _rates(space: ParameterSpace, rng: np.random.Generator, sources: Sequence[str]) -> dict[str, float]:
@@ -375,26 +398,25 @@ def _query(space: ParameterSpace, rng: np.random.Generator, shape: _Shape) -> Qu
 
 
 def _columns(space: ParameterSpace, rng: np.random.Generator) -> Columns:
-    low, high = space.values_range
-    types = rng.integers(len(space.data_types), size=int(rng.integers(low, high + 1)))
+    types = rng.integers(len(space.data_types), size=_count(rng, space.values_range))
     return Columns(**{f"{name}s": int(np.sum(types == index)) for index, name in enumerate(space.data_types)})
 
 
 def _filter(space: ParameterSpace, rng: np.random.Generator, name: str) -> Filter:
     function = _pick(rng, space.filter_functions)
     literal: DataType = "string" if function in STRING_FUNCTIONS else _pick(rng, space.data_types)
-    selectivity = float(rng.uniform(*space.filter_selectivity_range))
+    selectivity = _within(rng, space.filter_selectivity_range)
     return Filter(name=name, selectivity=selectivity, function=function, literal_type=literal)
 
 
 def _join(space: ParameterSpace, rng: np.random.Generator, name: str) -> Join:
-    selectivity = log_uniform(rng, *space.join_selectivity_range)
+    selectivity = _within(rng, space.join_selectivity_range, log=True)
     return Join(name=name, window=_window(space, rng), key_type=_pick(rng, space.data_types), selectivity=selectivity)
 
 
 def _aggregate(space: ParameterSpace, rng: np.random.Generator) -> Aggregate:
     group_by = _pick(rng, space.group_types)
-    groups = round(log_uniform(rng, *space.groups_range))
+    groups = round(_within(rng, space.groups_range, log=True))
     return Aggregate(
         name="aggregate",
         window=_window(space, rng),
@@ -406,8 +428,8 @@ def _aggregate(space: ParameterSpace, rng: np.random.Generator) -> Aggregate:
 
 
 def _window(space: ParameterSpace, rng: np.random.Generator) -> Window:
-    sliding, counting = rng.random(2) < 0.5
-    share = float(rng.uniform(*space.slide_share_range)) if sliding else None
+    sliding, counting = rng.random(2) < (space.sliding_share, space.counted_share)
+    share = _within(rng, space.slide_share_range) if sliding else None
     if counting:
         size_records = _pick(rng, space.window_sizes_records)
         slide_records = None if share is None else max(1, round(share * size_records))
@@ -427,8 +449,24 @@ def _bounded(query: Query, rates: Mapping[str, float], amplification_max: float)
     return query
 
 
-def _pick(rng: np.random.Generator, values: Sequence[T]) -> T:
+def _pick(rng: np.random.Generator, values: Sequence[T] | Draw) -> T:
+    """One of the values, or what they draw."""
+    if isinstance(values, OneOf | Between):
+        drawn: T = values.draw(rng)
+        return drawn
     return values[int(rng.integers(len(values)))]
+
+
+def _within(rng: np.random.Generator, ends: tuple[float, float] | Draw, *, log: bool = False) -> float:
+    """Number between both ends, or what they draw."""
+    if isinstance(ends, OneOf | Between):
+        return float(ends.draw(rng))
+    return log_uniform(rng, *ends) if log else float(rng.uniform(*ends))
+
+
+def _count(rng: np.random.Generator, ends: tuple[int, int] | Draw) -> int:
+    """Whole number between both ends, which are included, or what they draw."""
+    return int(ends.draw(rng) if isinstance(ends, OneOf | Between) else rng.integers(ends[0], ends[1] + 1))
 
 
 def _weighted(rng: np.random.Generator, weights: Weights) -> int:

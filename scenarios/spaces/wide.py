@@ -16,7 +16,15 @@ import numpy as np
 
 from optimizers.objectives import at_rate
 from optimizers.space import Space, SpacePlans, as_plans
-from scenarios.spaces.generator import COSTREAM, log_uniform, random_cluster, random_engine, random_query
+from scenarios.spaces.generator import (
+    COSTREAM,
+    CPU_PERCENT,
+    LATENCY_MS,
+    log_uniform,
+    random_cluster,
+    random_engine,
+    random_query,
+)
 from twin.cluster import Cluster, Host, Numa, Socket
 from twin.job import compile
 from twin.plan import ExecutionPlan
@@ -26,12 +34,13 @@ from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.workload import Poisson, Workload
 
+NEAR_AND_FAR_MS = (0.05, 0.2, *LATENCY_MS)
 SPACE = replace(
     COSTREAM,
     aggregate_functions=("min", "max", "mean", "avg", "sum", "count"),
     hosts_range=(2, 8),
-    cpu_percent=(*COSTREAM.cpu_percent, 1600, 3200),
-    latency_ms=(0.05, 0.2, *COSTREAM.latency_ms),
+    cpu_percent=(*CPU_PERCENT, 1600.0, 3200.0),
+    latency_ms=NEAR_AND_FAR_MS,
 )
 LONGEST_S, SHORTEST_S = 240.0, 0.3
 MAPS, MEASURED, SPREAD, SOCKETS = 0.4, 0.3, 0.5, 0.25

@@ -192,7 +192,10 @@ def corpus(
         Path, typer.Argument(metavar="OUT", help="Folder; the same command resumes it, more --runs let it grow.")
     ],
     runs: Annotated[int, typer.Option(metavar="N", min=1, help="How many runs.")],
-    space: Annotated[str | None, typer.Option(help="Random scenarios from this parameter space.")] = None,
+    space: Annotated[
+        str | None,
+        typer.Option(metavar="SPACE", help="Random scenarios of a space of `twin list`, or of a YAML file of yours."),
+    ] = None,
     scenario: Annotated[
         str | None,
         typer.Option(
@@ -218,7 +221,8 @@ def corpus(
     Given again, with the same or more runs, it simulates what is missing; damaged files are found and made again.
 
     Examples: `twin corpus corpus --runs 2000` · `twin corpus grid --runs 500 --scenario smart-grid --horizon 60` ·
-    `twin corpus spikes --runs 100 --scenario spike-detection --space costream`
+    `twin corpus spikes --runs 100 --scenario spike-detection --space costream` ·
+    `twin corpus mine --runs 1000 --space space.yaml`
     """
     from scenarios import learning
     from twin.corpus.chunks import CARD, complete

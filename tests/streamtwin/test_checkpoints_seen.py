@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.spaces.families import _refuse_unseen
+from scenarios.spaces.families import refuse_unseen
 from tests.twin.checkpointed import lines
 from twin.errors import BadInput
 from twin.rates.model import RateModel
@@ -28,7 +28,7 @@ def test_whoever_does_not_see_them_says_so() -> None:
     )
     assert seen == {"results that wait for checkpoints", "forward partitioning"}
     with pytest.raises(BadInput, match="checkpoints=null"):
-        _refuse_unseen(given())
+        refuse_unseen(given())
 
 
 def test_they_are_part_of_what_decides_a_run() -> None:
