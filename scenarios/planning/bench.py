@@ -292,6 +292,8 @@ class PlanBench:
             return mine.rank[0] > best.rank[0] and count >= FEWEST
         if count < FEWEST:
             return _far_behind(mine, best)
+        if not (np.isfinite(mine.values).all() and np.isfinite(best.values).all()):  # runs without results
+            return False
         behind = (mine.values - best.values) / max(abs(best.mean), 1e-300)
         half = half_width95(behind)
         return half is not None and float(np.mean(behind)) > half
@@ -299,6 +301,8 @@ class PlanBench:
 
 def _far_behind(mine: PlanOutcome, best: PlanOutcome) -> bool:
     """Whether a plan is far behind the best one after the first run."""
+    if not math.isfinite(best.values[0]):  # not even the best had results
+        return False
     return bool((mine.values[0] - best.values[0]) / max(abs(best.mean), 1e-300) > FAR_BEHIND)
 
 

@@ -101,5 +101,8 @@ def test_a_plan_without_memory_names_the_host_and_who_is_there():
     told = " ".join(found.stdout.split())
     assert "does not keep up" in told and "what binds, by rates: " in told
     assert "memory of cloud-1 (" in told and "cloud-1 runs operator-room" in told
+    few = ["--optimizers", "as-given,local-search", "--replications", 2, "--references", 2, "--budget", 50]
+    judged = twin("validate", "smart-grid", "--quiet", *few, *small)
+    assert judged.returncode == 0 and "invalid value" not in judged.stderr
     run = answer("run", "smart-grid", "--horizon", 20, *small)
     assert any("out of memory" in each and "held the most" in each for each in run["warnings"])
