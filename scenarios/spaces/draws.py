@@ -99,13 +99,15 @@ def read_draw(value: Any, name: str, *, whole: bool = False) -> Draw:
 
 LEAST = 1e-9
 """Least value of a number that must be above 0."""
+LARGEST = 1e300
+"""Bound on the amount of any number."""
 
 
 def read_numbers(value: Any, name: str, *, whole: bool = False, least: float = 0.0, most: float = math.inf) -> Draw:
     """As `read_draw`, for numbers from `least` (LEAST: above 0) to `most`."""
     found = read_draw(value, name, whole=whole)
     for each in found.extremes:
-        if isinstance(each, bool) or not isinstance(each, int | float):
+        if not is_number(each):
             raise ValueError(f"{each!r} is no number; {FORMS}")
         if whole and not float(each).is_integer():
             raise ValueError(f"{each!r} is no whole number; give whole numbers")
@@ -129,7 +131,7 @@ def _between(value: Mapping[Any, Any], name: str, whole: bool) -> Between:
         raise ValueError(f"log: {log!r}; write log: true, or leave it out")
     low, high = (_plain(value[end], name) for end in ENDS)
     for end, each in zip(ENDS, (low, high), strict=True):
-        if isinstance(each, bool) or not isinstance(each, int | float) or not math.isfinite(each):
+        if not is_number(each):
             raise ValueError(f"{end}: {each!r} is no number; for other values write a list")
         if whole and not float(each).is_integer():
             raise ValueError(f"{end}: {each!r} is no whole number, as it takes here")
@@ -140,6 +142,11 @@ def _between(value: Mapping[Any, Any], name: str, whole: bool) -> Between:
     if log and low <= 0:
         raise ValueError(f"log: true needs a lower end above 0, got {low:g}")
     return Between(float(low), float(high), log, whole)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number, and none that no float holds."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
 
 
 def _plain(value: Any, name: str) -> Any:
@@ -159,12 +166,14 @@ def read_weights(value: Any, read: Callable[[Any], Any]) -> dict[Any, float]:
         given = dict(value)
     else:
         listed = value if isinstance(value, list) else [value]
+        if nested := [each for each in listed if isinstance(each, list | Mapping)]:
+            raise ValueError(f"{nested[0]!r} is no outcome; write names, or a mapping from these to frequencies")
         given = dict.fromkeys(listed, 1.0)
         if len(given) < len(listed):
             raise ValueError("names one twice; write a mapping for frequencies, such as {storm: 2, flink: 1}")
     weights = {read(outcome): weight for outcome, weight in given.items()}
     for outcome, weight in weights.items():
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < math.inf:
+        if not is_number(weight) or weight < 0:
             raise ValueError(f"{outcome}: {weight!r} is no frequency; give a number from 0, relative to the others")
     if not sum(weights.values()) > 0:
         raise ValueError("nothing has a frequency above 0; give at least one")

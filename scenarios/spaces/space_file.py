@@ -22,16 +22,17 @@ from optimizers.space import Space, SpacePlans, as_plans
 from scenarios.files import scenario_file
 from scenarios.files.yaml_text import line_of, parse_text
 from scenarios.spaces.demanding import LAWS, varying
-from scenarios.spaces.draws import LEAST, Between, Draw, read_draw, read_numbers, read_weights
+from scenarios.spaces.draws import LEAST, Between, Draw, is_number, read_draw, read_numbers, read_weights
 from scenarios.spaces.families import refuse_unseen
 from scenarios.spaces.generator import COSTREAM, HostTier, ParameterSpace, random_engine, random_scenario
+from twin.cluster import Host
 from twin.errors import BadInput, suggest
 from twin.kinds.aggregate import AggregateFunction
 from twin.kinds.filter import FilterFunction
 from twin.overrides import put_all, value_at
 from twin.plan import ExecutionPlan
 from twin.profiles import PROFILES
-from twin.query import DataType
+from twin.query import Aggregate, CountWindow, DataType, TimeWindow
 from twin.randomness import child_seed, random_stream
 from twin.scenario import RunSettings, Scenario
 from twin.spec import Spec, parse
@@ -45,7 +46,8 @@ NAME = r"^[A-Za-z][\w-]*$"
 RANDOM = "random"
 """Engine whose constants are drawn (`scenarios.spaces.generator.random_engine`)."""
 LINEAR = "linear"
-MOST_SOURCES = 8
+MOST_SOURCES, MOST_FILTERS, MOST_HOSTS, MOST_VALUES = 8, 100, 1000, 1000
+"""Largest numbers of a query's sources and filters, of hosts, and of values of a record."""
 _JOIN = re.compile(r"^(\d+)-way[ -]join$")
 
 
@@ -78,6 +80,15 @@ def _numbers(**limits: Any) -> _Field:
     return _Field(lambda value, name: read_numbers(value, name, **limits), _written)
 
 
+def _like(spec: type[Spec], name: str, scale: float = 1.0) -> _Field:
+    """Field of numbers within the limits of a field of a scenario, which is `scale` times as large."""
+    field = spec.model_fields[name]
+    limits = {key: getattr(each, key) for each in field.metadata for key in ("ge", "le") if hasattr(each, key)}
+    whole = field.annotation is int
+    least = limits.get("ge", 1 if whole else LEAST)
+    return _numbers(whole=whole, least=least / scale, most=limits["le"] / scale)
+
+
 def _frequencies(read: Callable[[Any], Any]) -> _Field:
     """Field of outcomes with frequencies; `read` as of `read_weights`."""
     return _Field(lambda value, _name: read_weights(value, read), _written)
@@ -102,8 +113,8 @@ def _kind(value: Any) -> int:
 
 
 def _number_of_filters(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r} is no number of filters; give whole numbers from 0")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_FILTERS:
+        raise ValueError(f"{value!r} is no number of filters; give whole numbers from 0 to {MOST_FILTERS}")
     return value
 
 
@@ -123,19 +134,28 @@ def _words(literal: Any) -> _Field:
 def _rates(value: Any, name: str) -> Draw | dict[int, Draw]:
     """Rates of sources: as they are drawn, or so by the number of sources."""
     if not isinstance(value, Mapping) or "from" in value or "to" in value:
-        return read_numbers(value, name, least=LEAST)
+        return read_numbers(value, name, **RATES)
     found = {}
     for count, each in value.items():
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             raise ValueError(f"{count!r} is no number of sources; write {{1: RATES, 2: RATES}}, or RATES for all")
-        found[count] = read_numbers(each, name, least=LEAST)
+        found[count] = read_numbers(each, name, **RATES)
     return found
 
 
-Numbers = Annotated[Draw, _numbers()]
-Positive = Annotated[Draw, _numbers(least=LEAST)]
+RATES: Mapping[str, Any] = {"least": 1e-6, "most": 1e8}
+"""Limits of rates, which leave room for the peaks and pauses of all laws."""
+Cores = Annotated[Draw, _like(Host, "cpu_percent", scale=100.0)]
+CpuPercent = Annotated[Draw, _like(Host, "cpu_percent")]
+RamMb = Annotated[Draw, _like(Host, "ram_mb")]
+BandwidthMbps = Annotated[Draw, _like(Host, "bandwidth_mbps")]
+LatencyMs = Annotated[Draw, _like(Host, "latency_ms")]
+WindowSeconds = Annotated[Draw, _like(TimeWindow, "size_s")]
+WindowRecords = Annotated[Draw, _like(CountWindow, "size_records")]
+Groups = Annotated[Draw, _like(Aggregate, "groups")]
 Shares = Annotated[Draw, _numbers(least=LEAST, most=1.0)]
-Counts = Annotated[Draw, _numbers(whole=True, least=1)]
+HostCounts = Annotated[Draw, _numbers(whole=True, least=1, most=MOST_HOSTS)]
+ValueCounts = Annotated[Draw, _numbers(whole=True, least=1, most=MOST_VALUES)]
 Rates = Annotated[Any, _Field(_rates, _written)]
 Kinds = Annotated[Mapping[int, float], _frequencies(_kind)]
 Filters = Annotated[Mapping[int, float], _frequencies(_number_of_filters)]
@@ -154,12 +174,12 @@ class Tier(Spec):
     """Hosts of one kind. hosts: how many. cores: 100 % of cpu_percent each; one of the two. What is left out is as for
     all hosts."""
 
-    hosts: Counts | None = None
-    cores: Positive | None = None
-    cpu_percent: Positive | None = None
-    ram_mb: Positive | None = None
-    bandwidth_mbps: Positive | None = None
-    latency_ms: Numbers | None = None
+    hosts: HostCounts | None = None
+    cores: Cores | None = None
+    cpu_percent: CpuPercent | None = None
+    ram_mb: RamMb | None = None
+    bandwidth_mbps: BandwidthMbps | None = None
+    latency_ms: LatencyMs | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -191,8 +211,8 @@ class Windows(Spec):
     """Windows of aggregates and joins. counted, sliding: shares of windows by count, and of those that slide.
     slide_share: the slide over the size."""
 
-    size_s: Positive | None = None
-    size_records: Counts | None = None
+    size_s: WindowSeconds | None = None
+    size_records: WindowRecords | None = None
     counted: Share = 0.5
     sliding: Share = 0.5
     slide_share: Shares | None = None
@@ -206,12 +226,12 @@ class Queries(Spec):
     kinds: Kinds | None = None
     filters: Filters | None = None
     aggregated: Share = COSTREAM.aggregated_share
-    record_values: Counts | None = None
+    record_values: ValueCounts | None = None
     data_types: DataTypes | None = None
     filter_functions: FilterFunctions | None = None
     filter_selectivity: Shares | None = None
     aggregate_functions: AggregateFunctions | None = None
-    groups: Counts | None = None
+    groups: Groups | None = None
     join_selectivity: Shares | None = None
     join_amplification_max: Annotated[float, Field(gt=0.0)] = COSTREAM.join_amplification_max
     windows: Windows = Windows()
@@ -313,6 +333,8 @@ def _drawn(rng: np.random.Generator, weights: Mapping[Any, float]) -> Any:
 # variations of a job -------------------------------------------------------------------------------------------------
 
 
+MOST_WHOLE = 2**53
+"""Bound on whole numbers that are drawn."""
 LOAD = "load"
 """Name of the factor on the rates of all sources, beside paths."""
 MOST_DRAWS = 100
@@ -385,7 +407,7 @@ class VariationsOfFile:
         given = 1.0 if path == LOAD else value_at(self.template, path, f"{self.where}: vary")
         if not isinstance(draw, Between) or not isinstance(given, int) or isinstance(given, bool):
             return draw
-        if not (draw.low.is_integer() and draw.high.is_integer()):
+        if not (draw.low.is_integer() and draw.high.is_integer() and max(-draw.low, draw.high) < MOST_WHOLE):
             raise BadInput(f"{self.where}: vary: {path} takes whole numbers; give whole ends, or a list")
         return replace(draw, whole=True)
 
@@ -399,7 +421,7 @@ class VariationsOfFile:
 
     def _check(self, path: str, value: Any) -> None:
         """Raises BadInput unless a value goes with some of the others."""
-        if path == LOAD and (isinstance(value, bool) or not isinstance(value, int | float) or value <= 0):
+        if path == LOAD and (not is_number(value) or value <= 0):
             raise BadInput(f"{self.where}: vary: {LOAD}: {value!r} is no factor; give numbers above 0")
         rng, refusal = random_stream(0, "check"), BadInput("nothing tried")
         for attempt in range(TRIES):

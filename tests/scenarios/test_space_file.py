@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from scipy import stats
 
 from scenarios.files import scenario_file
@@ -197,7 +199,8 @@ MISTAKES = {
     "hardware: {latency_ms: {from: 1, to: 5, lg: true}}": "unknown key 'lg' beside from and to; did you mean 'log'",
     "hardware: {ram: 3}": "unknown key 'ram'; did you mean 'ram_mb'",
     "hardware: {cores: 2, cpu_percent: 100}": "cores and cpu_percent say the same; give one of the two",
-    "hardware: {ram_mb: -1}": "hardware.ram_mb: must be above 0, got -1",
+    "hardware: {ram_mb: -1}": "hardware.ram_mb: must be at least 1e-06 and at most 1e\\+09, got -1",
+    "hardware: {hosts: [2, 1000000]}": "hardware.hosts: must be at least 1 and at most 1000, got 1000000",
     "hardware: {tiers: {edge: {hosts: 2}}, hosts: 3}": "each tier has its own number of hosts; leave this one out",
     "queries: {kinds: {lineer: 1}}": "unknown kind 'lineer'; write linear, 2-way join",
     "queries: {kinds: [linear, 4-way join]}": "arrivals.rate_per_s: .* no rates for 4 sources",
@@ -230,6 +233,31 @@ def test_a_mistake_is_one_line_that_names_the_place_and_the_remedy(text, tmp_pat
     with pytest.raises(BadInput, match=MISTAKES[text]) as found:
         recipe(path).plan()
     assert "\n" not in str(found.value) and str(path) in str(found.value)
+
+
+JUNK = (
+    *(None, True, 0, -1, 2.5, 1e30, float("inf"), float("nan"), 10**400, "", "x", "10k", "5ms", "3%"),
+    *([], [[]], [None], [1, 2], ["a"], [{"a": 1}], {}, {"from": 1}, {"from": 1, "to": 2}, {"from": "a", "to": 2}),
+    *({"from": 1, "to": 3, "log": 3}, {"from": [1], "to": {}}, {1: 2}, {"a": {}}, {"from": 0, "to": 1e30}, {"x": "y"}),
+)
+PLACES = (
+    *("hardware.hosts", "hardware.cores", "hardware.latency_ms", "hardware.tiers", "queries.kinds", "queries.filters"),
+    *("queries.groups", "queries.data_types", "queries.windows", "arrivals.rate_per_s", "arrivals.laws", "engines"),
+    *("template", "vary", "plans", "vary/load", "vary/query.operators.parse.parallelism", "vary/engine", "vary/plan"),
+)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_whatever_stands_in_a_file_is_drawn_from_or_refused_in_one_line(place, tmp_path):
+    for value in JUNK:
+        if place.startswith("vary/"):
+            body = {"template": "smart-grid", "plans": "given", "vary": {place.partition("/")[2]: value}}
+        else:
+            section, dot, key = place.partition(".")
+            body = {section: {key: value}} if dot else {section: value}
+        path = written(tmp_path, yaml.safe_dump(body))
+        with suppress(BadInput):  # which is one line, whatever it says
+            recipe(path, horizon_s=30.0).plan()[0](1)
 
 
 def test_the_command_refuses_before_anything_starts(tmp_path):
