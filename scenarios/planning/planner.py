@@ -83,7 +83,8 @@ class PlanChosen:
     subtasks, or their sockets. hosts: those in use, where head room or prices matter. price, given_price: of the hosts,
     where they have prices. parallelism, task_managers: deployment of the plan, where the engine has slots that can hold
     it: subtasks by operator, and slots by host. head_room, at_most: requirements: a share of the offered rates, and
-    limits in seconds. starts: plans by rates for each load, and the one that bears the most, by name.
+    limits in seconds. starts: plans by rates for each load, and the one that bears the most, by name. refusal: what
+    binds, by rates, with the operators there, where the plan does not keep up; else empty.
     """
 
     scenario: str
@@ -119,6 +120,7 @@ class PlanChosen:
     at_most: Mapping[str, float] | None = None
     beside: PredictionBesideRuns | None = None
     starts: Mapping[str, OtherPlan] = field(default_factory=dict)
+    refusal: str = ""
 
 
 def beside_runs(

@@ -204,4 +204,5 @@ class PlanFound:
             at_most=search.requirements.at_most,
             beside=self.beside,
             starts={name: OtherPlan.of(each) for name, each in solution.starts.items()},
+            refusal=self.refusal,
         )

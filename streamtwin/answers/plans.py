@@ -75,6 +75,7 @@ def told_of_plan(answer: PlanChosen, now: Scenario | None = None) -> Presentatio
     columns = {"operator": "operator", "before": "now", "after": f"by {answer.optimizer}", "moves": ""}
     claim = f"{answer.status}: {answer.evaluations:,} plans estimated by {answer.cost_model} in {answer.seconds:.2f} s."
     notes = [f"The cost model ignores {'; '.join(answer.blind_to)}."] if answer.blind_to else []
+    notes += [f"{answer.refusal[0].upper()}{answer.refusal[1:]}."] if answer.refusal else []
     tables = [of_rows("where operators run", columns, rows)] if rows else []
     return Presentation(heading="A better plan", sentences=[f"{sentence}.", claim], notes=notes, tables=tables)
 

@@ -101,6 +101,9 @@ def test_a_plan_without_memory_names_the_host_and_who_is_there():
     told = " ".join(found.stdout.split())
     assert "does not keep up" in told and "what binds, by rates: " in told
     assert "memory of cloud-1 (" in told and "cloud-1 runs operator-room" in told
+    document = answer("optimize", "smart-grid", "--budget", 50, *small)
+    assert " ".join(document["refusal"].split()) in told and not document["keeps_up"]
+    assert answer("optimize", "smart-grid", "--budget", 50)["refusal"] == ""
     few = ["--optimizers", "as-given,local-search", "--replications", 2, "--references", 2, "--budget", 50]
     judged = twin("validate", "smart-grid", "--quiet", *few, *small)
     assert judged.returncode == 0 and "invalid value" not in judged.stderr
