@@ -1,4 +1,7 @@
-"""Branch and bound over placements: operators get sockets in data-flow order, and a relaxation says what to drop."""
+"""Branch and bound over placements: operators get sockets in data-flow order, and a relaxation says what to drop.
+
+Under the rate model it begins with MILP's plan and bound, and has 30 s unless `--time-limit` says otherwise.
+"""
 
 from __future__ import annotations
 
@@ -6,120 +9,24 @@ import heapq
 import itertools
 import time
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
 from optimizers.candidates import Candidates
-from optimizers.driving import host_latency_s
-from optimizers.interface import Problem, Solution, Status, Traits
+from optimizers.interface import LATE, Deadline, Problem, Solution, Status, Traits
 from optimizers.local_search import climb_on
-from optimizers.milp.ages import TOLERATED, alone_s, card_factor, fixed_s, mean_of_results
-from optimizers.milp.placing import CLOSE, admissible, missed
+from optimizers.milp.ages import TOLERATED, fixed_s
+from optimizers.milp.optimizer import Milp
+from optimizers.milp.placing import CLOSE, about, admissible, missed
 from optimizers.objectives import LATENCIES
-from optimizers.selection import Estimated, dealt_anew, estimate, said, sees_beyond_rates
-from optimizers.space import Space, as_plans, counts_of
+from optimizers.relaxation import HUGE_S, Relaxation
+from optimizers.rules import exchangeable
+from optimizers.selection import dealt_anew, estimate, said, sees_beyond_rates
+from optimizers.space import as_plans, counts_of
 from twin.errors import BadInput
-from twin.kinds.ages import oldest_s
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
-
-# the lower bound -----------------------------------------------------------------------------------------------------
-# Lower bound of the age of results once some operators have their sockets: the relaxation that prunes a placement
-# tree.
-#
-# Every operator counts as alone on its socket, and each consumer chooses anew where its producers are, unless they are
-# placed: ages are then added up along the streams by dynamic programming, for many partial placements at once. The sum
-# is never more than the rate model's estimate of any completion, wherever nothing is throttled. The choices, read
-# backwards, complete each partial placement.
-
-
-HUGE_S = 1e9
-"""Age [s] where an operator may not be."""
-
-
-@dataclass(frozen=True, slots=True)
-class Relaxation:
-    """Relaxation of one job's placement, in seconds. alone_ol: service and wait, HUGE_S where an operator may not be.
-    way_slm: delay of a stream's records from socket to socket by sending and the network; receive_slm: by receiving."""
-
-    job: PlacementCoefficients
-    alone_ol: np.ndarray
-    way_slm: np.ndarray
-    receive_slm: np.ndarray
-
-    @classmethod
-    def of(cls, job: PlacementCoefficients, space: Space, *, end_to_end: bool) -> Self:
-        """Relaxation of a job within a space. Raises BadInput if the space names what the job does not have."""
-        allowed_ol = space.allows_ol(job.deployment)
-        alone_ol = alone_s(job, np.zeros(len(job.names)), end_to_end=end_to_end)
-        host_l = job.places.host_l
-        far_lm = host_l[:, None] != host_l
-        latency_lm = host_latency_s(job)[np.ix_(host_l, host_l)]
-        way_slm, receive_slm = np.zeros((2, len(job.producer_s), len(host_l), len(host_l)))
-        for s, (start, end) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):
-            own_l = job.streams.bytes_per_s[s] / job.places.bandwidth_h[host_l]
-            card_l = job.streams.record_bytes[s] / job.places.bandwidth_h[host_l] * card_factor(own_l)
-            send_l = _longer(job, alone_ol, start, float(job.streams.send[s]), end_to_end)
-            way_slm[s] = latency_lm + far_lm * (send_l + card_l)[:, None]
-            receive_slm[s] = far_lm * _longer(job, alone_ol, end, float(job.streams.receive[s]), end_to_end)
-        return cls(job, np.where(allowed_ol, alone_ol, HUGE_S), way_slm, receive_slm)
-
-    def solve(self, place_no: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds [N], seconds, and completions [N, O] of partial placements, -1 where an operator has no socket."""
-        ages = self._ages(place_no)
-        sinks = [o for o in range(len(self.job.names)) if o not in self.job.producer_s]
-        bound_n = mean_of_results(self.job, np.stack([ages[o].min(axis=1) for o in sinks], axis=1))
-        return bound_n, self._completed(ages)
-
-    def _ages(self, place_no: np.ndarray) -> list[np.ndarray]:
-        """[N, L] for each operator: the least age of its results on each socket, seconds."""
-        found: list[np.ndarray] = []
-        for o, streams in enumerate(self.job.inputs):
-            age_nl = np.where(self._elsewhere(place_no[:, o]), HUGE_S, self.alone_ol[o])
-            if streams:
-                age_nl = age_nl + self._arrived(o, streams, found)
-            found.append(np.minimum(age_nl, HUGE_S))
-        return found
-
-    def _elsewhere(self, place_n: np.ndarray) -> np.ndarray:
-        sockets = np.arange(self.alone_ol.shape[1])
-        return np.asarray((place_n[:, None] >= 0) & (place_n[:, None] != sockets))
-
-    def _arrived(self, o: int, streams: list[int], ages: list[np.ndarray]) -> np.ndarray:
-        """[N, M] age that an operator's inputs, its window and receiving add up to, by the operator's socket,
-        seconds."""
-        sides, received = [], 0.0
-        for s in streams:
-            before_nl = ages[self.job.producer_s[s]]
-            sides.append((before_nl[:, :, None] + self.way_slm[s]).min(axis=1))
-            open_nl = np.where(before_nl < HUGE_S, 0.0, HUGE_S)
-            received = received + (open_nl[:, :, None] + self.receive_slm[s]).min(axis=1)
-        window_s = float(self.job.operators.window_s[o])
-        if self.job.deployment.query.topological[o].joins:
-            flat = [side.ravel() for side in sides]
-            return np.asarray(oldest_s(flat, np.full(len(flat[0]), window_s)).reshape(sides[0].shape) + received)
-        rates = self.job.streams.rate_per_s[streams]
-        share = rates / max(float(rates.sum()), 1e-12)
-        return np.asarray(np.tensordot(share, np.stack(sides), axes=1) + window_s + received)
-
-    def _completed(self, ages: list[np.ndarray]) -> np.ndarray:
-        """[N, O] best socket of each operator, given those of its consumers, from the sinks up."""
-        place_no = np.zeros((len(ages[0]), len(ages)), np.int64)
-        for o in reversed(range(len(ages))):
-            cost_nl = ages[o].copy()
-            for s, (start, end) in enumerate(zip(self.job.producer_s, self.job.consumer_s, strict=True)):
-                if start == o:
-                    cost_nl += (self.way_slm[s] + self.receive_slm[s])[:, place_no[:, end]].T
-            place_no[:, o] = cost_nl.argmin(axis=1)
-        return place_no
-
-
-def _longer(job: PlacementCoefficients, alone_ol: np.ndarray, o: int, more: float, end_to_end: bool) -> np.ndarray:
-    """[L] seconds that (de)serialising a stream adds to the service and wait of one of its ends, by socket."""
-    more_o = np.where(np.arange(len(job.names)) == o, more, 0.0)
-    return np.maximum(alone_s(job, more_o, end_to_end=end_to_end)[o] - alone_ol[o], 0.0)
-
 
 # the optimizer -------------------------------------------------------------------------------------------------------
 # The relaxation (`relaxation`) bounds a partial placement from below and completes it; the problem's cost model
@@ -127,12 +34,23 @@ def _longer(job: PlacementCoefficients, alone_ol: np.ndarray, o: int, more: floa
 # can be better: a proof. Under any other model the analytic bound alone prunes, to a per cent of what placement can
 # change, and the model's own estimates say which branch comes next and which leaf is best; nothing is proved then.
 # Nothing is pruned for a model that sees what the rate model ignores, nor for an objective that is no latency.
+#
+# Under the rate model the plan of `milp` is the first best, so that the answer is never worse, and more nodes are
+# dropped; the higher of both bounds holds. Hosts that are equal in everything but their names are exchangeable: of
+# those that are empty, only the first is tried. Of the completions of a batch only the most promising are estimated,
+# and all that are whole placements.
 
 
 BATCH = 16
 """Number of nodes that are branched at a time."""
 SEARCHED = 0.5
 """Share of the budget spent on the tree once its bounds are refuted; small changes of the best get the rest."""
+EACH = 4
+"""Number of completions of a batch that the rate model estimates; a node's bound needs none."""
+ENTRIES = 2_000_000
+"""Most nodes of a batch, times operators and sockets: these are in memory together."""
+LEAST_S = 1e-3
+"""Least time of MILP."""
 NODES = 20_000
 """Number of nodes after which the search stops, whatever the budget."""
 SHARE = 0.01
@@ -158,18 +76,36 @@ class BranchAndBound:
         parted = problem.space.pinned_o(job) & (home_ol.sum(axis=1) > 1)
         if problem.space.spreads(job) or parted.any():
             raise BadInput(f"{self.name} puts all subtasks of an operator on one socket; use milp or local-search")
-        tree = _Tree(problem, PlacementCoefficients.of(job))
+        usual = problem.within_usual()
+        deadline = usual.deadline()
+        first = self._first(usual, deadline) if isinstance(problem.cost_model, RateModel) else None
+        if first is not None and (first.status is Status.OPTIMAL or first.evaluations >= problem.budget):
+            return replace(first, seconds=time.perf_counter() - started_s)
+        tree = _Tree(problem, PlacementCoefficients.of(job), deadline, first)
         tree.search()
-        return tree.solution(started_s)
+        late = problem.seconds is None and deadline.over and not deadline.stopped()
+        found = tree.solution(started_s)
+        return replace(found, message=said(LATE if late and found.status is Status.FEASIBLE else "", found.message))
+
+    def _first(self, problem: Problem, deadline: Deadline) -> Solution:
+        """MILP's answer, in the time and within the budget of the problem."""
+        seconds = None if problem.seconds is None else max(deadline.left_s, LEAST_S)
+        return Milp().solve(replace(problem, seconds=seconds))
 
 
 class _Tree:
     """Search tree: its open nodes and the plans estimated. latency: whether the objective is a latency. by_rates:
     whether bounds are those of the rate model, the problem's cost model. prunes: whether nodes are dropped by bounds:
-    of a latency, if the cost model sees no more than rates do."""
+    of a latency, if the cost model sees no more than rates do. first: MILP's answer, whose estimates are part of the
+    budget, and whose best plans are looked at first."""
 
-    def __init__(self, problem: Problem, job: PlacementCoefficients) -> None:
-        self.problem, self.job, self.candidates = problem, job, Candidates(problem)
+    def __init__(
+        self, problem: Problem, job: PlacementCoefficients, deadline: Deadline, first: Solution | None = None
+    ) -> None:
+        spent = 0 if first is None else first.evaluations
+        within = replace(problem, budget=problem.budget - spent)
+        self.problem, self.job, self.candidates = within, job, Candidates(within, deadline=deadline)
+        self.first, self._spent = first, spent
         end_to_end = problem.objective == "e2e_latency_s"
         self.relaxation = Relaxation.of(job, problem.space, end_to_end=end_to_end)
         self.latency = problem.objective in LATENCIES
@@ -179,6 +115,8 @@ class _Tree:
         self.rates_s: list[float] = []
         self._open: list[tuple[tuple[float, ...], int, float, np.ndarray]] = []
         self._count = itertools.count()
+        self._kind_l = _exchangeable(problem, job) if self.by_rates else np.arange(len(job.places.host_l))
+        self._batch = max(1, min(BATCH, ENTRIES // (len(job.names) * len(job.places.host_l) ** 2)))
 
     @property
     def worth_s(self) -> float:
@@ -191,11 +129,12 @@ class _Tree:
 
     def search(self) -> None:
         """Searches until no node is open, or the budget, the time or the nodes are spent."""
-        given = counts_of(self.problem.deployment, self.problem.deployment.plan)
-        self._look_at([given])
+        plans = [] if self.first is None else [self.first.plan, *(each.plan for each in self.first.alternatives)]
+        job = self.problem.deployment
+        self._look_at([counts_of(job, plan) for plan in (*plans[:1], job.plan, *plans[1:])])
         self._add(np.full((1, len(self.job.names)), -1))
         while self._open and self.candidates.left > 0 and self.nodes < NODES:
-            taken = [heapq.heappop(self._open) for _ in range(min(BATCH, len(self._open)))]
+            taken = [heapq.heappop(self._open) for _ in range(min(self._batch, len(self._open)))]
             taken = [each for each in taken if each[2] < self.worth_s]
             self.nodes += len(taken)
             children = [self._children(place_o) for _, _, _, place_o in taken if (place_o < 0).any()]
@@ -210,10 +149,17 @@ class _Tree:
     def _children(self, place_o: np.ndarray) -> np.ndarray:
         """Children of a node [N, O]: the next operator in data-flow order on each socket that it fits on."""
         o = int(np.flatnonzero(place_o < 0)[0])
-        sockets = np.flatnonzero(self.relaxation.alone_ol[o] < HUGE_S)
+        empty_l = ~np.isin(np.arange(len(self._kind_l)), place_o)
+        sockets = np.flatnonzero((self.relaxation.alone_ol[o] < HUGE_S) & ~(empty_l & self._later(empty_l)))
         found = np.tile(place_o, (len(sockets), 1))
         found[:, o] = sockets
         return found[self._fits(found)]
+
+    def _later(self, empty_l: np.ndarray) -> np.ndarray:
+        """[L] whether an empty socket of the same kind comes before."""
+        empty = np.flatnonzero(empty_l)
+        firsts = np.unique(self._kind_l[empty], return_index=True)[1]
+        return np.asarray(~np.isin(np.arange(len(empty_l)), empty[firsts]))
 
     def _fits(self, place_no: np.ndarray) -> np.ndarray:
         """[N] whether the work of the operators placed is at most what their sockets bear."""
@@ -223,13 +169,21 @@ class _Tree:
 
     def _add(self, place_no: np.ndarray) -> None:
         """Bounds nodes, estimates their completions, and opens those that may be worth it."""
+        if not len(place_no):
+            return
         bound_n, completed_no = self.relaxation.solve(place_no)
-        worth = bound_n < self.worth_s
-        counts = [self._counts(each) for each in completed_no[worth]]
-        self._look_at(counts)
-        for bound_s, place_o, counts_ol in zip(bound_n[worth], place_no[worth], counts, strict=True):
-            key = (float(bound_s),) if self.by_rates else (*self._score(counts_ol), float(bound_s))
-            heapq.heappush(self._open, (key, next(self._count), float(bound_s), place_o))
+        worth = np.flatnonzero(bound_n < self.worth_s)
+        judged = worth
+        if self.by_rates:  # whole placements, and the completions of the lowest bounds
+            whole = np.asarray((place_no[worth] >= 0).all(axis=1))
+            promising = np.argsort(np.where(whole, -np.inf, bound_n[worth]), kind="stable")
+            bears = np.flatnonzero(np.logical_or(whole[promising], self._fits(completed_no[worth[promising]])))
+            judged = worth[promising[bears[: max(EACH, int(whole.sum()))]]]
+        counts = {n: self._counts(completed_no[n]) for n in judged.tolist()}
+        self._look_at(list(counts.values()))
+        for n in worth.tolist():
+            key = (float(bound_n[n]),) if self.by_rates else (*self._score(counts[n]), float(bound_n[n]))
+            heapq.heappush(self._open, (key, next(self._count), float(bound_n[n]), place_no[n]))
 
     def _counts(self, place_o: np.ndarray) -> np.ndarray:
         counts_ol = np.zeros((len(place_o), len(self.job.places.host_l)), np.int64)
@@ -243,12 +197,19 @@ class _Tree:
         new = [self.candidates[row] for row in range(before, len(self.candidates))]
         if not new:
             return
-        plans = as_plans(self.problem.deployment, np.stack(new))
-        found = estimate(replace(self.problem, cost_model=RateModel()), plans)
-        self.rates_s += np.where(found.feasible, found.objective, np.inf).tolist()
-        feasible = [self.candidates.candidate(row).feasible for row in range(before, len(self.candidates))]
-        self.best_s = min(self.best_s, float(found.objective[found.feasible & feasible].min(initial=np.inf)))
-        self.refuted = self.refuted or (self.latency and self._refutes(np.stack(new), found))
+        feasible = np.array([self.candidates.candidate(row).feasible for row in range(before, len(self.candidates))])
+        if isinstance(self.problem.cost_model, RateModel):
+            rates_s = np.array(
+                [self.candidates.candidate(row).objective for row in range(before, len(self.candidates))]
+            )
+            by_rates = feasible
+        else:
+            plans = as_plans(self.problem.deployment, np.stack(new))
+            found = estimate(replace(self.problem, cost_model=RateModel()), plans)
+            rates_s, by_rates = found.objective, found.feasible
+        self.rates_s += np.where(by_rates, rates_s, np.inf).tolist()
+        self.best_s = min(self.best_s, float(rates_s[by_rates & feasible].min(initial=np.inf)))
+        self.refuted = self.refuted or (self.latency and self._refutes(np.stack(new), rates_s, by_rates))
 
     def _score(self, counts_ol: np.ndarray) -> tuple[float, ...]:
         """Rank of a node by the cost model's estimate of its completion, less is better; last if that is not in the
@@ -258,13 +219,13 @@ class _Tree:
         found = self.candidates.candidate(row)
         return float(not found.feasible), self.problem.sign * found.objective
 
-    def _refutes(self, counts_nol: np.ndarray, found: Estimated) -> bool:
+    def _refutes(self, counts_nol: np.ndarray, rates_s: np.ndarray, feasible: np.ndarray) -> bool:
         """Whether the rate model's estimate of one of these plans is below its own bound: bounds prove nothing then."""
         one_n = ((counts_nol > 0).sum(axis=2) == 1).all(axis=1)
         if not one_n.any():
             return False
         bound_n, _ = self.relaxation.solve(counts_nol[one_n].argmax(axis=2))
-        return bool((found.feasible[one_n] & (found.objective[one_n] < bound_n * (1.0 - CLOSE))).any())
+        return bool((feasible[one_n] & (rates_s[one_n] < bound_n * (1.0 - CLOSE))).any())
 
     def _near(self) -> set[int] | None:
         """Rows of plans that are near the best by rates and feasible by the cost model; None (all rows) if there are
@@ -279,12 +240,26 @@ class _Tree:
         """The best plan looked at; under the rate model, with the bound that is proved."""
         found = self.candidates.solution(started_s, weighed=self.nodes, rows=self._near())
         proves = self.by_rates and found.feasible and admissible(self.problem, self.job)
-        proves = proves and not self.refuted
-        bound = min([found.objective, *(each[2] for each in self._open)]) if proves else None
+        bounds = [min([found.objective, *(each[2] for each in self._open)])] if proves and not self.refuted else []
+        bounds += [] if self.first is None or self.first.bound is None else [min(self.first.bound, found.objective)]
+        bound = max(bounds, default=None) if found.feasible else None
         closed = bound is not None and bound >= found.objective * (1.0 - CLOSE)
+        among = found.among if bound is None else about(self.job, self.candidates, found.among)
+        found = replace(found, bound=bound, among=among, evaluations=found.evaluations + self._spent)
+        if self.first is not None and self.first.status is Status.INFEASIBLE and not found.feasible:
+            return replace(found, status=Status.INFEASIBLE, message=self.first.message)
         return replace(
             found,
             status=Status.OPTIMAL if closed else Status.FEASIBLE,
-            bound=bound,
             message=said(found.message, dealt_anew(self.problem, found.plan)),
         )
+
+
+def _exchangeable(problem: Problem, job: PlacementCoefficients) -> np.ndarray:
+    """[L] number of each socket's kind: equal where hosts of one socket may be exchanged in any plan of the space."""
+    names, allowed_ol = [host.name for host in job.deployment.cluster.hosts], problem.space.allows_ol(job.deployment)
+    if len(names) < allowed_ol.shape[1] or problem.space.most_moves is not None:
+        return np.arange(allowed_ol.shape[1])
+    kind, number = exchangeable(problem.scenario), dict[tuple[str, bytes], int]()
+    keys = [(kind[name], allowed_ol[:, h].tobytes()) for h, name in enumerate(names)]
+    return np.array([number.setdefault(key, len(number)) for key in keys])

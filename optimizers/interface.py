@@ -13,7 +13,7 @@ from optimizers.objectives import NOTHING_MORE, OBJECTIVES, Requirements
 from optimizers.space import ALL_PLANS, Space
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
-from twin.metrics import CostModel
+from twin.metrics import CostModel, Slow
 from twin.plan import ExecutionPlan
 from twin.scenario import Scenario
 
@@ -81,6 +81,9 @@ class Deadline:
 
 ENDLESS = Deadline()
 """Deadline without a limit."""
+USUAL_S = 30.0
+"""Time limit of programs and of branch and bound unless the problem has one."""
+LATE = f"time was up after {USUAL_S:g} s (--time-limit changes that); the best so far"
 
 
 # problems and solutions ----------------------------------------------------------------------------------------------
@@ -138,6 +141,11 @@ class Problem:
     def deadline(self) -> Deadline:
         """Deadline of the problem if work on it starts now."""
         return Deadline.of(self.seconds, self.stopped)
+
+    def within_usual(self) -> Problem:
+        """Problem with a limit of USUAL_S if it has none, unless its cost model takes long for a single plan."""
+        endless = self.seconds is None and not isinstance(self.cost_model, Slow)
+        return replace(self, seconds=USUAL_S) if endless else self
 
     def tell(
         self, what: str, done: int, total: int | None = None, *, best: float | None = None, bound: float | None = None

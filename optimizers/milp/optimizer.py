@@ -11,10 +11,24 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from optimizers.candidates import Candidates
-from optimizers.interface import Candidate, Problem, Solution, Status, Traits
+from optimizers.interface import LATE, Candidate, Deadline, Problem, Solution, Status, Traits
 from optimizers.local_search import changes_of, climb, climb_on, resized_of
 from optimizers.milp.ages import TOLERATED
-from optimizers.milp.placing import USED, Aim, Placing, ProgramPlan, Proof, admissible, fluid_bound, prove
+from optimizers.milp.moving import Quick, descents
+from optimizers.milp.placing import (
+    HUGE,
+    LARGE,
+    NODES,
+    USED,
+    Aim,
+    Placing,
+    ProgramPlan,
+    Proof,
+    about,
+    admissible,
+    fluid_bound,
+    prove,
+)
 from optimizers.objectives import LATENCIES, NOTHING_MORE, PRICE, at_rate, priced, prices_h
 from optimizers.program import GAP, ProgramLimits, ProgramOutcome
 from optimizers.selection import (
@@ -302,6 +316,10 @@ def _fewest_alike(parts: Sequence[int], parallelism: int) -> int:
 # improve under it, so that no program's errors remain unseen. The given plan is always a candidate. For the best
 # objective the program whose ages include neighbours makes the start (for a latency, and operators on one socket
 # each), else or beside it the one that balances.
+#
+# Programs take long to begin with at size, and leave out what neighbours on many cores cost each other. So a quick
+# estimate moves operators from the given plan on (`moving`), and beyond a size no other program is solved than the
+# linear one for the bound, for which a part of the time is kept.
 
 
 TOO_MUCH = 1.02
@@ -313,11 +331,61 @@ GAPS = ((200, GAP), (math.inf, 3e-2))
 holds: small changes find the rest sooner."""
 
 
+BEGINNING, SEARCHING = 0.3, 0.6
+"""Shares of the time left that the first program, and the search before the proof, may take at most."""
+AROUND = 128
+"""Number of moves, the best by the quick estimate, that the cost model estimates of a plan."""
+
+
 def _solved(job: PlacementCoefficients, candidates: Candidates, aim: Aim) -> ProgramPlan:
     end_to_end = candidates.problem.objective == "e2e_latency_s"
-    size = len(job.names) * len(job.places.host_l)
-    limits = replace(candidates.limits, gap=next(gap for most, gap in GAPS if size <= most))
+    size = _size(job)
+    deadline, nodes = (candidates.deadline.part(BEGINNING), NODES) if size > LARGE else (candidates.deadline, None)
+    gap = next(gap for most, gap in GAPS if size <= most)
+    limits = replace(candidates.limits, gap=gap, deadline=deadline, nodes=nodes)
     return Placing(job, candidates.problem.space, aim, end_to_end=end_to_end).solve(limits)
+
+
+def _size(job: PlacementCoefficients) -> int:
+    return len(job.names) * len(job.places.host_l)
+
+
+def _quick(problem: Problem, job: PlacementCoefficients) -> Quick | None:
+    """Quick estimate of a latency, for a large job whose plans move operators as a whole and freely; else None."""
+    ruled = problem.space.costream_rules or problem.space.most_moves is not None
+    if ruled or _size(job) <= LARGE or (counts_of(job.deployment, job.deployment.plan) > 0).sum(axis=1).max() > 1:
+        return None
+    return Quick.of(job, problem.space, end_to_end=problem.objective == "e2e_latency_s")
+
+
+def _move_on(quick: Quick, candidates: Candidates, deadline: Deadline) -> None:
+    """Looks at plans that quick moves find from the known ones, and climbs from the best by the cost model."""
+    problem = candidates.problem
+    starts = [candidates[row].argmax(axis=1) for row in candidates.ranking]
+    for place_o in descents(quick, starts, random_stream(problem.seed, "quick-moves"), deadline):
+        candidates.look_at([_counts(quick, place_o)])
+        if candidates.left <= 0:
+            return
+    climb(candidates, lambda counts_ol: _best_moves(quick, counts_ol), [candidates[candidates.best]])
+
+
+def _counts(quick: Quick, place_o: np.ndarray) -> np.ndarray:
+    counts_ol = np.zeros(quick.allowed_ol.shape, np.int64)
+    counts_ol[np.arange(len(place_o)), place_o] = quick.job.operators.parallelism
+    return counts_ol
+
+
+def _best_moves(quick: Quick, counts_ol: np.ndarray) -> list[np.ndarray]:
+    place_o = counts_ol.argmax(axis=1)
+    change_ol = quick.moves(place_o)
+    found = []
+    for move in np.argsort(change_ol, axis=None, kind="stable")[:AROUND].tolist():
+        o, socket = divmod(move, change_ol.shape[1])
+        if np.isfinite(change_ol[o, socket]):
+            moved = place_o.copy()
+            moved[o] = socket
+            found.append(_counts(quick, moved))
+    return found
 
 
 def _rough(problem: Problem) -> bool:
@@ -386,11 +454,21 @@ class Milp:
         return replace(found, message=message, seconds=time.perf_counter() - started_s)
 
     def _objective(self, problem: Problem) -> Solution:
-        job, candidates = PlacementCoefficients.of(problem.deployment), Candidates(problem)
+        limited = problem.within_usual()
+        job, candidates = PlacementCoefficients.of(problem.deployment), Candidates(limited)
+        all_time = candidates.deadline
         in_one_place = problem.objective in LATENCIES and not problem.space.spreads(problem.deployment)
-        solved = [_solved(job, candidates, "crowded")] if in_one_place else []
+        quick = _quick(problem, job) if in_one_place else None
+        given = counts_of(problem.deployment, problem.deployment.plan)
+        if quick is not None:
+            candidates.deadline = all_time.part(SEARCHING)
+            candidates.look_at([given])
+        if quick is not None and len(candidates):
+            _move_on(quick, candidates, all_time.part(BEGINNING))
+        found_quickly = _size(job) > HUGE and len(candidates) > 0 and candidates.candidate(candidates.best).feasible
+        solved = [_solved(job, candidates, "crowded")] if in_one_place and not found_quickly else []
         balanced = None
-        if not solved or solved[0].counts_ol is None:
+        if not found_quickly and (not solved or solved[0].counts_ol is None):
             balanced = _solved(job, candidates, "balanced")
             solved.append(balanced)
         if problem.objective == PRICE:
@@ -398,9 +476,13 @@ class Milp:
             price_h = prices_h(problem.deployment, problem.requirements.prices)
             solved.append(Placing(ahead, problem.space, "hosts", prices_h=price_h).solve(candidates.limits))
         starts = [each.counts_ol for each in solved if each.counts_ol is not None]
-        starts.append(counts_of(problem.deployment, problem.deployment.plan))
+        starts.append(given)
         candidates.look_at(starts)
-        climb_on(candidates, starts if _rough(problem) else ())
+        if quick is not None and len(candidates) and not found_quickly:
+            _move_on(quick, candidates, all_time.part(BEGINNING))
+        if quick is None:
+            climb_on(candidates, starts if _rough(problem) else ())
+        candidates.deadline = all_time
         by_rates = isinstance(problem.cost_model, RateModel)
         overloaded = by_rates and not job.bursty and _too_much(balanced) and _shows(problem, candidates)
         feasible = len(candidates) > 0 and candidates.candidate(candidates.best).feasible
@@ -410,7 +492,10 @@ class Milp:
             return replace(best, status=Status.INFEASIBLE, message=OVERLOADED)
         status = Status.OPTIMAL if proof.closed else Status.FEASIBLE
         stopped = any(each.outcome is ProgramOutcome.STOPPED for each in solved)
-        return replace(best, status=status, bound=proof.bound, message=best.message or STOPPED * stopped)
+        late = LATE if problem.seconds is None and all_time.over and not all_time.stopped() else ""
+        among = best.among if proof.bound is None else about(job, candidates, best.among)
+        message = said(late, best.message or STOPPED * stopped)
+        return replace(best, status=status, bound=proof.bound, message=message, among=among)
 
     def _rate(self, problem: Problem) -> Solution:
         found = highest_rate(problem.deployment, problem.space, ProgramLimits(deadline=problem.deadline()))

@@ -156,8 +156,11 @@ class Placing:
 
 ROUNDS = 4
 """Number of programs solved before the loop gives up."""
-LARGE = 200
-"""Operators times sockets above which one program is solved, without integrality: for a bound, not a proof."""
+LARGE, HUGE = 200, 3000
+"""Operators times sockets above which a program is solved first without integrality, for a bound; and above which none
+is solved with it."""
+NODES = 50
+"""Most nodes of programs of more than LARGE."""
 CLOSE = 1e-5
 """Relative difference below which plans count as equally good."""
 FINE = 1e-7
@@ -195,39 +198,61 @@ def refuted(candidates: Candidates, plans: Sequence[np.ndarray], bound_n: np.nda
     return any(each.feasible and each.objective < bound * (1.0 - CLOSE) for each, bound in found)
 
 
+DEAR = 2.0
+"""Factor on the best latency from which an overload that does not show costs so much that no such plan is the best."""
+NOT_OVERLOADED = "nothing overloaded"
+
+
+def overloaded(job: PlacementCoefficients, candidates: Candidates) -> list[int]:
+    """Rows of known feasible plans that programs leave out, as they are overloaded too little to show in a run."""
+    rows = [row for row in range(len(candidates)) if candidates.candidate(row).feasible]
+    if not rows:
+        return []
+    shares_nol = np.stack([candidates[row] for row in rows]) / job.operators.parallelism[:, None]
+    return [rows[n] for n in np.flatnonzero(job.loads(shares_nol).highest_n > TOLERATED)]
+
+
 def missed(job: PlacementCoefficients, candidates: Candidates) -> bool:
-    """Whether a feasible plan is known that programs leave out, as it is overloaded too little to show in a run."""
-    feasible = [candidates[row] for row in range(len(candidates)) if candidates.candidate(row).feasible]
-    if not feasible:
-        return False
-    shares_nol = np.stack(feasible) / job.operators.parallelism[:, None]
-    return bool((job.loads(shares_nol).highest_n > TOLERATED).any())
+    """Whether such a plan is known that is not far worse than the best one: then bounds prove nothing. Else they are
+    about plans that overload nothing (`about`)."""
+    rows = overloaded(job, candidates)
+    most = DEAR * candidates.candidate(candidates.best).objective if rows else 0.0
+    return any(candidates.candidate(row).objective <= most for row in rows)
+
+
+def about(job: PlacementCoefficients, candidates: Candidates, words: str) -> str:
+    """Words for the plans that a proof is about: those of the space, or of these the ones that overload nothing."""
+    return ", ".join(filter(None, [words, NOT_OVERLOADED if overloaded(job, candidates) else ""]))
 
 
 def prove(job: PlacementCoefficients, candidates: Candidates) -> Proof:
     """Runs the loop and returns its proof; it may find a better plan. The best known plan is to be feasible."""
     if missed(job, candidates):
         return Proof(None, closed=False)
-    problem, bound = candidates.problem, None
+    problem, bound = candidates.problem, -math.inf
     program, model = Placing(job, problem.space, "bound", most=TOLERATED), problem.cost_model
     horizon_s = model.run_s(problem.scenario) if isinstance(model, RateModel) else math.inf
-    whole = len(job.names) * len(job.places.host_l) <= LARGE
-    for _ in range(ROUNDS):
-        found = program.solve(replace(candidates.limits, gap=FINE, whole=whole))
+    size = len(job.names) * len(job.places.host_l)
+    rounds = [True] * ROUNDS if size <= LARGE else [False, True] if size <= HUGE else [False]
+    for whole in rounds:
+        nodes = NODES if size > LARGE else None
+        found = program.solve(replace(candidates.limits, gap=FINE, whole=whole, nodes=nodes))
         if found.counts_ol is not None and refuted(candidates, [found.counts_ol], np.array([found.cost])):
             return Proof(None, closed=False)
         best = candidates.candidate(candidates.best)
-        bound = min(found.bound, horizon_s)
+        bound = max(bound, min(found.bound, horizon_s))
         candidates.bound = bound if math.isfinite(bound) else None
         if found.outcome is ProgramOutcome.INFEASIBLE or bound >= best.objective * (1.0 - CLOSE):
             return Proof(min(bound, best.objective), closed=True)
-        if not whole or found.counts_ol is None or found.outcome is ProgramOutcome.STOPPED or candidates.left <= 0:
+        if not whole and found.outcome is ProgramOutcome.SOLVED:
+            continue
+        if found.counts_ol is None or found.outcome is ProgramOutcome.STOPPED or candidates.left <= 0:
             break
         candidates.look_at([found.counts_ol])
         if refuted(candidates, [found.counts_ol], np.array([found.cost])):
             return Proof(None, closed=False)
         program.exclude(found.counts_ol)
     best = candidates.candidate(candidates.best)
-    if bound is None or not math.isfinite(bound):  # a program that was stopped soon has no bound
+    if not math.isfinite(bound):  # a program that was stopped soon has no bound
         return Proof(None, closed=False)
     return Proof(min(bound, best.objective), closed=False)

@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimizers.branch_and_bound import Order, search
-from optimizers.branching import BranchAndBound, Relaxation
+from optimizers.branching import BranchAndBound
 from optimizers.interface import Status
-from optimizers.space import Space, SpacePlans, counts_of
+from optimizers.milp.optimizer import Milp
+from optimizers.relaxation import Relaxation
+from optimizers.space import Space, SpacePlans
 from scenarios.spaces.generator import COSTREAM, random_scenario
 from tests.optimizers import judged_jobs
 from tests.optimizers.judged_jobs import edge, small_job
@@ -118,9 +120,9 @@ def test_most_ordinary_jobs_are_proved_with_a_handful_of_estimates():
         job = random_scenario(COSTREAM, seed, RunSettings())
         problem = replace(asked(job), space=Space(costream_rules=True))
         found = BranchAndBound().solve(problem)
-        few.append(found.evaluations < 40)
+        few.append(found.evaluations < 200)
         proved.append(found.status is Status.OPTIMAL)
-    assert sum(proved) >= 4 and sum(few) >= 5
+    assert sum(proved) >= 5 and sum(few) >= 5
 
 
 @settings(max_examples=10, deadline=None)
@@ -150,9 +152,9 @@ def test_subtasks_stay_together_unless_the_space_wants_them_parted():
             BranchAndBound().solve(replace(asked(edge()), space=space))
 
 
-def test_a_budget_of_one_gives_the_given_plan_and_no_proof():
+def test_a_budget_of_one_gives_the_first_plan_of_milp_and_no_more():
     job = random_scenario(COSTREAM, 3, RunSettings())
-    found = BranchAndBound().solve(asked(job, budget=1))
+    problem = asked(job, budget=1)
+    found = BranchAndBound().solve(problem)
     assert found.evaluations == 1
-    assert (counts_of(job, found.plan) == counts_of(job, job.plan)).all()
-    assert found.status is Status.FEASIBLE
+    assert found.plan == Milp().solve(problem).plan
