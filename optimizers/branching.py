@@ -47,7 +47,7 @@ SEARCHED = 0.5
 """Share of the budget spent on the tree once its bounds are refuted; small changes of the best get the rest."""
 EACH = 4
 """Number of completions of a batch that the rate model estimates; a node's bound needs none."""
-ENTRIES = 2_000_000
+ENTRIES = 16_000_000
 """Most nodes of a batch, times operators and sockets: these are in memory together."""
 LEAST_S = 1e-3
 """Least time of MILP."""
