@@ -21,7 +21,17 @@ from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
-SEARCHING = ("costream", "exhaustive", "local-search", "milp", "milp-hosts", "milp-rate", "rlas", "rlas-placement")
+SEARCHING = (
+    "branch-and-bound",
+    "costream",
+    "exhaustive",
+    "local-search",
+    "milp",
+    "milp-hosts",
+    "milp-rate",
+    "rlas",
+    "rlas-placement",
+)
 
 
 @dataclass
@@ -60,7 +70,7 @@ def test_who_stops_gets_the_best_so_far(name: str, after: int) -> None:
     assert done or "stopped; the best so far" in found.message
 
 
-@pytest.mark.parametrize("name", ["exhaustive", "local-search", "milp", "rlas"])
+@pytest.mark.parametrize("name", ["branch-and-bound", "exhaustive", "local-search", "milp", "rlas"])
 def test_time_that_is_up_gives_a_plan_and_says_so(name: str) -> None:
     job = claimed_job(21, on_sockets=True)
     found = Planner(OPTIMIZERS[name]).solve(
