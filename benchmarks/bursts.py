@@ -15,7 +15,7 @@ from itertools import count, islice
 
 from benchmarks.table import print_table
 from optimizers.interface import Problem
-from optimizers.planner.proving import MEAN, PEAK, rates_at
+from optimizers.planner.loads import MEAN, PEAK, rates_at
 from optimizers.registry import optimizer_by_name
 from optimizers.space import SpacePlans
 from scenarios.planning import planner, validation
@@ -29,7 +29,7 @@ from twin.scenario import Scenario
 from twin.simulation import simulate
 
 FAMILY = FAMILIES["demanding"]
-PLANNERS, MODELS = "milp,branch-and-bound", "rates,learned,staged"
+PLANNERS, MODELS = "milp,branch-and-bound,searched", "rates,learned"
 PLANS, RESULTS = 50, 20
 BUDGET = 300
 

@@ -166,3 +166,28 @@ def _scale(axes: Any, values: np.ndarray) -> None:
     if len(known) and known.max() > FAR * np.median(known):
         axes.set_yscale("symlog", linthresh=max(float(np.median(known)), 1e-12))
     axes.set_ylim(bottom=0)
+
+
+def search_path(table: Mapping[str, Sequence[Any]], runs: int, objective: str) -> Figure:
+    """Figure of the best plan so far against the runs of a search: steps, grey while no plan was as required.
+
+    Columns, one entry a step: runs, best (NaN if unknown), as_required, found_by. runs: of the whole search. objective:
+    labels the axis.
+    """
+    figure, axes = new_figure(5.6, 3.2)
+    starts, best = np.asarray(table["runs"], float), np.asarray(table["best"], float)
+    ends = [*starts[1:], float(runs)]
+    axes.step([*starts, float(runs)], [*best, best[-1]], where="post", color=GREY, linewidth=0.8)
+    for start, end, value, good in zip(starts, ends, best, table["as_required"], strict=True):
+        axes.plot([start, end], [value, value], color=BLUE if good else GREY, linewidth=2.2)
+    firsts = {name: row for row, name in reversed([*enumerate(table["found_by"])])}
+    for name, row in firsts.items():
+        at = (starts[row], best[row])
+        axes.annotate(name, at, xytext=(4, 5), textcoords="offset points", fontsize=FONT_PT - 2)
+    known = best[np.isfinite(best)]
+    if len(known) and known.min() > 0.0 and known.max() > 5.0 * known.min():
+        axes.set_yscale("log")
+    axes.margins(x=0.05, y=0.15)
+    axes.set_xlabel("runs")
+    axes.set_ylabel(f"{objective}, best so far")
+    return figure

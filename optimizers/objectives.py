@@ -35,13 +35,15 @@ class Requirements:
 
     head_room: share of the offered rates that a plan must bear beyond them, >= 0: no resource is used to more than
     1 / (1 + head_room), as far as loads grow with rates. at_most: highest seconds of mean latencies by name, or of
-    their quantiles (`e2e_latency_s.p99`), which only runs can judge. prices: by host; 1 for hosts that are not named.
+    their quantiles (`e2e_latency_s.p99`), which only runs can judge. measured: highest values of other measures of a
+    run, by name, which only a search by runs knows. prices: by host; 1 for hosts that are not named.
 
     Raises BadInput for an unknown latency, a limit or a price that is not above 0, or a negative head room.
     """
 
     head_room: float | None = None
     at_most: Mapping[str, float] = field(default_factory=dict)
+    measured: Mapping[str, float] = field(default_factory=dict)
     prices: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -81,6 +83,7 @@ class Requirements:
         """The requirements in a few words; empty if nothing is required."""
         room = f"bears {self.factor:g} times the offered rates" if self.head_room else ""
         limits = [f"keeps {name} to at most {most_s:g} s" for name, most_s in self.at_most.items()]
+        limits += [f"keeps {name} to at most {most:g}" for name, most in self.measured.items()]
         return ", ".join(filter(None, [room, *limits]))
 
 

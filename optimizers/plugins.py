@@ -10,7 +10,8 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
@@ -210,3 +211,19 @@ def model_from_file(name: str, taken: Sequence[str]) -> OwnCostModel:
     if own.name in taken:
         raise BadInput(f"cost model {name!r} is named {own.name!r}, as one of streamtwin is; give it another name")
     return OwnCostModel(own)
+
+
+@contextmanager
+def faults_told(optimizer: Optimizer) -> Iterator[None]:
+    """Context in which what somebody else's optimizer raises, or a wrong answer of any, becomes one line: BadInput."""
+    try:
+        yield
+    except BadInput:
+        raise
+    except AnswerError as failure:
+        raise BadInput(f"optimizer {optimizer.name!r} failed: {failure}") from failure
+    except Exception as error:
+        if not of_others(optimizer):
+            raise
+        words = f"{type(error).__name__}: {error}; see 'twin --traceback'"
+        raise BadInput(f"optimizer {optimizer.name!r} raised {words}") from error

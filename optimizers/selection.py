@@ -40,8 +40,8 @@ USUAL = "processing_latency_s"
 ERRORS = 2.0
 """Standard errors by which a mean may be off by chance."""
 NO_QUANTILES = (
-    "cost model {model!r} predicts means, so it cannot judge {name}; simulate the best plans (--prove 5), or all "
-    "plans (--cost-model sim)"
+    "cost model {model!r} predicts means, so it cannot judge {name}; let runs judge, with a budget (--budget 20 in "
+    "CPU seconds, or 40runs)"
 )
 NOTHING_FEASIBLE = "no plan looked at is predicted to keep up; this one is about the likeliest to"
 NOTHING_FULFILS = "no plan that keeps up was found that {words}"

@@ -70,7 +70,7 @@ def placements(family: str, number: int, request: BenchmarkRequest) -> Sequence[
         references=request.references,
         space=made.space,
         seconds=request.seconds,
-        planner_of=planner.planners_by_model(request.drive, request.seed, 0, run),
+        planner_of=planner.planner_for,
         racing=True,
     )
 
@@ -223,12 +223,11 @@ BUDGET = 300
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkRequest:
     """Request to the suite. optimizers: names, separated by commas; None: the usual ones of each kind of problem.
-    cost_models, drive, budget, seconds: for optimizers that place operators. replications: simulated runs of each
+    cost_models, budget, seconds: for optimizers that place operators. replications: simulated runs of each
     chosen plan. references: number of other plans that are simulated for comparison."""
 
     optimizers: str | None
     cost_models: str
-    drive: str | None = None
     budget: int = BUDGET
     seconds: float | None = None
     replications: int = 3

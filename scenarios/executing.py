@@ -128,6 +128,11 @@ class Processes:
         for future in as_completed(futures):
             done(futures[future], future.result())
 
+    def expect(self, work_s: float) -> None:
+        """Starts the processes, if so many CPU seconds of work that is still to come are worth it."""
+        if self._workers > 1 and work_s >= STARTED_S:
+            self._started()
+
     def _worth_while(self, rest: int, items: int, spent_s: float) -> bool:
         """Whether other processes should do the rest of the items, after the first have taken so many CPU seconds."""
         if self._workers == 1 or rest < 2:

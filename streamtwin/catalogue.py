@@ -23,9 +23,7 @@ COST_MODELS: Mapping[str, str] = {
     "rates": "analytic: steady rates, utilisations and queueing formulas; milliseconds a plan",
     "rates:twice": "the same, for twice the mean rates",
     "rates:peak": "the same, for each source's highest rate: what learning is to be compared with",
-    "sim": "the simulator itself; a fraction of a second a plan",
     "learned": "a correction of the rate model for any engine and hosts, trained on simulated runs",
-    "staged": "rates find plans near their best, the learned model orders them, the simulator decides among a few",
     "MODEL": "a folder that 'twin train' wrote: an ensemble of graph neural networks",
     "FILE.py:CLASS": "a class of your own, with a name, predict and blind_to (docs/extending.md)",
 }

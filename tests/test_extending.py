@@ -31,7 +31,7 @@ class FindTypical(OfScenario):
 
     def ask(self, scenario: Scenario, runs: Runs) -> Any:
         from scenarios.questions.kept import key
-        from scenarios.questions.measures import full_name
+        from scenarios.measures import full_name
         from scenarios.questions.typical import typical
 
         metric = full_name(self.metric, scenario, runs.named("metric", "--metric"))

@@ -12,6 +12,12 @@ from typing import Any
 
 RETIRED = ("fidelity", "segments")
 LEAVE_OUT = "leave it out: every run is exact"
+OPTIONS = {
+    "prove": "runs judge plans with --budget now: --budget 20 in CPU seconds, or as many as 40runs",
+    "drive": "leave it out: a learned model chooses among plans near the best by rates; --budget 20 lets runs judge",
+    "budget": "how many plans predictions may look at is --estimates now",
+}
+"""Options that commands had, and what to do instead."""
 NEWER = {"tuple": "record", "tuples": "records", "replica": "subtask", "replicas": "subtasks"}
 """Words within keys, and those that are said today."""
 RENAMED = {"replicas": "parallelism", "tuplesIn": "recordsIn", "tuplesOut": "recordsOut"}

@@ -96,7 +96,7 @@ def _chosen(job: Scenario, count: int) -> ExecutionPlan:
     from scenarios.planning.planner import optimize
 
     places = {**job.plan.placement, COSTLY: job.plan.placement[COSTLY] * count}
-    return optimize(job.with_plan(job.plan.with_placement(places)), "milp", "learned", budget=300).plan
+    return optimize(job.with_plan(job.plan.with_placement(places)), "milp", "learned", estimates=300).plan
 
 
 def _bears(job: Scenario, count: int) -> bool:

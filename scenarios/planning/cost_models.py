@@ -11,16 +11,15 @@ import numpy as np
 from scipy import stats
 
 from optimizers import plugins
-from optimizers.planner.proving import LOADS, MEAN, RatesAt, loads_of, rates_at
+from optimizers.planner.loads import LOADS, MEAN, RatesAt, loads_of, rates_at
 from scenarios.calibration.calibrate import LEVEL
 from scenarios.calibration.profile_file import CalibratedProfile, applied, ends
 from scenarios.planning.bench import SimulatedCostModel
 from twin.errors import BadInput, suggest
-from twin.metrics import CostModel, Estimates, Ranged, Unsure
+from twin.metrics import CostModel, Estimates
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
-from twin.simulation import simulate
 
 # a calibrated profile ------------------------------------------------------------------------------------------------
 # Cost model of a calibrated profile: the rate model under its constants, with a spread from its intervals.
@@ -59,55 +58,32 @@ class CalibratedCostModel:
 
 
 # names ---------------------------------------------------------------------------------------------------------------
-# Cost models by name: `rates` (analytic), the same for another load (`rates:peak`), `sim` (the simulator itself),
-# `learned` (the shipped network), the folder of a trained one, `staged` (rates choose plans near the best, a learned
-# model orders them, the simulator decides), the file of a calibrated profile, and a class in a Python file.
+# Cost models by name: `rates` (analytic), the same for another load (`rates:peak`), `learned` (the shipped network),
+# the folder of a trained one, the file of a calibrated profile, and a class in a Python file.
 
 
-RATES, LEARNED, STAGED = "rates", "learned", "staged"
-NAMES = (*(rates_at(load).name for load in LOADS), "sim", LEARNED, STAGED)
+RATES, LEARNED = "rates", "learned"
+NAMES = (*(rates_at(load).name for load in LOADS), LEARNED)
+RUNS = ("sim", "staged")
+"""Names of before for cost models that simulated."""
+BY_RUNS = "runs judge plans with a budget: give --budget 20 (CPU seconds) or --budget 40runs, and leave {name} out"
 PROFILES = (".yaml", ".yml")
 
 
-@dataclass(frozen=True, slots=True)
-class StagedCostModel:
-    """Cost model by a learned one, which only makes a short list of the best plans: the simulator chooses from it."""
-
-    learned: CostModel
-    name: str = STAGED
-
-    def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
-        """Estimates of the learned model. Raises BadInput as it does."""
-        return self.learned.predict(scenario, plans)
-
-    def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
-        """Features of the scenario that the learned model ignores, in words; the simulator sees them in the end."""
-        return self.learned.blind_to(scenario)
-
-    def beyond(self, scenario: Scenario) -> list[str]:
-        """Numbers of the scenario from which the learned model extrapolates, in words."""
-        return self.learned.beyond(scenario) if isinstance(self.learned, Ranged) else []
-
-    def interval(self, scenario: Scenario, plans: Sequence[ExecutionPlan], metric: str) -> np.ndarray | None:
-        """Prediction interval of the learned model for each plan; None if it has none."""
-        return self.learned.interval(scenario, plans, metric) if isinstance(self.learned, Unsure) else None
-
-
 def cost_model(name: str) -> CostModel:
-    """Cost model of a name, folder, profile or class (`FILE.py:CLASS`); `learned:FOLDER` and `staged:FOLDER` use the
-    model in a folder, as `staged:FILE.py:CLASS` does a class, and `rates:LOAD` plans for a load.
+    """Cost model of a name, folder, profile or class (`FILE.py:CLASS`); `learned:FOLDER` uses the model in a folder,
+    and `rates:LOAD` plans for a load.
 
     Raises BadInput if it is neither a known name, nor a folder that holds a model, nor a calibrated profile, nor a
     class that satisfies `twin.metrics.CostModel`.
     """
     if name == RATES:
         return rates_at(MEAN)
-    if name == "sim":
-        return SimulatedCostModel(simulate)
+    kind, _, which = name.partition(":")
+    if kind in RUNS:
+        raise BadInput(f"--cost-model {name!r}: {BY_RUNS.format(name=name)}")
     if plugins.is_file(name):
-        own = name.removeprefix(f"{STAGED}:")
-        model = plugins.model_from_file(own, NAMES)
-        return model if own == name else StagedCostModel(model)
+        return plugins.model_from_file(name, NAMES)
     if name.endswith(".py"):
         raise BadInput(f"--cost-model {name!r} names a file but no class in it; write {name}:CLASS")
     if name.endswith(PROFILES):
@@ -115,13 +91,10 @@ def cost_model(name: str) -> CostModel:
         from scenarios.planning.cost_models import CalibratedCostModel
 
         return CalibratedCostModel(name, profile_file.load(Path(name)), RateModel().planning())
-    kind, _, which = name.partition(":")
     if kind == RATES:
         if which not in LOADS:
             raise BadInput(f"--cost-model {name!r}: unknown load {which!r}; {suggest(which, LOADS)}")
         return rates_at(which)
-    if kind == STAGED:
-        return StagedCostModel(_learned(name, which))
     if kind == LEARNED:
         return _learned(name, which)
     if not Path(name).is_dir():

@@ -11,34 +11,29 @@ import numpy as np
 
 from optimizers.interface import Candidate, Optimizer, PlanningProgress, Problem, Solution, Stopped, never, traits_of
 from optimizers.objectives import NOTHING_MORE, OBJECTIVES, Requirements
-from optimizers.planner import Planner, drive_of
-from optimizers.planner.proving import RatesAt
-from optimizers.plugins import AnswerError, of_others
+from optimizers.planner import Planner
+from optimizers.planner.loads import RatesAt
+from optimizers.plugins import faults_told
 from optimizers.registry import optimizer_by_name
+from optimizers.searching import Budget
 from optimizers.selection import choose, estimate, intervals
 from optimizers.slots import SlotDeployment, by_slots, fits, groups_of
 from optimizers.space import ALL_PLANS, Space, counts_of
 from scenarios.beside import PredictionBesideRuns, doubts
 from scenarios.files.documents import CLOSED, Number, Seconds
-from scenarios.planning.bench import Simulate, SimulatedCostModel
-from scenarios.planning.cost_models import StagedCostModel, is_learned
 from scenarios.planning.cost_models import cost_model as model_by_name
+from scenarios.planning.cost_models import is_learned
+from scenarios.planning.searching import SEARCHED, USUAL_BUDGET, BySearch, SearchTold, budget_of, search
 from twin.errors import BadInput, suggest
 from twin.metrics import METRICS, CostModel, Ranged, Slow
 from twin.plan import ExecutionPlan
-from twin.randomness import child_seed
-from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate
 
 USUAL = "processing_latency_s"
 """Default target metric of optimizers that take any."""
-BUDGET = 1000
+ESTIMATES = 1000
 GIVEN = "as-given"
-DECIDED = 5
-"""Number of plans among which the simulator chooses for a staged cost model, or where quantiles are limited."""
-PROOF = 2**31
-"""Number of the child seed whose children are simulated to prove a choice; far from those that judge it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +78,9 @@ class PlanChosen:
     subtasks, or their sockets. hosts: those in use, where head room or prices matter. price, given_price: of the hosts,
     where they have prices. parallelism, task_managers: deployment of the plan, where the engine has slots that can hold
     it: subtasks by operator, and slots by host. head_room, at_most: requirements: a share of the offered rates, and
-    limits in seconds. starts: plans by rates for each load, and the one that bears the most, by name. refusal: what
-    binds, by rates, with the operators there, where the plan does not keep up; else empty.
+    limits. starts: plans by rates for each load, by name; in a search by runs, all that were proposed. search: what a
+    search by runs did. refusal: what binds, by rates, with the operators there, where the plan does not keep up; else
+    empty.
     """
 
     scenario: str
@@ -120,6 +116,7 @@ class PlanChosen:
     at_most: Mapping[str, float] | None = None
     beside: PredictionBesideRuns | None = None
     starts: Mapping[str, OtherPlan] = field(default_factory=dict)
+    search: SearchTold | None = None
     refusal: str = ""
 
 
@@ -194,58 +191,30 @@ class WithCostModel:
         return self.optimizer.solve(replace(problem, cost_model=self.cost_model, budget=self.budget))
 
 
-def optimizers(names: str) -> list[Optimizer]:
-    """Optimizers of a comma-separated list, which may hold `as-given`. Raises BadInput for an unknown name.
+def optimizers(names: str, budget: Budget | None = None) -> list[Optimizer]:
+    """Optimizers of a comma-separated list, which may hold `as-given` and, with a budget of runs, `searched`. Raises
+    BadInput for an unknown name.
 
     All but baselines keep the given plan where they find none better.
     """
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if not wanted:
         raise BadInput("--optimizers names none; give at least one, such as local-search")
-    chosen = [AsGiven() if name == GIVEN else optimizer_by_name(name) for name in wanted]
-    return [Planner(each, keeps=each.name != GIVEN and not traits_of(each).baseline) for each in chosen]
+    return [_named(name, budget) for name in wanted]
 
 
-def with_proof(optimizer: Optimizer, seed: int, count: int, run: Simulate = simulate) -> Planner:
-    """Planner that simulates the `count` best plans of an optimizer, and takes the best of these; none if count is 0.
-
-    The runs have other seeds than `seed` and its first children, by which the choice may be judged later.
-    """
-    planner = optimizer if isinstance(optimizer, Planner) else Planner(optimizer, keeps=False)
-    if count == 0:
-        return planner
-    return replace(planner, truth=SimulatedCostModel(run, child_seed(seed, PROOF)), count=count)
+def _named(name: str, budget: Budget | None) -> Optimizer:
+    if name == SEARCHED:
+        return BySearch(budget or USUAL_BUDGET)
+    chosen = AsGiven() if name == GIVEN else optimizer_by_name(name)
+    return Planner(chosen, keeps=name != GIVEN and not traits_of(chosen).baseline)
 
 
-def plans_to_simulate(model: CostModel, requirements: Requirements, asked: int) -> int:
-    """Number of plans to simulate: `asked`, or if this is 0, a few where the cost model is staged, or where quantiles
-    are limited and it cannot judge them."""
-    cannot = bool(requirements.quantiles) and not isinstance(model, Slow)
-    return asked or (DECIDED if cannot or isinstance(model, StagedCostModel) else 0)
-
-
-def planner_for(
-    optimizer: Optimizer, model: CostModel, drive: str | None, seed: int, prove: int, run: Simulate = simulate
-) -> Planner:
-    """Planner of an optimizer that is driven by a cost model, with `prove` plans simulated.
-
-    drive: a name of `optimizers.driving`; None: the default. A staged model drives by `near`, and a few of its best
-    plans are simulated. Raises BadInput for a drive that does not fit the optimizer or the model.
-    """
-    staged = isinstance(model, StagedCostModel)
-    drive = "near" if staged and drive is None and traits_of(optimizer).drivable else drive
-    asked = drive is not None and not isinstance(model, RateModel | RatesAt)
-    chosen = drive_of(optimizer, drive, learned=is_learned(model) or asked)
-    return replace(with_proof(optimizer, seed, plans_to_simulate(model, NOTHING_MORE, prove), run), drive=chosen)
-
-
-def planners_by_model(
-    drive: str | None, seed: int, prove: int, run: Simulate = simulate
-) -> Callable[[Optimizer, CostModel], Planner]:
-    """Function that makes the planner of each optimizer and cost model; `drive` is for learned models only."""
-    return lambda optimizer, model: planner_for(
-        optimizer, model, drive if is_learned(model) else None, seed, prove, run
-    )
+def planner_for(optimizer: Optimizer, model: CostModel) -> Planner:
+    """Planner of an optimizer under a cost model. A learned model chooses among plans that an analytic optimizer finds
+    by rates, and is asked about any plan by others."""
+    planner = optimizer if isinstance(optimizer, Planner) else Planner(optimizer)
+    return replace(planner, near=is_learned(model) and planner.traits.analytic)
 
 
 def objective_of(optimizers: Iterable[Optimizer], asked: str | None = None) -> str:
@@ -254,19 +223,26 @@ def objective_of(optimizers: Iterable[Optimizer], asked: str | None = None) -> s
     """
     if asked is not None:
         if asked not in OBJECTIVES:
-            raise BadInput(f"unknown objective {asked!r}; {suggest(asked, OBJECTIVES)}")
+            raise BadInput(f"{unpredicted(f'objective {asked!r}')}; {suggest(asked, OBJECTIVES)}")
         return asked
     wanted = {traits_of(each).objective or USUAL for each in optimizers}
     return wanted.pop() if len(wanted) == 1 else USUAL
 
 
-def budget_of(optimizers: Iterable[Optimizer], asked: int | None, usual: int = BUDGET) -> int:
+def unpredicted(what: str) -> str:
+    """Words for an objective or a limit that no prediction knows."""
+    return (
+        f"{what} is not predicted; with a budget, runs judge any measure of theirs: twin optimize ... --budget 40runs"
+    )
+
+
+def estimates_of(optimizers: Iterable[Optimizer], asked: int | None, usual: int = ESTIMATES) -> int:
     """Number of plans that a cost model may estimate: `asked`, or the usual one. Raises BadInput if a number is asked
     for and one of these optimizers estimates every plan."""
     for optimizer in optimizers if asked is not None else ():
         if traits_of(optimizer).every_plan:
             raise BadInput(
-                f"--budget {asked}: {optimizer.name} estimates every plan; leave out --budget, or use "
+                f"--estimates {asked}: {optimizer.name} estimates every plan; leave out --estimates, or use "
                 "local-search or costream"
             )
     return usual if asked is None else asked
@@ -284,9 +260,8 @@ def optimize(
     cost_model: str | CostModel = "rates",
     *,
     objective: str | None = None,
-    budget: int | None = None,
-    prove: int = 0,
-    drive: str | None = None,
+    estimates: int | None = None,
+    budget: Budget | str | None = None,
     seconds: float | None = None,
     stopped: Stopped = never,
     report: Callable[[PlanningProgress], None] | None = None,
@@ -297,37 +272,35 @@ def optimize(
     `scenario.with_plan(solution.plan)` runs under it.
 
     optimizer, cost_model: names, as on the command line, or objects. objective: default is the optimizer's target
-    metric. budget: number of plans that the cost model may estimate, as in `budget_of`. prove: number of best plans to
-    simulate, as in `with_proof`; a few where quantiles are limited and the cost model does not predict them. drive: as
-    in `planner_for`. seconds, stopped, report, space, requirements: as in `Problem`. Raises BadInput for an unknown
-    optimizer, cost model or objective, or a problem that the optimizer cannot take.
+    metric. estimates: number of plans that the cost model may estimate, as in `estimates_of`. budget: of a search by
+    runs, such as "40runs" or "20" CPU seconds, which begins with the optimizer's plans and may have any measure of a
+    run as its objective; None: what predictions say. seconds, stopped, report, space, requirements: as in `Problem`.
+    Raises BadInput for an unknown optimizer, cost model or objective, or a problem that the optimizer cannot take.
     """
     named = optimizer_by_name(optimizer) if isinstance(optimizer, str) else optimizer
     model = model_by_name(cost_model) if isinstance(cost_model, str) else cost_model
-    chosen = planner_for(Planner(named), model, drive, scenario.run.seed, plans_to_simulate(model, requirements, prove))
     problem = Problem(
         scenario=scenario,
         cost_model=model,
-        objective=objective_of([named], objective),
         seed=scenario.run.seed,
-        budget=budget_of([named], budget),
+        budget=estimates_of([named], estimates),
         seconds=seconds,
         stopped=stopped,
         report=report,
         space=space,
         requirements=requirements,
     )
-    try:
-        return chosen.solve(problem)
-    except BadInput:
-        raise
-    except AnswerError as failure:
-        raise BadInput(f"optimizer {named.name!r} failed: {failure}") from failure
-    except Exception as error:
-        if not of_others(named):
-            raise
-        words = f"{type(error).__name__}: {error}; see 'twin --traceback'"
-        raise BadInput(f"optimizer {named.name!r} raised {words}") from error
+    if budget is not None:
+        allowed = budget_of(budget) if isinstance(budget, str) else budget
+        return search(problem, objective or objective_of([named]), allowed, optimizer=named).solution
+    asked = replace(problem, objective=objective_of([named], objective))
+    return planned(planner_for(named, model), asked)
+
+
+def planned(planner: Planner, problem: Problem) -> Solution:
+    """Solution of a planner. Raises BadInput also for what somebody else's optimizer or cost model raises."""
+    with faults_told(planner.optimizer):
+        return planner.solve(problem)
 
 
 def simulated(scenario: Scenario, plan: ExecutionPlan, objective: str) -> float | None:

@@ -21,9 +21,9 @@ import numpy as np
 
 from scenarios.executing import Audience, Processes, Progress
 from scenarios.files.documents import Number
+from scenarios.measures import measures, of
 from scenarios.planning.bench import half_width95
 from scenarios.questions.kept import Kept, RunOutcome, key
-from scenarios.questions.measures import measures, of
 from twin.errors import BadInput, TooMuch
 from twin.executor import Executor
 from twin.guards.watch import MOST_S

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from scenarios.executing import Audience
+from scenarios.measures import Condition
 from scenarios.questions.bench import Bench, Job
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import Knob, significant
-from scenarios.questions.measures import Condition
 from twin.errors import BadInput, TooMuch
 from twin.job import compile
 from twin.metrics import BACKPRESSURE_SHARE

@@ -16,11 +16,11 @@ from pydantic import Field
 from scenarios.beside import PredictionBesideRuns
 from scenarios.executing import Audience, Lines, Processes
 from scenarios.files.documents import CLOSED, Seconds, Share
+from scenarios.measures import LATENCIES, Condition, Term, condition
 from scenarios.questions import proof
 from scenarios.questions.bench import Bench
 from scenarios.questions.bisection import FAR, Prober, Range, broken
 from scenarios.questions.knobs import Knob, LoadKnob, SubtasksKnob, whole
-from scenarios.questions.measures import LATENCIES, Condition, Term, condition
 from scenarios.questions.prediction import LimitForecast, PredictedLimit, status_of
 from twin.errors import BadInput
 from twin.quantities import NUMBER

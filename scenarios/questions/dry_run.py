@@ -21,10 +21,10 @@ import numpy as np
 from scenarios.executing import Audience
 from scenarios.files.documents import CLOSED, Number, Seconds
 from scenarios.files.scenario_file import parted
+from scenarios.measures import of
 from scenarios.questions.bench import Bench, Job, MeanOfRuns, of_mean, outcome_of, run
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import check_operator
-from scenarios.questions.measures import of
 from scenarios.questions.policies_compared import by_period, course, latencies
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest

@@ -25,7 +25,7 @@ from twin.version import VERSION
 from twin.workload import Replay
 
 if TYPE_CHECKING:
-    from scenarios.questions.measures import Measures
+    from scenarios.measures import Measures
 
 FILE = "runs.jsonl"
 LISTED = 5

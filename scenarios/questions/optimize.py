@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from optimizers.interface import PlanningProgress, Solution, Stopped
+from optimizers.interface import PlanningProgress, Problem, Solution, Stopped
 from optimizers.objectives import LATENCIES, Requirements, price_of, priced
-from optimizers.registry import DRIVEN
+from optimizers.registry import DRIVEN, optimizer_by_name
+from optimizers.searching import Budget
 from optimizers.slots import SlotDeployment
 from optimizers.space import Space
 from scenarios.beside import PredictionBesideRuns, steepness
 from scenarios.planning import planner
 from scenarios.planning.planner import AS_SOLVED, HostsChosen, OtherPlan, PlanChosen
+from scenarios.planning.searching import SEARCHED, PlansSearched, search
 from scenarios.questions.capacity import load_predicted
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.prediction import measures_predicted
 from scenarios.questions.resources import FULL, binding, resources
 from twin.errors import BadInput
-from twin.metrics import CostModel, Slow, Unsure
+from twin.executor import Executor
+from twin.metrics import CostModel, Unsure
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
+TELLS = "--budget 20 lets runs tell"
 PRICE, BUYER = "price", "milp-hosts"
 """Objective, and its optimizer unless another one is named: it chooses hosts and numbers of subtasks."""
 
@@ -39,7 +43,7 @@ def buying(optimizer: str | None, objective: str | None) -> tuple[str, str | Non
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSearch:
     """Search for a plan of a job. profiled: the job with the costs of its profiles, by which it is planned; None: as it
-    is. model: name of the cost model. prove: number of best plans that are simulated. drive, seconds: as in
+    is. optimizer: its name; None: the usual one. model: name of the cost model. estimates, budget, seconds: as in
     `scenarios.planning.planner.optimize`."""
 
     job: Scenario
@@ -50,9 +54,8 @@ class PlanSearch:
     costs: CostModel
     space: Space
     requirements: Requirements
-    budget: int | None = None
-    prove: int = 0
-    drive: str | None = None
+    estimates: int | None = None
+    budget: Budget | None = None
     seconds: float | None = None
 
     @property
@@ -60,16 +63,13 @@ class PlanSearch:
         """Job that is planned."""
         return self.job if self.profiled is None else self.profiled
 
-    def solution(self, stopped: Stopped, report: Callable[[PlanningProgress], None]) -> Solution:
-        """Searches. Raises BadInput as `scenarios.planning.planner.optimize` does."""
-        return planner.optimize(
-            self.planned,
-            self.optimizer,
-            self.costs,
-            objective=self.objective,
-            budget=self.budget,
-            prove=self.prove,
-            drive=self.drive,
+    def problem(self, stopped: Stopped, report: Callable[[PlanningProgress], None]) -> Problem:
+        """Problem of the search, with the usual objective."""
+        return Problem(
+            scenario=self.planned,
+            cost_model=self.costs,
+            seed=self.planned.run.seed,
+            budget=planner.estimates_of([optimizer_by_name(self.optimizer)], self.estimates),
             seconds=self.seconds,
             stopped=stopped,
             report=report,
@@ -77,20 +77,35 @@ class PlanSearch:
             requirements=self.requirements,
         )
 
-    def found(self, solution: Solution, interrupted: bool) -> PlanFound:
-        """What is known of the plan of a solution: nothing is simulated but a job that was planned by profiles."""
-        job, plan, prices = self.job, solution.plan, self.requirements.prices
+    def solve(self, problem: Problem, executor: Executor | None = None, at_once: int = 1) -> Solved:
+        """Searches. executor, at_once: who makes runs, as in `scenarios.planning.searching.search`. Raises BadInput as
+        `scenarios.planning.planner.optimize` does."""
+        named = optimizer_by_name(self.optimizer)
+        if self.budget is None:
+            asked = replace(problem, objective=planner.objective_of([named], self.objective))
+            return Solved(planner.planned(planner.planner_for(named, self.costs), asked))
+        found = search(problem, self.objective, self.budget, optimizer=named, executor=executor, at_once=at_once)
+        return Solved(found.solution, found)
+
+    def found(self, solved: Solved, interrupted: bool) -> PlanFound:
+        """What is known of the plan of a solution."""
+        solution, job, prices = solved.solution, self.job, self.requirements.prices
+        plan = solution.plan
         outcome = None if self.profiled is None else planner.simulated(job, plan, self.objective)
         beside = planner.beside_runs(self.planned, self.costs, solution, self.objective, outcome)
         has_price = priced(job, prices)
         on_hosts = self.objective == PRICE or has_price or self.requirements.head_room is not None
+        between = None
+        if solved.by_runs is None:
+            between = planner.interval(self.planned, self.costs, plan, self.objective)
         return PlanFound(
             search=self,
             solution=solution,
             interrupted=interrupted,
             outcome=outcome,
             beside=beside,
-            between=None if self.prove else planner.interval(self.planned, self.costs, plan, self.objective),
+            between=between,
+            by_runs=solved.by_runs,
             price=price_of(job, plan, prices) if has_price else None,
             given_price=price_of(job, job.plan, prices) if has_price else None,
             hosts=self._hosts(solution) if on_hosts else None,
@@ -118,11 +133,19 @@ def _running(job: Scenario, host: str) -> list[str]:
     return [each.name for each in job.query.topological if host in job.plan.hosts(each.name)]
 
 
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """Solution of a search for a plan, and what runs said, if there was a budget for them."""
+
+    solution: Solution
+    by_runs: PlansSearched | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFound:
     """Plan that was found, and what is known of it. outcome: the objective in a simulation of a job that was planned by
-    profiles. beside: the prediction beside runs. between: interval of the prediction. slots: deployment of the plan, if
-    the engine has slots."""
+    profiles. beside: the prediction beside runs. between: interval of the prediction. by_runs: what runs said, if there
+    was a budget for them. slots: deployment of the plan, if the engine has slots."""
 
     search: PlanSearch
     solution: Solution
@@ -130,6 +153,7 @@ class PlanFound:
     outcome: float | None
     beside: PredictionBesideRuns | None
     between: tuple[float, float] | None
+    by_runs: PlansSearched | None
     price: float | None
     given_price: float | None
     hosts: HostsChosen | None
@@ -139,15 +163,15 @@ class PlanFound:
     def doubts(self) -> list[str]:
         """Sentences on what is not known of a prediction that neither runs nor an interval judge."""
         search, costs = self.search, self.search.costs
-        if self.between is not None:
+        if self.between is not None or self.by_runs is not None:
             return []
         unlike = costs.blind_to(search.job) or planner.beyond(search.job, costs)
-        if not search.prove and isinstance(costs, Unsure) and unlike:
+        if isinstance(costs, Unsure) and unlike:
             unknown = f"how far off {search.model} may be is not known, as it has not learned from such jobs"
-            return [f"{unknown}; --prove 5 tells"]
+            return [f"{unknown}; {TELLS}"]
         if self.beside is None and isinstance(costs, RateModel) and search.objective in LATENCIES:
             steep = steepness(search.job.with_plan(self.solution.plan))
-            return [f"careful: the rate model does not know {words}; --prove 5 tells" for words in steep]
+            return [f"careful: the rate model does not know {words}; {TELLS}" for words in steep]
         return []
 
     @property
@@ -165,11 +189,14 @@ class PlanFound:
         return "; ".join([f"what binds, by rates: {words}", *on])
 
     @property
+    def answer_by(self) -> str:
+        """Name of what has found the plan."""
+        return self.search.optimizer if self.by_runs is None else SEARCHED
+
+    @property
     def judge(self) -> str:
-        """Name of what has judged the plan: the cost model, or a simulation of those that it found."""
-        count = self.solution.simulated
-        by_runs = f"simulation of {count} plan{'s' * (count > 1)} found by {self.search.model}"
-        return by_runs if count else self.search.model
+        """Name of what has judged the plan: the cost model, or runs."""
+        return self.search.model if self.by_runs is None else f"runs of {self.solution.simulated} plans"
 
     @property
     def answer(self) -> PlanChosen:
@@ -178,7 +205,7 @@ class PlanFound:
         plan = solution.plan.model_dump(mode="json")
         return PlanChosen(
             scenario=search.job.name,
-            optimizer=search.optimizer,
+            optimizer=self.answer_by,
             cost_model=self.judge,
             objective=search.objective,
             status=str(solution.status),
@@ -188,11 +215,12 @@ class PlanFound:
             given=None if solution.given is None else OtherPlan.of(solution.given),
             simulated=self.outcome,
             **{name: getattr(solution, name) for name in AS_SOLVED},
-            plans_simulated=solution.evaluations if isinstance(search.costs, Slow) else solution.simulated,
+            plans_simulated=solution.simulated,
             placement=plan["placement"],
             key_groups=plan["key_groups"],
             fused=solution.plan.fused,
             interval=self.between,
+            search=None if self.by_runs is None else self.by_runs.told,
             blind_to=search.costs.blind_to(search.job),
             interrupted=self.interrupted,
             hosts=self.hosts,

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from scenarios.files.documents import Number
+from scenarios.measures import FLAGS, KEEPS_UP, LATENCIES, MEAN, Measures
 from scenarios.questions.bisection import Border, Prober, Range, broken, spot_checks
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import SubtasksKnob
-from scenarios.questions.measures import FLAGS, KEEPS_UP, LATENCIES, MEAN, Measures
 from scenarios.questions.resources import binding, resources
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario

@@ -16,10 +16,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from scenarios.files.documents import Number, Share
+from scenarios.measures import of
 from scenarios.questions.bench import of_mean, runs_for
 from scenarios.questions.bisection import Border, Prober, Range, spot_checks
 from scenarios.questions.kept import RunOutcome, said_once
-from scenarios.questions.measures import of
 from scenarios.questions.resources import Resource, binding, resources, without_spare
 from twin.errors import TooMuch
 from twin.randomness import child_seed

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from scenarios.measures import busy_on, of
 from scenarios.questions.kept import RunOutcome
-from scenarios.questions.measures import busy_on, of
 from twin.chaining import fused, one_a_task
 from twin.deployment import Deployment
 from twin.job import compile

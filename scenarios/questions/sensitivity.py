@@ -20,9 +20,9 @@ import numpy as np
 from scenarios.executing import Audience
 from scenarios.files.documents import CLOSED, Number
 from scenarios.files.scenario_file import parted
+from scenarios.measures import of, surely_keeps_up
 from scenarios.questions.bench import Bench, Job, of_mean, to_go
 from scenarios.questions.knobs import Knob, bounds, knob, whole
-from scenarios.questions.measures import of, surely_keeps_up
 from scenarios.questions.whatif import LEAST_SHARE
 from twin.errors import BadInput
 from twin.randomness import child_seed

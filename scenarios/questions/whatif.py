@@ -16,9 +16,9 @@ import numpy as np
 
 from scenarios.executing import Audience
 from scenarios.files.documents import CLOSED, Number
+from scenarios.measures import is_part, of
 from scenarios.questions.bench import Bench, Samples, Wanted, of_difference, of_mean, p_value, replicate
 from scenarios.questions.kept import RunOutcome
-from scenarios.questions.measures import is_part, of
 from scenarios.questions.resources import limits, resources, without_spare
 from scenarios.questions.variants import Variant
 

@@ -23,7 +23,7 @@ from streamtwin.options import add
 from streamtwin.package import PACKAGES
 from streamtwin.questions.runs import QUESTIONS
 from twin.errors import BadInput, Unfinished, one_line, suggest
-from twin.retired import LEAVE_OUT, RETIRED, newer
+from twin.retired import LEAVE_OUT, OPTIONS, RETIRED, newer
 from twin.version import VERSION
 
 UsageError: Any = typer.BadParameter.__base__
@@ -194,6 +194,8 @@ def _similar(error: Any) -> str:
     name = getattr(error, "option_name", None)
     if name and name.lstrip("-") in RETIRED:
         return f" ({LEAVE_OUT})"
+    if name and name.lstrip("-") in OPTIONS:
+        return f" ({OPTIONS[name.lstrip('-')]})"
     if not name or getattr(error, "possibilities", None) or error.ctx is None:
         return ""
     today = f"--{newer(name.lstrip('-'))}"

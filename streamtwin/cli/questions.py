@@ -38,6 +38,7 @@ from streamtwin.questions.plans import (
 )
 from streamtwin.questions.question import OfScenario, Question, Runs
 from streamtwin.questions.runs import Compare
+from twin.errors import BadInput
 
 if TYPE_CHECKING:
     from streamtwin.connect.profiles import OperatorProfile
@@ -49,6 +50,19 @@ if TYPE_CHECKING:
 # Commands of questions: where their runs are made and kept, and how their answers are printed.
 
 
+Workers = Annotated[
+    int | None, typer.Option("--workers", metavar="N", help="Number of processes. Default: one a core.")
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="Run on this Spark master instead: spark://HOST:PORT; the result is the same.",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class Answering(Options):
     """Options of every question: where its runs are made and kept, and how the answer is printed."""
@@ -57,17 +71,8 @@ class Answering(Options):
         Path | None,
         typer.Option("--out", metavar="DIR", help="Keep runs, table.csv, figure.png and answer.json; resume there."),
     ] = None
-    workers: Annotated[
-        int | None, typer.Option("--workers", metavar="N", help="Number of processes. Default: one a core.")
-    ] = None
-    master: Annotated[
-        str | None,
-        typer.Option(
-            "--master",
-            metavar="URL",
-            help="Run on this Spark master instead: spark://HOST:PORT; the result is the same.",
-        ),
-    ] = None
+    workers: Workers = None
+    master: Master = None
     as_json: AsJson = False
     quiet: Quiet = False
     terminal: Terminal = field(init=False)
@@ -168,17 +173,26 @@ def optimize(
     seed: ScenarioSeed = None,
     searching: Searching,
     rules: PlanRules,
+    workers: Workers = None,
+    master: Master = None,
+    figure: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the path of a search by runs: best so far (PNG).")
+    ] = None,
     terminal: Terminal,
 ) -> None:
     from scenarios.files import scenario_file
     from scenarios.files.run_folder import check_free, write_text
     from streamtwin.tables import chosen_plan
 
-    check_free(out)
+    check_free(out, figure)
+    if searching.budget is None and (figure is not None or workers is not None or master is not None):
+        raise BadInput("--figure, --workers and --master are for searches by runs; give --budget 20 or --budget 40runs")
     loaded = scenario_of(scenario, set_, event, seed=seed)
-    search = question.search(loaded, searching, rules, Runs(1, None, terminal, note=terminal.note))
-    with terminal.search(search.objective) as report, hearing(terminal.note) as heard:
-        solution = search.solution(heard, report)
+    runs = Runs(workers, master, terminal, note=terminal.note)
+    search = question.search(loaded, searching, rules, runs)
+    with terminal.search(search.objective) as report, hearing(terminal.note) as heard, runs.executor({}) as executor:
+        solved = search.solve(search.problem(heard, report), executor, runs.at_once)
+    solution = solved.solution
     if solution.message:
         terminal.note(f"note: {solution.message}")
     if moved := chosen_plan.moved_ends(loaded.query, loaded.plan, solution.plan):
@@ -186,7 +200,14 @@ def optimize(
     if out is not None:
         write_text(scenario_file.dump(loaded.with_plan(solution.plan)), out)
         terminal.note(f"scenario written to {out}; run it with: twin run {out}")
-    found = search.found(solution, heard())
+    found = search.found(solved, heard())
+    if figure is not None and found.by_runs is not None:
+        from figures.answers import search_path
+        from scenarios.files.run_folder import png, write_bytes
+
+        told = found.by_runs.told
+        write_bytes(png(search_path(told.table, told.runs, search.objective)), figure)
+        terminal.note(f"figure written to {figure}")
     terminal.result(found.answer, *chosen_plan.told(found))
     if found.interrupted:
         raise Interrupted("the plan is the best so far" + (f", in {out}" if out is not None else ""))

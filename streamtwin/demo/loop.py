@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optimizers.planner.proving import LOADS, MEAN, loads_of, rates_at
+from optimizers.planner.loads import LOADS, MEAN, loads_of, rates_at
+from optimizers.searching import Budget
 from scenarios import learning
 from scenarios.executing import Audience
 from scenarios.files import scenario_file
 from scenarios.planning import planner, validation
-from scenarios.planning.bench import SimulatedCostModel
+from scenarios.planning.searching import BySearch
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.run import Run
@@ -35,7 +36,8 @@ OBJECTIVE = "e2e_latency_s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Size of the demo. budget: number of plans that a cost model may estimate; sim_budget: that the simulator may."""
+    """Size of the demo. budget: number of plans that a cost model may estimate; sim_budget: runs of the
+    search by runs."""
 
     seed: int = 0
     runs: int = 500
@@ -152,7 +154,6 @@ def prove(scenario: Scenario, model: LearnedCostModel, settings: Settings) -> li
     """Simulates every plan: the given one, a random one, a heuristic's, and the best by three cost models, of which the
     rate model is asked about each load."""
     rates = RateModel()
-    sim = SimulatedCostModel(simulate)
     given, random, governor, search = planner.optimizers("as-given,random,governor,local-search")
     rivals = [
         planner.WithCostModel("naive (as in the file)", given, rates, 1),
@@ -163,7 +164,9 @@ def prove(scenario: Scenario, model: LearnedCostModel, settings: Settings) -> li
             for load in loads_of(scenario)
         ),
         planner.WithCostModel("search, learned model", search, model, settings.budget),
-        planner.WithCostModel(f"search, {settings.sim_budget} simulations", search, sim, settings.sim_budget),
+        planner.WithCostModel(
+            f"search by {settings.sim_budget} runs", BySearch(Budget(runs=settings.sim_budget)), model, settings.budget
+        ),
     ]
     rows = validation.validate(
         [scenario],

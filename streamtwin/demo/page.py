@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 
 from figures.job_map import job_map
-from optimizers.planner.proving import LOADS, loads_of
+from optimizers.planner.loads import LOADS, loads_of
 from scenarios.planning.validation import ValidationRow
 from streamtwin.answers.plans import careful
 from streamtwin.demo.loop import DemoOutcome, learned_plan

@@ -25,13 +25,6 @@ if TYPE_CHECKING:
     from scenarios.questions.optimize import PlanSearch
     from twin.scenario import Scenario
 
-DRIVE = partial(
-    option,
-    None,
-    "How a learned model is used: to choose among plans that the rate model finds near its best, to correct the rate "
-    "model, or in a free search. Default: near for milp, else free.",
-    "near|calibrated|free",
-)
 TIME_LIMIT = partial(
     option, None, "Stop searching after S seconds, with the best plan so far.", "S", "--time-limit", parser=seconds
 )
@@ -41,15 +34,19 @@ TIME_LIMIT = partial(
 class Searching(Options):
     """Options of the search for plans."""
 
-    drive: str | None = DRIVE()
+    budget: str | None = option(
+        None,
+        "Let runs decide: CPU seconds (20, 2min) or runs (40runs) that the search may take. Without: what predictions "
+        "say, at once.",
+        "20|40runs",
+    )
     objective: str | None = option(
         None,
-        "processing_latency_s, e2e_latency_s, throughput_per_s, traffic_bytes_per_s or price; "
-        "default: the optimizer's.",
+        "processing_latency_s, e2e_latency_s, throughput_per_s, traffic_bytes_per_s or price; with a budget, any "
+        "measure of a run, such as e2e_latency_s.p99. Default: the optimizer's.",
     )
-    budget: int | None = option(None, "Plans that a cost model may estimate. Default: 1000.", min=1)
+    estimates: int | None = option(None, "Plans that predictions may look at. Default: 1000.", "N", min=1)
     seconds: float | None = TIME_LIMIT()
-    prove: int | None = option(None, "Simulate the K best plans, and take the best of them.", "K", min=1)
 
 
 @dataclass(frozen=True)
@@ -79,8 +76,9 @@ class PlanRules(Options):
     )
     at_most: Sequence[str] = option(
         (),
-        "Highest mean or quantile of a latency, such as e2e_latency_s.p99=500ms. Repeatable.",
-        "LATENCY=DURATION",
+        "Highest mean or quantile of a latency, such as e2e_latency_s.p99=500ms; with a budget, of any measure of a "
+        "run. Repeatable.",
+        "MEASURE=VALUE",
     )
     prices: Sequence[str] = option(
         (), "Hosts' prices, for milp-hosts. Default: price_per_hour in the file, or 1.", "HOST=P,...", "--price"
@@ -102,11 +100,15 @@ class PlanRules(Options):
 
     def requirements(self) -> Requirements:
         """Requirements of the options on a plan. Raises BadInput if an option cannot be read."""
-        from optimizers.objectives import Requirements
+        from optimizers.objectives import LATENCIES, Requirements
+        from twin.metrics import QUANTILES
 
+        limits = _numbers("--at-most", self.at_most, "e2e_latency_s=500ms")
+        predicted = {name for name in limits if name in LATENCIES or name in QUANTILES}
         return Requirements(
             head_room=self.head_room,
-            at_most=_numbers("--at-most", self.at_most, "e2e_latency_s=500ms"),
+            at_most={name: most for name, most in limits.items() if name in predicted},
+            measured={name: most for name, most in limits.items() if name not in predicted},
             prices=_numbers("--price", self.prices, "cloud-1=2.5"),
         )
 
@@ -167,7 +169,7 @@ def known_optimizers(begun: str) -> list[str]:
 Percentile = Annotated[
     float | None, typer.Option("--percentile", metavar="P", help="Percentile of execution times to use. Default: 50.")
 ]
-COST_MODELS_HELP = "rates, rates:peak, sim, learned, staged, folders, FILE.py:CLASS."
+COST_MODELS_HELP = "rates, rates:peak, learned, folders, FILE.py:CLASS."
 REPLICATIONS_HELP, REFERENCES_HELP = "Simulated runs of each plan.", "Random plans simulated for comparison."
 
 
@@ -180,11 +182,10 @@ class OptimizePlan(Question):
 
     Examples: `twin optimize smart-grid --out better.yaml`, then `twin run better.yaml` ·
     `twin optimize smart-grid --optimizer milp --cost-model learned` ·
-    `twin optimize smart-grid --cost-model staged` ·
+    `twin optimize smart-grid --budget 20` · `twin optimize smart-grid --budget 40runs --objective e2e_latency_s.p99` ·
     `twin optimize rush-hour --cost-model rates:peak` ·
     `twin optimize smart-grid --optimizer costream --cost-model model` ·
     `twin optimize smart-grid --optimizer my_file.py:MyOptimizer` ·
-    `twin optimize smart-grid --budget 5000 --prove 10` ·
     `twin optimize smart-grid --optimizer fusion` · `twin optimize smart-grid --optimizer fusion+milp` ·
     `twin optimize smart-grid --optimizer milp --objective e2e_latency_s` ·
     `twin optimize smart-grid --pin meters --allow parse=edge-1,edge-2 --parallelism fixed` ·
@@ -196,7 +197,7 @@ class OptimizePlan(Question):
     optimizer: str | None = option(
         None, "See `twin list`. Default: local-search.", "NAME", autocompletion=known_optimizers
     )
-    model: str = option("rates", "The cost model.", "rates[:peak]|sim|learned|staged|DIR|FILE.py:CLASS", "--cost-model")
+    model: str = option("rates", "The cost model.", "rates[:peak]|learned|DIR|FILE.py:CLASS", "--cost-model")
     profiled: bool = option(False, "Profile the operators, plan with these profiles, then simulate.", flag="--profiled")
     profile: Path | None = option(None, "Plan with the profiles that `twin profile` wrote, then simulate.", "FILE")
     percentile: Percentile = None
@@ -219,12 +220,17 @@ class OptimizePlan(Question):
         from optimizers.registry import optimizer_by_name
         from scenarios.planning import planner
         from scenarios.planning.cost_models import cost_model
+        from scenarios.planning.searching import budget_of
         from scenarios.questions.optimize import PlanSearch, buying
 
         space, requirements = rules.space(), rules.requirements()
         space.check(scenario)
         optimizer, objective = buying(self.optimizer, searching.objective)
-        objective = planner.objective_of([optimizer_by_name(optimizer)], objective)
+        budget = None if searching.budget is None else budget_of(searching.budget)
+        if budget is None and requirements.measured:
+            raise BadInput(planner.unpredicted(f"--at-most {next(iter(requirements.measured))}"))
+        if budget is None or objective is None:
+            objective = planner.objective_of([optimizer_by_name(optimizer)], objective)
         prices_h(scenario, requirements.prices)
         costs = cost_model(self.model)
         search = PlanSearch(
@@ -236,13 +242,13 @@ class OptimizePlan(Question):
             costs=costs,
             space=space,
             requirements=requirements,
-            budget=searching.budget,
-            prove=planner.plans_to_simulate(costs, requirements, searching.prove or 0),
-            drive=searching.drive,
+            estimates=searching.estimates,
+            budget=budget,
             seconds=searching.seconds,
         )
-        _say_blindness(runs, scenario.name, planner.blindness(scenario, [costs]))
-        if beyond := planner.beyond(scenario, costs):
+        if budget is None:
+            _say_blindness(runs, scenario.name, planner.blindness(scenario, [costs]))
+        if budget is None and (beyond := planner.beyond(scenario, costs)):
             runs.note(f"note: cost model {costs.name} was trained on other {', '.join(beyond)}; it extrapolates")
         return replace(search, profiled=self._as_profiled(scenario, runs))
 
@@ -270,10 +276,12 @@ class OptimizePlan(Question):
 class ValidatePlans(Question):
     """Simulates the plan of every optimizer and cost model: its regret against the best known plan.
 
-    All have the same budget, of plans asked about (--budget) or of seconds (--time-limit).
+    All may look at as many plans by predictions (--estimates), or take as long (--time-limit). The optimizer `searched`
+    is the search by runs, which has a --budget of its own.
 
     Examples: `twin validate smart-grid` ·
-    `twin validate smart-grid word-count --optimizers milp,local-search --cost-model rates,learned,staged --out board` ·
+    `twin validate smart-grid word-count --optimizers milp,searched --budget 40runs --out board` ·
+    `twin validate smart-grid --optimizers milp,local-search --cost-model rates,learned` ·
     `twin validate smart-grid --optimizers milp,my_file.py:MyOptimizer` ·
     `twin validate smart-grid advertisement --optimizers governor,costream --cost-model rates,model --replications 10`
     """
@@ -295,19 +303,28 @@ class ValidatePlans(Question):
         """Judges plans for each scenario. Raises BadInput for options that make no sense."""
         from scenarios.planning import planner, validation
         from scenarios.planning.cost_models import cost_models, with_loads
+        from scenarios.planning.searching import SEARCHED, budget_of
         from scenarios.planning.validation import validate
         from twin.scenario import config_hash
         from twin.simulation import simulate
 
         searching, space, requirements = self.searching, self.rules.space(), self.rules.requirements()
-        chosen = planner.optimizers(self.optimizers)
+        budget = None if searching.budget is None else budget_of(searching.budget)
+        chosen = planner.optimizers(self.optimizers, budget)
+        if budget is not None and SEARCHED not in {each.name for each in chosen}:
+            raise BadInput(
+                f"--budget {searching.budget} is for the optimizer searched; name it in --optimizers, or give "
+                "--estimates for how many plans predictions may look at"
+            )
+        if requirements.measured:
+            raise BadInput(planner.unpredicted(f"--at-most {next(iter(requirements.measured))}"))
         objective = planner.objective_of(chosen, searching.objective)
-        budget = planner.budget_of(chosen, searching.budget)
+        estimates = planner.estimates_of(chosen, searching.estimates)
         costs = list(cost_models(self.models).values())
         hashes = [config_hash(scenario) for scenario in scenarios]
         asked: dict[str, Any] = {"command": self.command, "scenarios": hashes}
-        asked |= {"optimizers": self.optimizers, "cost_models": self.models, "budget": budget}
-        asked |= {name: getattr(searching, name) for name in ("seconds", "prove", "drive")}
+        asked |= {"optimizers": self.optimizers, "cost_models": self.models, "budget": searching.budget}
+        asked |= {"estimates": estimates, "seconds": searching.seconds}
         asked |= {"replications": self.replications, "references": self.references}
         asked |= {"objective": objective, "seed": seed}
         rows: list[ValidationRow] = []
@@ -325,12 +342,12 @@ class ValidatePlans(Question):
                     self.replications,
                     seed,
                     objective=objective,
-                    budget=budget,
+                    budget=estimates,
                     references=self.references,
                     space=space,
                     requirements=requirements,
                     seconds=searching.seconds,
-                    planner_of=planner.planners_by_model(searching.drive, seed, searching.prove or 0),
+                    planner_of=planner.planner_for,
                     racing=self.race,
                     executor=executor,
                 )
@@ -352,10 +369,9 @@ class BenchmarkSuite(Question):
 
     families: str | None = option(None, "Families of `twin list`. Default: all.", "A,B,...")
     optimizers: str | None = option(None, "Optimizers by name, or FILE.py:CLASS for your own.", "A,B,...")
-    models: str = option("rates,learned,staged", COST_MODELS_HELP, "A,B,...", "--cost-model")
-    drive: str | None = DRIVE()
+    models: str = option("rates,learned", COST_MODELS_HELP, "A,B,...", "--cost-model")
     most: int | None = option(None, "Problems of each family. Default: all.", "N", min=1)
-    budget: int | None = option(None, "Plans that a cost model may estimate. Default: 300.", min=1)
+    estimates: int | None = option(None, "Plans that predictions may look at. Default: 300.", "N", min=1)
     seconds: float | None = TIME_LIMIT()
     replications: int = option(3, REPLICATIONS_HELP, min=1)
     references: int = option(30, REFERENCES_HELP, min=0)
@@ -376,8 +392,7 @@ class BenchmarkSuite(Question):
         request = BenchmarkRequest(
             optimizers=self.optimizers,
             cost_models=self.models,
-            drive=self.drive,
-            budget=planner.budget_of(named, self.budget, BUDGET),
+            budget=planner.estimates_of(named, self.estimates, BUDGET),
             seconds=self.seconds,
             replications=self.replications,
             references=self.references,

@@ -6,6 +6,7 @@ needed, so that `twin --help` does not wait for it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from twin.scenario import Scenario
 
 SILENT = Lines(lambda _text: None)
+FAR_AT_ONCE = 16
+"""Runs that a Spark master is given side by side."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,11 @@ class Runs:
             opened(self.out, asked)
             with executor:
                 yield executor
+
+    @property
+    def at_once(self) -> int:
+        """Number of runs that are made side by side where each decides what is run next."""
+        return FAR_AT_ONCE if self.master is not None else self.workers or os.cpu_count() or 1
 
     def _executor(self) -> Executor:
         from scenarios.executing import executor

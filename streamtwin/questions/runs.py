@@ -153,9 +153,9 @@ class Compare(Question):
 
 
 def _compared(question: WhatIf | Compare, variants: Sequence[Variant], seed: int, runs: Runs) -> VariantsCompared:
+    from scenarios.measures import full_names
     from scenarios.questions.bench import Wanted
     from scenarios.questions.kept import key
-    from scenarios.questions.measures import full_names
     from scenarios.questions.whatif import compared
 
     wanted = Wanted(question.replications, question.precision)
@@ -322,11 +322,11 @@ class FindCapacity(OfScenario):
             path = "workload.arrivals.SOURCE.rate_per_s"
             python = f"capacity: give either find_max or find_min, such as {path!r}"
             raise BadInput(runs.named(python, f"give either --find-max or --find-min, such as --find-max {path}"))
+        from scenarios.measures import condition
         from scenarios.questions.bench import Wanted
         from scenarios.questions.capacity import CapacityQuestion, capacity
         from scenarios.questions.kept import key
         from scenarios.questions.knobs import knob
-        from scenarios.questions.measures import condition
         from streamtwin.answers.capacity import predicted
 
         if self.replications is not None:
@@ -385,8 +385,8 @@ class FindSensitivity(OfScenario):
     doing = "sensitivity"
 
     def ask(self, scenario: Scenario, runs: Runs) -> SensitivityAnswer:
+        from scenarios.measures import full_name
         from scenarios.questions.kept import key
-        from scenarios.questions.measures import full_name
         from scenarios.questions.sensitivity import Model, SampleBudget, inputs, sensitivity
 
         budget, seed = SampleBudget(self.trajectories, self.samples, self.replications), scenario.run.seed

@@ -13,8 +13,8 @@ from figures.job_map import job_map
 from figures.svg import element, text
 from figures.time_line import time_line
 from scenarios.files.scenario_file import dump
+from scenarios.measures import measures
 from scenarios.questions.kept import QUESTION, RunOutcome
-from scenarios.questions.measures import measures
 from scenarios.questions.resources import (
     FULL,
     Resource,

@@ -5,6 +5,7 @@ Each line of an answer names the plan that it is about: `as given` is the scenar
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any
 
 from optimizers.interface import Candidate, PlanningProgress, Solution
 from scenarios.planning.planner import HostsChosen
+from scenarios.planning.searching import SearchTold
 from scenarios.questions.optimize import PlanFound
 from streamtwin.tables import tables
 from streamtwin.tables.tables import Wide
@@ -80,7 +82,7 @@ PROVED = 0.0005
 def told(found: PlanFound) -> list[Any]:
     """Tables and sentences on a plan that was found."""
     search, solution = found.search, found.solution
-    optimizer, objective, shown = search.optimizer, search.objective, quantity(search.objective)
+    optimizer, objective, shown = found.answer_by, search.objective, quantity(search.objective)
     said: list[Any] = [placements(search.job.name, search.job.plan, solution, optimizer)]
     if solution.plan.fused:
         said.append(f"run as one: {'; '.join(' + '.join(group) for group in solution.plan.fused)}")
@@ -89,6 +91,8 @@ def told(found: PlanFound) -> list[Any]:
     said.append(f"{claim(solution)}{by_run}")
     if found.refusal:
         said.append(found.refusal)
+    if found.by_runs is not None:
+        said += of_search(found.by_runs.told, shown)
     if found.beside is not None:
         said += found.beside.told(shown(found.beside.predicted or 0.0))
     if found.between is not None:
@@ -101,6 +105,23 @@ def told(found: PlanFound) -> list[Any]:
     if found.slots is not None:
         said.append(found.slots.words)
     return said
+
+
+def of_search(told: SearchTold, shown: Callable[[float], str]) -> Iterator[Any]:
+    """Table of the path of a search by runs, and a sentence on its answer."""
+    rows, before = list[dict[str, Any]](), ""
+    for step in told.path:
+        if step.found_by != before or step is told.path[-1]:
+            state = "" if step.as_required else "not as required"
+            rows.append({"runs": step.runs, "best": shown(step.best or math.inf), "by": step.found_by, "state": state})
+        before = step.found_by
+    columns = {"runs": "runs", "best": "best so far", "by": "found by", "state": ""}
+    yield tables.of_rows("the search", columns, rows)
+    within = ""
+    if told.interval is not None:
+        low, high = (shown(each if each is not None else math.inf) for each in told.interval)
+        within = f"; by {told.best_runs} runs of the best plan, the mean is between {low} and {high} (95 %)"
+    yield f"{told.runs} runs in {told.cpu_seconds:.1f} CPU s{within}"
 
 
 def placements(name: str, given: ExecutionPlan, solution: Solution, optimizer: str) -> Wide:
@@ -125,6 +146,7 @@ def estimates(given: ExecutionPlan, solution: Solution, optimizer: str, judge: s
     rows += [
         {"plan": f"by {name}", "value": shown(each.objective), "state": _state(each)}
         for name, each in solution.starts.items()
+        if name != GIVEN
     ]
     answer = f"{GIVEN}, kept" if kept else f"by {optimizer}"
     known = solution.given if kept and solution.given is not None else solution

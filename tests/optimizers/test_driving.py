@@ -8,19 +8,17 @@ import numpy as np
 import pytest
 
 from optimizers.branching import BranchAndBound
-from optimizers.driving import LEAST, MOST, fitted, terms
 from optimizers.interface import Problem, Status
 from optimizers.local_search import LocalSearch
-from optimizers.milp.ages import alone_s, fixed_s
+from optimizers.milp.ages import fixed_s
 from optimizers.milp.optimizer import Milp
-from optimizers.planner import DRIVES, Planner, drive_of
+from optimizers.planner import Planner
 from optimizers.registry import OPTIMIZERS
 from optimizers.sampling import Exhaustive
 from optimizers.selection import estimate
-from optimizers.space import Space, SpacePlans, as_plans, counts_of
+from optimizers.space import Space, SpacePlans, as_plans
 from scenarios.spaces.generator import COSTREAM, random_scenario
 from tests.optimizers.judged_jobs import edge
-from twin.errors import BadInput
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
@@ -76,7 +74,7 @@ def test_of_bursts_which_rates_do_not_see_ties_by_rates_say_nothing():
     found = {}
     for model in (Biased(), Blinder()):
         problem = Problem(scenario=job, cost_model=model, space=RULED, budget=2000)
-        found[type(model)] = Planner(Milp(), keeps=False, drive="near").solve(problem)
+        found[type(model)] = Planner(Milp(), keeps=False, near=True).solve(problem)
     every = estimate(problem, as_plans(job, SpacePlans(job, RULED).all()))
     assert found[Biased].objective == pytest.approx(float(every.objective[every.feasible].min()))
     assert found[Biased].evaluations > 5 * found[Blinder].evaluations
@@ -86,7 +84,7 @@ def test_of_bursts_which_rates_do_not_see_ties_by_rates_say_nothing():
 @pytest.mark.parametrize("inner", [Milp(), LocalSearch(), BranchAndBound()])
 def test_near_never_leaves_what_the_physics_calls_near(seed, inner):
     problem = asked(seed)
-    found = Planner(inner, keeps=False, drive="near").solve(problem)
+    found = Planner(inner, keeps=False, near=True).solve(problem)
     by_rates = replace(problem, cost_model=RateModel())
     every = estimate(by_rates, as_plans(problem.scenario, SpacePlans(problem.scenario, RULED).all()))
     best = float(every.objective[every.feasible].min())
@@ -101,55 +99,11 @@ def test_near_never_leaves_what_the_physics_calls_near(seed, inner):
     assert found.objective == pytest.approx(mine.objective[near & mine.feasible].min())
 
 
-@pytest.mark.parametrize("seed", JOBS)
-def test_calibrated_finds_what_a_biased_model_likes_best_with_few_questions(seed):
-    problem = asked(seed, budget=40)
-    found = Planner(Milp(), keeps=False, drive="calibrated").solve(problem)
-    best = Exhaustive().solve(problem)
-    assert found.evaluations <= 40
-    assert found.objective <= best.objective * 1.005
-    assert found.bound is None
-
-
 def test_rules_of_the_optimizer_hold_whoever_drives():
     problem = replace(asked(12), space=Space())
     for inner in (OPTIMIZERS["milp-costream"], OPTIMIZERS["costream"], Planner(OPTIMIZERS["milp-costream"])):
-        for drive in DRIVES:
-            found = Planner(inner, keeps=False, drive=drive).solve(replace(problem, budget=30))
-            assert RULED.includes(problem.deployment, found.plan)
-
-
-def test_a_model_is_not_followed_beyond_its_coverage():
-    problem = replace(asked(12), cost_model=Biased(outside=("host cpu",)))
-    found = Planner(Milp(), keeps=False, drive="calibrated").solve(problem)
-    assert "host cpu" in found.message
-    assert found.plan == Planner(Milp(), keeps=False, drive="near").solve(problem).plan
-
-
-def test_corrections_find_the_coefficients_that_are_off():
-    """A bias of a fifth on one column is found with enough plans; corrections stay within their limits."""
-    rng = np.random.default_rng(1)
-    columns = rng.random((400, 12))
-    bias = np.zeros(12)
-    bias[3] = 0.2
-    found = fitted(columns, columns @ bias, columns.sum(axis=1))
-    np.testing.assert_allclose(found, bias, atol=0.03)
-    wild = fitted(columns, columns @ np.full(12, 50.0), columns.sum(axis=1))
-    assert (wild <= MOST).all()
-    assert (wild >= LEAST).all()
-
-
-def test_terms_add_up_to_what_operators_take_alone():
-    job = random_scenario(COSTREAM, 12, RunSettings())
-    of = PlacementCoefficients.of(job)
-    counts = counts_of(job, job.plan)[None]
-    found = terms(of, counts, end_to_end=False)[0]
-    alone = alone_s(of, np.zeros(len(of.names)), end_to_end=False)
-    size = alone.size
-    assert found[:size].sum() == pytest.approx(alone[counts[0] > 0].sum())
-    hosts = counts[0].argmax(axis=1)
-    leaves = [(p, c) for p, c in zip(of.producer_s, of.consumer_s, strict=True) if hosts[p] != hosts[c]]
-    assert found[size:].sum() == pytest.approx(sum(of.places.latency_h[hosts[p]] for p, _ in leaves))
+        found = Planner(inner, keeps=False, near=True).solve(replace(problem, budget=30))
+        assert RULED.includes(problem.deployment, found.plan)
 
 
 def test_branch_and_bound_under_a_black_box_keeps_to_the_physics_and_claims_nothing():
@@ -173,34 +127,12 @@ def test_where_the_model_calls_nothing_near_feasible_it_may_look_further():
             return type(found)({**found.by_metric, "backpressured": busy}, found.spread)
 
     problem = replace(asked(12), cost_model=Picky())
-    assert Planner(Milp(), keeps=False, drive="near").solve(problem).feasible
-
-
-def test_drives_are_for_learned_models_and_for_searches():
-    assert drive_of(Milp(), None, learned=False) is None
-    assert drive_of(Milp(), None, learned=True) == "near"
-    assert Planner(Milp(), drive="near").name == "milp+near"
-    assert drive_of(LocalSearch(), None, learned=True) is None
-    assert drive_of(Milp(), "free", learned=True) is None
-    with pytest.raises(BadInput, match="did you mean 'near'"):
-        drive_of(Milp(), "neer", learned=True)
-    with pytest.raises(BadInput, match="need no drive"):
-        drive_of(Milp(), "near", learned=False)
-    with pytest.raises(BadInput, match="cannot be driven"):
-        drive_of(OPTIMIZERS["milp-hosts"], "near", learned=True)
-
-
-def test_throughput_is_not_calibrated_but_chosen_among_what_is_near():
-    problem = asked(12, objective="throughput_per_s")
-    with pytest.raises(BadInput, match="--drive near"):
-        Planner(Milp(), keeps=False, drive="calibrated").solve(problem)
-    assert Planner(Milp(), keeps=False, drive="near").solve(problem).objective > 0
+    assert Planner(Milp(), keeps=False, near=True).solve(problem).feasible
 
 
 def test_subtasks_that_may_part_are_driven_too():
     problem = Problem(scenario=edge(pinned=True), cost_model=Biased())
-    for drive in DRIVES:
-        found = Planner(Milp(), keeps=False, drive=drive).solve(replace(problem, budget=60))
-        assert found.evaluations <= 60
-        assert problem.space.includes(problem.deployment, found.plan)
-        assert found.plan.placement["sensors"] == problem.scenario.plan.placement["sensors"]
+    found = Planner(Milp(), keeps=False, near=True).solve(replace(problem, budget=60))
+    assert found.evaluations <= 60
+    assert problem.space.includes(problem.deployment, found.plan)
+    assert found.plan.placement["sensors"] == problem.scenario.plan.placement["sensors"]

@@ -66,25 +66,14 @@ def test_cheapest_hosts_for_a_quantile_are_confirmed_by_runs_and_no_fewer_do(nam
     """Hosts keep the limit in runs, and no even plan on fewer hosts does."""
     job, limit_s = JOBS[name]
     required = Requirements(head_room=0.0, at_most={P99: limit_s})
-    found = optimize(job, "milp-hosts", space=Space(free_subtasks=False), requirements=required)
+    space = Space(free_subtasks=False)
+    found = optimize(job, objective="price", budget="30runs", space=space, requirements=required)
     used = hosts_of(found.plan)
-    assert found.feasible and f"simulated: {P99} = " in found.message
+    assert found.feasible and found.objective == len(used)
     assert np.mean([p99_s(job.with_run(seed=seed), found.plan) for seed in (11, 12)]) <= 1.25 * limit_s
     names = [host.name for host in job.cluster.hosts]
     fewer = [evenly(job, names_) for names_ in combinations(names, len(used) - 1)][:1] if len(used) > 1 else []
     assert all(np.mean([p99_s(job.with_run(seed=seed), plan) for seed in (11, 12)]) > limit_s for plan in fewer)
-
-
-def test_objective_under_a_quantile_is_the_best_of_those_that_keep_it() -> None:
-    job = spread().with_run(horizon_s=20, warmup_s=4, period_s=4)
-    plan = job.plan
-    reached_s = p99_s(job, plan)
-    for factor, kept in ((1.5, True), (0.05, False)):
-        required = Requirements(at_most={P99: factor * reached_s})
-        found = optimize(job, "local-search", requirements=required, prove=3, budget=60)
-        assert found.feasible == kept
-        assert kept or "no plan that keeps up was found" in found.message
-        assert f"simulated: {P99} = " in found.message
 
 
 def test_a_cost_model_that_cannot_say_refuses_in_one_line_and_the_simulator_says() -> None:
@@ -92,10 +81,12 @@ def test_a_cost_model_that_cannot_say_refuses_in_one_line_and_the_simulator_says
     required = Requirements(at_most={P99: 10.0})
     for name in ("local-search", "milp", "exhaustive"):
         asked = Problem(scenario=job, cost_model=RateModel(), requirements=required, budget=5)
-        with pytest.raises(BadInput, match=rf"rates' predicts means, so it cannot judge {P99}; .*--prove 5"):
+        with pytest.raises(BadInput, match=rf"rates' predicts means, so it cannot judge {P99}; .*--budget 20"):
             Planner(OPTIMIZERS[name]).solve(asked)
-    found = optimize(job, "local-search", cost_model("sim"), requirements=required, budget=5)
-    assert found.feasible
+    assert optimize(job, requirements=required, budget="4runs").feasible
+    for name in ("sim", "staged"):
+        with pytest.raises(BadInput, match=rf"'{name}': runs judge plans with a budget: give --budget 20 "):
+            cost_model(name)
 
 
 def test_high_quantiles_limit_the_mean_of_who_knows_no_quantiles() -> None:

@@ -10,14 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimizers.interface import Problem, Status
-from optimizers.objectives import Requirements
 from optimizers.planner import Planner
-from optimizers.planner.proving import LOADS, MEAN, PEAK, TWICE, RatesAt, loads_of, rates_at
+from optimizers.planner.loads import LOADS, MEAN, PEAK, TWICE, RatesAt, loads_of, rates_at
 from optimizers.registry import OPTIMIZERS
 from optimizers.space import Space
-from scenarios.planning.bench import SimulatedCostModel
 from scenarios.planning.cost_models import cost_model, is_learned, with_loads
-from scenarios.planning.planner import optimize, planner_for
+from scenarios.planning.planner import optimize
 from tests.optimizers.conftest import TableModel, on_first_host
 from twin.arrivals.laws import ArrivalLaw, BurstState, Bursty, Constant, Diurnal, Poisson, Spikes, Step, Steps
 from twin.arrivals.replay import Replay
@@ -25,7 +23,6 @@ from twin.errors import BadInput
 from twin.flow import nominal_rates
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
-from twin.simulation import simulate
 from twin.workload import Workload
 
 BURSTS = Bursty(states=(BurstState(rate_per_s=50, mean_s=3), BurstState(rate_per_s=250, mean_s=1)))
@@ -93,8 +90,6 @@ def test_rates_at_the_peak_are_the_rate_models_of_the_job_with_that_load():
 def test_an_unknown_load_is_refused_in_one_line():
     with pytest.raises(BadInput, match="unknown load 'peaks'; did you mean 'peak'"):
         cost_model("rates:peaks")
-    with pytest.raises(BadInput, match="rates need no drive"):
-        planner_for(OPTIMIZERS["milp"], cost_model("rates:peak"), "near", 0, 0)
 
 
 @pytest.mark.parametrize("name", ["milp", "branch-and-bound", "exhaustive", "local-search"])
@@ -136,17 +131,6 @@ def _check(problem: Problem, judge: TableModel, found) -> None:
             assert value <= each.objective * 1.01, "as the given plan is kept, and a surer one taken, for one per cent"
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_where_runs_judge_all_starts_are_run_and_the_best_is_taken(seed):
-    asked = job(BURSTS, Poisson(rate_per_s=30))
-    truth = TableModel(0.0)
-    problem = Problem(scenario=asked, cost_model=TableModel(0.1, name="other"), seed=seed, budget=20)
-    found = Planner(OPTIMIZERS["local-search"], truth=truth, count=2).solve(problem)
-    assert list(found.starts) == ["rates", "rates:twice", "rates:peak", "milp-rate"]
-    assert found.objective <= min(each.objective for each in found.starts.values()) * 1.01
-    assert found.simulated >= len({each.plan.model_dump_json() for each in found.starts.values()})
-
-
 @pytest.mark.parametrize("name", ["governor", "random", "milp-hosts", "milp-rate"])
 def test_what_is_no_search_for_the_objective_has_no_starts(name):
     problem = Problem(scenario=job(BURSTS), cost_model=TableModel(0.0), budget=20)
@@ -154,15 +138,6 @@ def test_what_is_no_search_for_the_objective_has_no_starts(name):
     assert planner.solve(problem).starts == {}
     by_rates = replace(problem, cost_model=RateModel().planning())
     assert Planner(OPTIMIZERS["milp"]).solve(by_rates).starts == {}, "the rate model's own answer needs none"
-
-
-def test_requirements_in_quantiles_are_those_of_means_for_rates():
-    asked = job(BURSTS)
-    required = Requirements(at_most={"e2e_latency_s.p99": 5.0})
-    problem = Problem(scenario=asked, cost_model=RateModel().planning(), requirements=required)
-    truth = SimulatedCostModel(lambda scenario: simulate(scenario.with_run(horizon_s=2.0, period_s=0.5)))
-    found = Planner(OPTIMIZERS["local-search"], truth=truth, count=1).solve(problem)
-    assert "rates:peak" in found.starts
 
 
 def test_rates_at_a_load_have_its_name_and_the_blindness_of_the_rate_model():

@@ -82,9 +82,7 @@ def test_what_a_run_cannot_tell_apart_is_no_reason_to_move() -> None:
     job = spread()  # whose sink is on b
     for error, stays in ((0.0, False), (0.001, False), (0.06, True)):
         by_runs = problem(job, cost_model=Run({"a": 0.9, "b": 1.0}, error))
-        proved = Planner(OPTIMIZERS["local-search"], truth=by_runs.cost_model, count=20)
         assert (Planner(OPTIMIZERS["exhaustive"]).solve(by_runs).plan == job.plan) == stays
-        assert (proved.solve(problem(job)).plan == job.plan) == stays or not stays
 
 
 @pytest.mark.parametrize(

@@ -229,3 +229,12 @@ def test_a_cost_model_that_says_nan_is_an_error(make_deployment):
 
     with pytest.raises(ValueError, match="predicts NaN"):
         Governor().solve(Problem(scenario=make_deployment(), cost_model=Broken()))
+
+
+def test_alternatives_are_as_many_as_asked_for_and_ascend(make_deployment, table_model):
+    for count in (0, 1, 12):
+        problem = Problem(scenario=make_deployment(), cost_model=table_model(0.0), budget=60, alternatives=count)
+        solution = OPTIMIZERS["costream"].solve(problem)
+        values = [solution.objective, *(each.objective for each in solution.alternatives)]
+        assert len(values) == 1 + count
+        assert values == sorted(values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,11 +11,10 @@ from optimizers.interface import Candidate, Problem, Solution, Status, Traits
 from optimizers.planner import Planner
 from optimizers.planner.judging import with_fewest_moves
 from optimizers.registry import OPTIMIZERS
-from optimizers.selection import PREMIUM, SURE, choose, estimate, safer
+from optimizers.selection import PREMIUM, SURE, estimate, safer
 from optimizers.space import SpacePlans, as_plans
 from scenarios.planning import planner
 from scenarios.suite.families import FAMILIES
-from twin.metrics import Estimates
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 
@@ -79,42 +78,6 @@ def all_plans(problem: Problem) -> list[ExecutionPlan]:
     return as_plans(problem.deployment, SpacePlans(problem.deployment, problem.space).all())
 
 
-@dataclass(frozen=True)
-class Stricter:
-    """Truth by which only plans with a fifth of head room keep up. by: says how much that is."""
-
-    by: RateModel
-    name: str = "stricter"
-
-    def predict(self, scenario, plans) -> Estimates:
-        found = self.by.predict(scenario, plans)
-        pressure = self.by.answer(scenario, plans).offered_pressure.max(axis=1)
-        return Estimates({**found.by_metric, "backpressured": (pressure > 1 / 1.2).astype(float)}, found.spread)
-
-    def blind_to(self, scenario) -> tuple[str, ...]:
-        return self.by.blind_to(scenario)
-
-
-@dataclass(frozen=True)
-class Daring:
-    """Optimizer that answers the plan with the least room that is said to keep up, and next best of its like."""
-
-    name: str = "daring"
-
-    def solve(self, problem: Problem):
-        plans = all_plans(problem)
-        found = estimate(problem, plans)
-        rows = np.flatnonzero(found.feasible)
-        last = [plans[row] for row in rows[np.argsort(-found.backpressured[rows], kind="stable")][:3]]
-        return choose(problem, estimate(problem, last), evaluations=3, started_s=0.0, complete=False)
-
-
-def test_refuted_plans_are_replaced_by_ones_with_head_room(edge: Problem) -> None:
-    truth = Stricter(RateModel())
-    assert not estimate(replace(edge, cost_model=truth), [Daring().solve(edge).plan]).feasible.any()
-    assert Planner(Daring(), keeps=False, truth=truth, count=3).solve(edge).feasible
-
-
 @pytest.mark.slow
 def test_chosen_plan_keeps_up_in_the_simulator(edge: Problem) -> None:
     from scenarios.planning.cost_models import cost_model
@@ -122,6 +85,6 @@ def test_chosen_plan_keeps_up_in_the_simulator(edge: Problem) -> None:
 
     for name, model in (("milp", "learned"), ("branch-and-bound", "rates")):
         costs = cost_model(model)
-        led = planner.planner_for(Planner(OPTIMIZERS[name]), costs, None, 0, 0)
+        led = planner.planner_for(OPTIMIZERS[name], costs)
         found = led.solve(replace(edge, cost_model=costs))
         assert not simulate(edge.scenario.with_plan(found.plan)).metrics.backpressured

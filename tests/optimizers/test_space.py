@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.interface import Problem, Status
+from optimizers.interface import Status
 from optimizers.objectives import Requirements, at_rate
 from optimizers.planner import Planner
 from optimizers.policies.registry import POLICIES
@@ -29,7 +29,6 @@ from tests.optimizers.judged_jobs import (
     spread,
 )
 from tests.optimizers.test_brute_force import SPACES
-from tests.optimizers.test_proving import Counting
 from twin.cluster import Cluster, Link
 from twin.errors import BadInput
 from twin.events import Failure, Migration, SlowDown
@@ -243,15 +242,3 @@ def test_hosts_that_links_events_or_a_policy_tell_apart_are_not_exchanged(job):
     for other in (linked, job.with_events(event), job.with_policy(next(iter(POLICIES)))):
         assert copies(other) == 1
         assert distinct(other, plans) == list(range(len(plans)))
-
-
-@pytest.mark.parametrize("name", ["milp", "exhaustive", "local-search", "branch-and-bound"])
-def test_what_is_simulated_is_no_copy_and_no_more_than_asked_for(name, job, table_model):
-    truth = Counting(table_model(0.0))
-    problem = Problem(scenario=job, cost_model=RateModel(), budget=300)
-    proved = Planner(OPTIMIZERS[name], keeps=False, truth=truth, count=5).solve(problem)
-    assert distinct(job, truth.asked) == list(range(len(truth.asked)))
-    assert proved.plan in truth.asked
-    assert 1 <= len(truth.asked) <= 5
-    if name != "branch-and-bound":  # it drops plans that are not near, and keeps few
-        assert len(truth.asked) == 5

@@ -103,15 +103,6 @@ def test_all_of_them_tell_where_they_stand_and_the_best_only_gets_better(name: s
         assert told[-1].bound == found.bound
 
 
-def test_what_was_not_simulated_is_not_called_proved() -> None:
-    job, truth = claimed_job(3, on_sockets=False), Counting()
-    asked = Problem(scenario=job, cost_model=RateModel(), budget=50, stopped=lambda: len(truth.asked) >= 2)
-    found = Planner(OPTIMIZERS["local-search"], truth=truth, count=6).solve(asked)
-    assert len(truth.asked) == 2 and "stopped; the best so far" in found.message
-    nothing = Planner(OPTIMIZERS["local-search"], truth=truth, count=6).solve(asked)
-    assert len(truth.asked) == 2 and "not simulated" in nothing.message
-
-
 @pytest.mark.parametrize("seed", [0, 4, 14])
 def test_a_stop_at_any_time_is_no_bad_plan(seed: int) -> None:
     """A stop at once gives a plan at least as good as spread subtasks, as subtasks begin in proportion to needs."""

@@ -120,7 +120,7 @@ def test_what_is_wrong_with_ones_own_is_said(file, name, words):
 )
 def test_where_it_alone_was_asked_it_is_told_what_it_did(file, name, words):
     with pytest.raises(BadInput, match=words):
-        planner.optimize(short(), f"{file}:{name}", budget=20)
+        planner.optimize(short(), f"{file}:{name}", estimates=20)
 
 
 def test_a_file_that_is_not_there_or_does_not_load(tmp_path):

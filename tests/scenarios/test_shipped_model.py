@@ -17,7 +17,7 @@ from optimizers.planner.judging import WORTH
 from optimizers.selection import estimate, sees_beyond_rates
 from optimizers.space import SpacePlans, as_plans
 from scenarios.planning import planner
-from scenarios.planning.cost_models import StagedCostModel, cost_model, cost_models, is_learned
+from scenarios.planning.cost_models import cost_model, cost_models, is_learned
 from scenarios.planning.planner import optimize
 from scenarios.suite.families import TOGETHER, demanding
 from tests.twin import worlds
@@ -170,38 +170,18 @@ def test_runs_longer_than_any_that_it_learned_from_are_answered_as_the_longest()
     assert sees_beyond_rates(Problem(scenario=longer, cost_model=learned))
 
 
-def test_staged_is_decided_by_the_simulator():
-    scenario = jobs()["own plan"]
-    found = optimize(scenario, "local-search", "staged")
-    assert found.alternatives
-    assert all(found.objective <= each.objective for each in found.alternatives if each.feasible)
-    assert found.status is Status.FEASIBLE
-
-
-def test_the_simulator_may_choose_among_what_is_near_and_rates_may_not():
-    scenario = jobs()["own plan"]
-    found = optimize(scenario, "milp", "sim", drive="near", budget=5)
-    assert found.evaluations <= 5
-    assert "by rates, sim chose" in found.message
-    with pytest.raises(BadInput, match="rates need no drive"):
-        optimize(scenario, "milp", "rates", drive="near")
-
-
 def test_names_of_cost_models_and_what_is_wrong_with_them(tmp_path):
-    models = cost_models("rates, learned,staged")
-    assert list(models) == ["rates", "learned", "staged"]
-    assert [is_learned(each) for each in models.values()] == [False, True, True]
-    assert isinstance(models["staged"], StagedCostModel)
+    models = cost_models("rates, learned")
+    assert list(models) == ["rates", "learned"]
+    assert [is_learned(each) for each in models.values()] == [False, True]
     assert isinstance(models["learned"], Ranged)
     (milp,) = planner.optimizers("milp")
-    assert [planner.planners_by_model("near", 0, 0)(milp, models[name]).drive for name in ("rates", "learned")] == [
-        None,
-        "near",
-    ]
+    assert [planner.planner_for(milp, models[name]).near for name in ("rates", "learned")] == [False, True]
+    assert not planner.planner_for(*planner.optimizers("local-search"), models["learned"]).near
     for name, words in (
         ("learnt", "did you mean 'learned'"),
         ("learned:nowhere", "'nowhere' is no folder"),
-        (f"staged:{tmp_path}", "holds no cost model"),
+        (f"learned:{tmp_path}", "holds no cost model"),
     ):
         with pytest.raises(BadInput, match=words):
             cost_model(name)
@@ -215,6 +195,5 @@ def test_a_job_unlike_all_that_it_saw_is_said_to_be():
     assert planner.beyond(scenario, cost_model("learned")) == []
     hosts = tuple(each.model_copy(update={"ram_mb": 5e6}) for each in scenario.cluster.hosts)
     larger = scenario.model_copy(update={"cluster": scenario.cluster.model_copy(update={"hosts": hosts})})
-    for name in ("learned", "staged"):
-        assert planner.beyond(larger, cost_model(name)) == ["host ram"]
+    assert planner.beyond(larger, cost_model("learned")) == ["host ram"]
     assert planner.beyond(larger, cost_model("rates")) == []

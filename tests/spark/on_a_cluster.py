@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from scenarios.executing import Lines
 from scenarios.learning import CorpusRecipe
+from scenarios.measures import Measures
 from scenarios.questions.bench import Bench, Samples, Wanted, replicate
 from scenarios.questions.kept import Kept
-from scenarios.questions.measures import Measures
 from spark.corpus import write_corpus
 from spark.executor import OnSpark, fan_out
 from spark.session import session

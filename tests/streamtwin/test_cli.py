@@ -131,14 +131,14 @@ def test_commands_start_at_once(code, usual_s):
 
 @pytest.mark.slow
 def test_what_a_cost_model_does_not_see_is_said_once_and_in_json():
-    done = twin("optimize", "failover", "--budget", 5, "--json")
+    done = twin("optimize", "failover", "--estimates", 5, "--json")
     assert done.stderr.count("note (failover): the cost model rates ignores events (") == 1
     assert any(words.startswith("events") for words in json.loads(done.stdout)["blind_to"])
     judged = ("--replications", 1, "--references", 0, "--optimizers", "as-given,random")
     done = twin("validate", "rush-hour", *judged, "--json")
     assert done.stderr.count("ignores how diurnal arrivals of gates vary around their mean") == 1
     assert list(json.loads(done.stdout)["blind_to"]["rush-hour"]) == ["rates"]
-    plain = twin("optimize", "smart-grid", "--budget", 5, "--json")
+    plain = twin("optimize", "smart-grid", "--estimates", 5, "--json")
     assert "does not see" not in plain.stderr and json.loads(plain.stdout)["blind_to"] == []
 
 
@@ -147,7 +147,7 @@ def test_a_plan_by_rates_whose_latency_is_steep_comes_with_a_warning(tmp_path, l
     (tmp_path / "job.yaml").write_text(scenario_file.dump(Scenario.of(queue(100.0, load, 1.0))))
     words = "careful: the rate model does not know loads to better than 5%"
     assert (words in done("optimize", tmp_path / "job.yaml")) == told
-    assert words not in done("optimize", tmp_path / "job.yaml", "--prove", 1)
+    assert words not in done("optimize", tmp_path / "job.yaml", "--budget", "1runs")
 
 
 @pytest.mark.slow
@@ -155,7 +155,7 @@ def test_values_can_be_set_wherever_a_scenario_is_taken():
     shown = twin("show", "smart-grid", "--set", "run.horizon_s=17", "--set", "cluster.hosts.edge-1.cpu_percent=1600")
     assert "horizon_s: 17" in shown.stdout and "cpu_percent: 1600" in shown.stdout
     sets = [f"cluster.hosts.cloud-1.cpu_percent={each}" for each in (50, 1600)]
-    planned = [twin("optimize", "smart-grid", "--budget", 5, "--set", each, "--json") for each in sets]
+    planned = [twin("optimize", "smart-grid", "--estimates", 5, "--set", each, "--json") for each in sets]
     slow, quick = (json.loads(each.stdout) for each in planned)
     assert slow["predicted"] > quick["predicted"]
 

@@ -57,6 +57,6 @@ def test_plans_are_chosen_by_what_was_learned_on_every_space(tmp_path: Path) -> 
     judged = document("evaluate", model, rows, "--all")
     assert judged["runs"] + judged["left_out"] == runs * len(SPACES)
     chosen = document(
-        "optimize", "smart-grid", "--cost-model", model, "--budget", 100, "--out", tmp_path / "better.yaml"
+        "optimize", "smart-grid", "--cost-model", model, "--estimates", 100, "--out", tmp_path / "better.yaml"
     )
     assert chosen["placement"] and (tmp_path / "better.yaml").exists()

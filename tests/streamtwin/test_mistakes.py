@@ -35,7 +35,7 @@ MISTAKES = [
     (["optimize", "smart-grid", "--optimizer", "loca-search"], "did you mean 'local-search'?"),
     (["optimize", "smart-grid", "--objective", "speed"], "unknown objective 'speed'"),
     (["optimize", "smart-grid", "--cost-model", "rats"], "did you mean 'rates'?"),
-    (["optimize", "smart-grid", "--budget", 0], "got '0'"),
+    (["optimize", "smart-grid", "--estimates", 0], "got '0'"),
     (["validate", "smart-grid", "--optimizers", "governer"], "did you mean 'governor'?"),
     (["validate", "smart-grid", "--optimizers", ","], "names none"),
     (["validate", "smart-grid", "--objective", "speed"], "unknown objective 'speed'"),

@@ -166,7 +166,7 @@ def test_profile_model_plan_and_simulate_in_one_command(tmp_path: Path) -> None:
     assert set(document["operators"]) == {each.name for each in scenario.query.operators}
     assert document["percentile"] == 75 and document["manifest"]["scenario"] == "smart-grid"
     assert figure.read_bytes().startswith(b"\x89PNG")
-    options = ("--budget", 40, "--json", "--percentile", 75)
+    options = ("--estimates", 40, "--json", "--percentile", 75)
     once = json.loads(twin("optimize", "smart-grid", "--profiled", *options).stdout)
     again = json.loads(twin("optimize", "smart-grid", "--profile", out, *options, "--out", plan).stdout)
     assert once["placement"] == again["placement"] and once["predicted"] == again["predicted"]

@@ -13,8 +13,8 @@ import pytest
 from figures.time_line import points
 from scenarios.files import scenario_file
 from scenarios.files.run_folder import UNKNOWN, read_run, write_run
+from scenarios.measures import measures
 from scenarios.questions.kept import RunOutcome
-from scenarios.questions.measures import measures
 from scenarios.questions.resources import binding, resources
 from streamtwin.cli.terminal import run_of
 from streamtwin.report.pages import MOST_ROWS, headline, joined, run_page, verdict
@@ -323,7 +323,7 @@ def test_a_policy_controls_the_run_of_a_page(tmp_path):
 def test_a_board_of_optimizers_is_a_page(tmp_path):
     job = tmp_path / "queue.yaml"
     job.write_text(scenario_file.dump(queue(horizon_s=2, warmup_s=0.5)))
-    judged = ("--optimizers", "as-given,random", "--replications", 2, "--references", 1, "--budget", 5)
+    judged = ("--optimizers", "as-given,random", "--replications", 2, "--references", 1, "--estimates", 5)
     done("validate", job, *judged, "--out", tmp_path / "board")
     done("report", tmp_path / "board", "--out", tmp_path / "board.html")
     root = whole((tmp_path / "board.html").read_text())

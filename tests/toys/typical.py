@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scenarios.files.documents import CLOSED, Number
+from scenarios.measures import of
 from scenarios.questions.bench import Bench, of_mean
-from scenarios.questions.measures import of
 from twin.randomness import child_seed
 from twin.scenario import Scenario
 

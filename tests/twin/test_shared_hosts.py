@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from scenarios.measures import measures
 from scenarios.questions.kept import RunOutcome
-from scenarios.questions.measures import measures
 from scenarios.questions.resources import binding, resources
 from tests.twin.machine.runs import same_however
 from tests.twin.worlds import HOST, chain

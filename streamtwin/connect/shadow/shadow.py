@@ -83,7 +83,7 @@ def _crossing_s(belief: Belief, plan: ExecutionPlan, low_s: float, high_s: float
     return high_s
 
 
-OBJECTIVE, BUDGET = "e2e_latency_s", 300
+OBJECTIVE, ESTIMATES = "e2e_latency_s", 300
 HEAD_ROOM = 0.05
 """Head room that a move should leave at the rates for which it is made."""
 MOST_MOVES = 3
@@ -142,7 +142,7 @@ def _fewest_moves(scenario: Scenario) -> ExecutionPlan | None:
         space = Space(most_moves=count, free_subtasks=False)
         try:
             room = Requirements(head_room=HEAD_ROOM)
-            found = optimize(scenario, objective=OBJECTIVE, budget=BUDGET, space=space, requirements=room)
+            found = optimize(scenario, objective=OBJECTIVE, estimates=ESTIMATES, space=space, requirements=room)
         except BadInput:  # the job has no plan in this space
             return None
         if pressure(scenario, found.plan).used <= 1.0:

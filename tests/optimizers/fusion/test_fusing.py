@@ -18,7 +18,6 @@ from optimizers.registry import optimizer_by_name
 from optimizers.selection import PREMIUM
 from optimizers.space import ALL_PLANS, Space
 from scenarios.files import scenario_file
-from scenarios.planning.bench import SimulatedCostModel
 from tests.twin.fused_jobs import COUNT, counting, filter_, map_
 from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.chaining import links_of
@@ -138,15 +137,6 @@ def test_the_space_is_kept(name: str) -> None:
     space = Space(pinned=frozenset({"a"}), allowed={"b": ("k",)})
     found = solve(name, scenario, space=space, budget=60)
     assert space.includes(scenario, found.plan) and scenario.with_plan(found.plan)
-
-
-def test_the_simulator_proves_what_is_fused() -> None:
-    scenario = job([map_("a", 1e-4), map_("b", 1e-4)], 100)
-    problem = Problem(scenario=scenario, cost_model=RateModel(), budget=60)
-    truth = SimulatedCostModel(simulate, 5)
-    found = Planner(optimizer_by_name("fusion+local-search"), truth=truth, count=2).solve(problem)
-    assert found.plan.fused and found.status is Status.FEASIBLE
-    assert found.objective == truth.predict(scenario, [found.plan])["processing_latency_s"][0]
 
 
 class Blind:

@@ -257,20 +257,6 @@ class OnlyOn:
         return ()
 
 
-def test_what_is_simulated_keeps_the_order_of_prices_and_not_of_latencies() -> None:
-    """The cheaper host b is taken if it bears the job in simulation, whatever its latency."""
-    light = at_rate(with_prices(spread(), (4.0, 1.0)), 0.3)
-    asked = Problem(scenario=light, cost_model=RateModel(), space=Space(free_subtasks=False))
-    for hosts, says in ((("b",), "bears 1.2 times"), (("a", "b"), "did not hold in simulation")):
-        found = Planner(OPTIMIZERS["milp-hosts"], truth=OnlyOn(*hosts), count=40).solve(asked)
-        assert hosts_of(found.plan) == set(hosts)
-        assert says in found.message and found.feasible
-    for hosts in (("b",), ("a", "b")):  # the job keeps up nowhere, and most nearly on these hosts
-        truth = OnlyOn(*hosts, backpressured=(0.6, 0.9))
-        nearest = Planner(OPTIMIZERS["milp-hosts"], truth=truth, count=40).solve(asked)
-        assert not nearest.feasible and "none of" in nearest.message and hosts_of(nearest.plan) == set(hosts)
-
-
 def test_the_command_buys_the_cheapest_and_tells_both_prices(tmp_path: Path) -> None:
     path = tmp_path / "light.yaml"
     path.write_text(scenario_file.dump(at_rate(with_prices(spread(), (4.0, 1.0)), 0.3)), encoding="utf-8")

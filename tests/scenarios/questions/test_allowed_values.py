@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenarios.executing import Processes
+from scenarios.measures import condition
 from scenarios.questions.bench import Bench
 from scenarios.questions.bisection import LOOKED, Range, search
 from scenarios.questions.capacity import CapacityQuestion, capacity
 from scenarios.questions.knobs import knob
-from scenarios.questions.measures import condition
 from streamtwin.answers.capacity import told
 from tests.scenarios.questions.jobs import queue
 from tests.scenarios.questions.test_capacity import SILENT, asked

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimizers.interface import Solution, Status
-from optimizers.planner.proving import TWICE, rates_at
+from optimizers.planner.loads import TWICE, rates_at
 from scenarios.beside import APART, PredictionBesideRuns
 from scenarios.files.documents import document, read
 from scenarios.planning import planner
@@ -178,7 +178,7 @@ def test_what_is_predicted_of_another_load_does_not_stand_beside_runs():
     assert twice.predict(scenario, [scenario.plan])["backpressured"][0] >= 0.5
     rows = validate([scenario], planner.optimizers("as-given"), [twice], simulate, 1, 0, references=0)
     assert rows[0].beside is None and not plans.careful(rows)
-    found = planner.optimize(scenario, "local-search", twice, budget=5, prove=1)
+    found = planner.optimize(scenario, "local-search", twice, budget="3runs")
     assert found.simulated and planner.beside_runs(scenario, twice, found, "processing_latency_s", None) is None
 
 
@@ -201,7 +201,7 @@ def test_a_forecast_that_a_run_contradicts_says_so():
 @pytest.mark.parametrize(("load", "right"), [(0.8, True), (1.4, False)])
 def test_keeps_up_is_one_judgement_in_conditions_as_in_runs(load, right):
     """Of 700 or 1,400 records a second a queue that bears 1,000 keeps up with the former, however deep its channels."""
-    from scenarios.questions.measures import condition, measures
+    from scenarios.measures import condition, measures
 
     scenario = queue(rate_per_s=1000 * load, horizon_s=60)
     scenario = scenario.with_set("engine", {**scenario.engine.model_dump(mode="json"), "channel_records": 100_000})

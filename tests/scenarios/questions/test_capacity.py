@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from figures.answers import border as figure_of
 from scenarios.executing import Lines, Processes
 from scenarios.files import scenario_file
+from scenarios.measures import condition
 from scenarios.questions.bench import Bench
 from scenarios.questions.bisection import FAR, Range, broken, search, spot_checks
 from scenarios.questions.capacity import CapacityQuestion, capacity
 from scenarios.questions.knobs import HostsKnob, knob, strongest
-from scenarios.questions.measures import condition
 from scenarios.questions.prediction import FEW
 from scenarios.questions.proof import FIRST, MOST
 from streamtwin.answers.capacity import told

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenarios.files import scenario_file
-from scenarios.questions.measures import FLAGS, WHOLE_JOB, condition
+from scenarios.measures import FLAGS, WHOLE_JOB, condition
 from twin.errors import BadInput
 
 SCENARIO = scenario_file.load("smart-grid")

@@ -12,11 +12,11 @@ from optimizers.objectives import at_rate
 from scenarios.executing import Processes
 from scenarios.files import scenario_file
 from scenarios.files.scenario_file import set_value
+from scenarios.measures import condition
 from scenarios.questions.bench import Bench, Wanted, outcome_of
 from scenarios.questions.bisection import Prober, Range
 from scenarios.questions.capacity import CapacityQuestion, capacity, load_predicted
 from scenarios.questions.knobs import HostsKnob, knob
-from scenarios.questions.measures import condition
 from scenarios.questions.proof import lasting
 from scenarios.questions.resources import binding, resources
 from scenarios.questions.variants import Variant
@@ -105,7 +105,7 @@ def test_the_load_that_a_plan_bears_is_where_it_begins_to_fall_behind(name, plan
 def test_optimize_says_of_a_plan_what_capacity_predicts(tmp_path):
     """Twice the load makes four times as many matches."""
     better = tmp_path / "better.yaml"
-    found = commands.answer("optimize", "orders", "--head-room", "0", "--budget", "20", "--out", better)["hosts"]
+    found = commands.answer("optimize", "orders", "--head-room", "0", "--estimates", "20", "--out", better)["hosts"]
     limit = commands.answer("capacity", better, "--find-max", "load", "--predict-only")["predicted"]
     assert (found["bears"], found["binds"]) == (limit["in_long_runs"], limit["binds"])
     assert limit["in_long_runs"] < 1.9  # it is quadratic: the busiest operator is 55 % busy

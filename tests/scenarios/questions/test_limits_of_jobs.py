@@ -10,11 +10,11 @@ import pytest
 from optimizers.objectives import at_rate
 from scenarios.executing import Lines, Processes
 from scenarios.files import scenario_file
+from scenarios.measures import condition, measures
 from scenarios.questions.bench import Bench, outcome
 from scenarios.questions.capacity import CapacityQuestion, capacity
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import knob
-from scenarios.questions.measures import condition, measures
 from scenarios.questions.prediction import measures_predicted
 from scenarios.questions.resources import binding, limits, resources
 from streamtwin.answers.capacity import predicted, told

@@ -10,9 +10,9 @@ import pytest
 
 from scenarios.files import scenario_file
 from scenarios.files.scenario_file import set_value
+from scenarios.measures import measures
 from scenarios.questions.bench import Samples, Wanted
 from scenarios.questions.kept import RunOutcome
-from scenarios.questions.measures import measures
 from scenarios.questions.policies_compared import (
     MEANINGS,
     control_measures,

@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scenarios.executing import Processes
+from scenarios.measures import condition, measures
 from scenarios.planning.planner import optimize
 from scenarios.questions.bench import Bench
 from scenarios.questions.capacity import CapacityQuestion, capacity
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import knob
-from scenarios.questions.measures import condition, measures
 from scenarios.questions.prediction import PredictedLimit, measures_predicted
 from scenarios.questions.resources import binding, limits, resources
 from streamtwin.report.pages import verdict

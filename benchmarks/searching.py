@@ -1,0 +1,142 @@
+"""Plans by runs against plans by predictions: regret after so many runs.
+
+python -m benchmarks.searching [--family demanding] [--jobs 24] [--first 30000] [--enumerated N] [--keep FOLDER]
+
+Each job is a placement that no corpus and no suite holds. Ways to spend 3, 8, 20 and 40 runs: the plan of each start
+alone (no runs), the search by runs (`twin optimize --budget`), the first plans in the order of the predictions (what
+`--prove` did in earlier versions), and plans at random. Their answers are judged by runs with other seeds, which are
+the same for all plans; regret is against the best plan known: the best of all answers, or of all plans where the job
+has few (--enumerated: jobs with at most so many). Jobs are kept in the folder, so that the command can go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.table import print_table
+from optimizers.interface import Problem
+from optimizers.planner.loads import loads_of, rates_at
+from optimizers.rules import distinct
+from optimizers.searching import Budget, predicted_order
+from optimizers.space import SpacePlans, as_plans
+from scenarios.executing import Processes
+from scenarios.planning.bench import PlanBench
+from scenarios.planning.searching import Goal, RunBench, search, starts
+from scenarios.suite.families import FAMILIES
+from twin.plan import ExecutionPlan
+from twin.randomness import random_stream
+from twin.scenario import Scenario
+from twin.simulation import simulate
+
+SPENT = (3, 8, 20, 40)
+LISTED = 20_000
+"""Plans up to which all are ordered by predictions; of larger spaces, so many drawn at random."""
+
+
+def jobs(family: str, first: int, most: int | None) -> Iterator[Scenario]:
+    """Jobs of a family from a seed on, with 20 plans at least, and at most so many if that is given."""
+    made = FAMILIES[family]
+    for seed in count(first):
+        job = made.make(seed).model_copy(update={"name": f"{family}-seed-{seed}"})
+        plans = SpacePlans(job, made.space.settled(free_subtasks=False))
+        if plans.count >= 20 and (most is None or plans.count <= most):
+            yield job
+
+
+def answers(job: Scenario, family: str) -> dict[tuple[str, int], ExecutionPlan]:
+    """Plans by way and number of runs."""
+    made = FAMILIES[family]
+    space = made.space.settled(free_subtasks=False)
+    problem = Problem(scenario=job, cost_model=rates_at("mean"), objective=made.objective, space=space)
+    found: dict[tuple[str, int], ExecutionPlan] = {}
+    proposed = {}
+    for name, plan in starts(problem, None, 2.0):
+        if plan not in proposed.values():
+            proposed[name] = plan
+        found[name, 0] = plan
+    rng, plans = random_stream(job.run.seed, "benchmark"), SpacePlans(job, space)
+    drawn = list(as_plans(job, plans.sample(rng, LISTED)))
+    drawn = [drawn[row] for row in distinct(job, drawn)]
+    loads = [rates_at(load) for load in loads_of(job)]
+    ordered = [*proposed.values(), *(drawn[row] for row in predicted_order(problem, loads, drawn))]
+    for runs in SPENT:
+        found["search by runs", runs] = search(problem, made.objective, Budget(runs=runs)).found.best.plan
+        found["first by predictions", runs] = _best(problem, ordered, runs)
+        found["random plans", runs] = _best(problem, [job.plan, *drawn], runs)
+    return found
+
+
+def _best(problem: Problem, plans: list[ExecutionPlan], runs: int) -> ExecutionPlan:
+    """Best of the first different plans in one run each, by the runs of a search."""
+    some = [plans[row] for row in distinct(problem.scenario, plans)][:runs]
+    goal = Goal.of(problem.scenario, problem.objective, problem.requirements)
+    bench = RunBench(problem, goal, Budget(runs=runs), Processes(1))
+    ranks = [bench.judged([run]).rank(goal.sign) for run in bench([(plan, 0) for plan in some], 1)]
+    return some[min(range(len(some)), key=ranks.__getitem__)]
+
+
+def judged(job: Scenario, family: str, replications: int, everything: bool) -> dict[str, Any]:
+    """Regrets by way and number of runs, and whether the plan is of a worse kind than the best."""
+    made, found = FAMILIES[family], answers(job, family)
+    bench = PlanBench(job, made.objective, simulate, replications, seed=7_000_003)
+    bench.simulate(found.values())
+    if everything:
+        plans = list(as_plans(job, SpacePlans(job, made.space.settled(free_subtasks=False)).all()))
+        bench.race([plans[row] for row in distinct(job, plans)])
+    rows = [[way, runs, *_regret(bench, plan)] for (way, runs), plan in found.items()]
+    return {"job": job.name, "rows": rows}
+
+
+def _regret(bench: PlanBench, plan: ExecutionPlan) -> tuple[float | None, bool]:
+    regret = bench.regret(plan)[0]
+    worse = bench.outcome(plan).rank[0] > bench.best.rank[0]
+    return (None if worse else regret), worse
+
+
+def main() -> None:
+    """Prints a table: a line a way and number of runs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--family", default="demanding", choices=sorted(FAMILIES))
+    parser.add_argument("--jobs", type=int, default=24)
+    parser.add_argument("--first", type=int, default=30_000, help="seed of the first job that is looked at")
+    parser.add_argument("--replications", type=int, default=6)
+    parser.add_argument("--enumerated", type=int, default=None, help="jobs with at most so many plans, all simulated")
+    parser.add_argument("--keep", type=Path, default=None, help="folder for what is done")
+    given = parser.parse_args()
+    by_way = defaultdict[tuple[str, int], list[tuple[float | None, bool]]](list)
+    for job in islice(jobs(given.family, given.first, given.enumerated), given.jobs):
+        kept = None if given.keep is None else given.keep / f"{job.name}.json"
+        if kept is not None and kept.is_file():
+            found = json.loads(kept.read_text(encoding="utf-8"))
+        else:
+            found = judged(job, given.family, given.replications, given.enumerated is not None)
+            if kept is not None:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                kept.write_text(json.dumps(found), encoding="utf-8")
+        for way, runs, regret, worse in found["rows"]:
+            by_way[way, runs].append((regret, worse))
+        print(f"{job.name} judged", flush=True)
+    rows = []
+    for (way, runs), each in sorted(by_way.items(), key=lambda pair: (pair[0][1], pair[0][0])):
+        known = np.array([regret for regret, _ in each if regret is not None] or [np.nan])
+        good = sum(regret is not None and regret <= 0.01 for regret, _ in each)
+        shares = (np.mean(known), np.median(known), np.max(known), good / len(each))
+        worse_kind = str(sum(worse for _, worse in each))
+        rows.append((way, str(runs), str(len(each)), worse_kind, *(f"{share:.1%}" for share in shares)))
+    print_table(
+        f"{given.family}: regret after so many runs; {given.replications} runs a plan judge",
+        ("way", "runs", "jobs", "worse kind", "regret, mean", "median", "worst", "within 1 %"),
+        rows,
+    )
+
+
+if __name__ == "__main__":
+    main()

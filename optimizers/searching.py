@@ -1,0 +1,436 @@
+"""Search with runs in the loop: predictions propose plans and order their changes, and runs have the last word.
+
+A run takes a tenth of a second, so a search can afford some dozens. It begins with what predictions propose: the given
+plan, and the best plans by rates for each load, of several optimizers. From the best of these it climbs: small changes
+of a plan are simulated in the order of the predictions, the first that is better takes its place, and where nothing
+near is better, it goes on from another start (local search: Hoos and Stuetzle, Stochastic Local Search, 2004).
+
+All plans have the same random numbers in runs of the same number, so that differences between plans are less chance
+than the plans themselves. Only a plan that leads gets more runs: a challenger must beat the leader in all runs that the
+leader has, and is dropped after the first with which it does not (Hutter et al., Sequential Model-Based Optimization
+for General Algorithm Configuration, LION 2011, procedure Intensify). A last part of the budget goes to the best few, so
+that luck in one run does not decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from optimizers.candidates import by_risk
+from optimizers.interface import Problem
+from optimizers.local_search import changes_of, resized_of
+from optimizers.planner.judging import WORTH
+from optimizers.rules import distinct
+from optimizers.space import SpacePlans, as_plans, counts_of
+from twin.errors import BadInput
+from twin.metrics import CostModel
+from twin.plan import ExecutionPlan
+from twin.randomness import random_stream
+
+# runs ----------------------------------------------------------------------------------------------------------------
+# What a search knows of plans: runs, which tell it an objective, and by how much they miss what is required.
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the runs of a plan say together. objective: in its own unit; infinite if no run tells it. missed: 0 if the
+    job keeps up and fulfils all requirements, else by how much it does not. second: decides between equal objectives,
+    less is better."""
+
+    objective: float
+    missed: float = 0.0
+    second: float = 0.0
+
+    def rank(self, sign: float) -> tuple[bool, float, float, float]:
+        """Rank, less is better. sign: 1 if a lower objective is better, else -1."""
+        return self.missed > 0.0, self.missed, sign * self.objective, self.second
+
+
+class PlanRun(Protocol):
+    """Run of a plan."""
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds that it took."""
+
+
+R = TypeVar("R", bound=PlanRun)
+
+
+class Bench(Protocol[R]):
+    """Makes runs. The same plan and number give the same run, and runs of one number have the same random numbers."""
+
+    def __call__(self, wanted: Sequence[tuple[ExecutionPlan, int]], at_once: int) -> Iterator[R]:
+        """Runs of plans by number, in order, as they are asked for; up to `at_once` are made side by side."""
+
+    def judged(self, runs: Sequence[R]) -> Judged:
+        """What runs of one plan say together. runs: at least one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a search may spend: a number of runs, or CPU seconds of planning and runs.
+
+    Raises BadInput unless exactly one is given, and it is above 0.
+    """
+
+    runs: int | None = None
+    cpu_s: float | None = None
+
+    def __post_init__(self) -> None:
+        given = [each for each in (self.runs, self.cpu_s) if each is not None]
+        if len(given) != 1 or not 0 < given[0] < math.inf:
+            raise BadInput("a budget is a number of CPU seconds above 0, such as 20, or of runs, such as 40runs")
+
+    def left(self, share: float, runs: int, cpu_s: float) -> bool:
+        """Whether anything of a share of the budget is left after so many runs, and CPU seconds."""
+        if self.runs is not None:
+            return runs < math.ceil(share * self.runs)
+        return cpu_s < share * (self.cpu_s or 0.0)
+
+
+@dataclass(slots=True)
+class Tried(Generic[R]):
+    """Plan that was simulated. found_by: what proposed it. runs: those made so far, by number from 0 on."""
+
+    plan: ExecutionPlan
+    found_by: str
+    runs: list[R] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Point of the path of a search: after so many runs another plan led, or the same one was judged by more runs.
+
+    cpu_s: of the runs until then. found_by: what proposed the plan."""
+
+    runs: int
+    cpu_s: float
+    best: float
+    feasible: bool
+    found_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Searched(Generic[R]):
+    """Answer of a search. tried: all plans that were simulated, the best first, the others by their first runs. path:
+    when which plan led. runs, cpu_s: spent on runs. nothing_near: whether all small changes of the best plan were
+    simulated, and none is better. whole: whether all plans of the space were simulated; of those that exchanging equal
+    hosts turns into each other, one."""
+
+    tried: Sequence[Tried[R]]
+    path: Sequence[Step]
+    runs: int
+    cpu_s: float
+    nothing_near: bool
+    whole: bool
+
+    @property
+    def best(self) -> Tried[R]:
+        """The best plan."""
+        return self.tried[0]
+
+
+def interval(bench: Bench[R], runs: Sequence[R]) -> tuple[float, float] | None:
+    """95 % confidence interval of what runs say of the objective, from what all but one of them say (jackknife: Efron
+    and Stein, 1981; of a mean, it is Student's); None for one run, or where the objective is infinite."""
+    count = len(runs)
+    without = [bench.judged([*runs[:k], *runs[k + 1 :]]).objective for k in range(count)] if count > 1 else []
+    if not without or not np.isfinite(without).all():
+        return None
+    from scipy.special import stdtrit  # here, because most commands need no SciPy
+
+    error = math.sqrt((count - 1) / count * float(np.sum((np.array(without) - np.mean(without)) ** 2)))
+    middle, half = bench.judged(runs).objective, float(stdtrit(count - 1, 0.975)) * error
+    return middle - half, middle + half
+
+
+# changes of plans ----------------------------------------------------------------------------------------------------
+# Each prediction orders plans, from the best down; several take turns, so that none that is wrong decides alone.
+
+
+def in_turns(orders: Sequence[Sequence[int]]) -> list[int]:
+    """Rows in the order of several rankings that take turns, each once."""
+    return list(dict.fromkeys(row for some in zip_longest(*orders) for row in some if row is not None))
+
+
+def predicted_order(problem: Problem, models: Sequence[CostModel], plans: Sequence[ExecutionPlan]) -> list[int]:
+    """Rows of plans in the order in which they are worth a run, by predictions that take turns."""
+    asked = replace(problem, requirements=problem.requirements.of_means)
+    rankings = [by_risk(replace(asked, cost_model=each), plans)[1] for each in models]
+    return in_turns([np.lexsort(ranks[::-1]).tolist() for ranks in rankings])
+
+
+Changes = Callable[[np.ndarray], list[np.ndarray]]
+"""Function that returns the small changes of a plan, all as subtasks by operator and socket [O, L]."""
+
+
+def emptied_of(problem: Problem) -> Changes:
+    """Function that returns all plans in which what may leave a socket has gone to another used one, so that a host may
+    become free: a single operator that goes saves nothing."""
+    job = problem.deployment
+    free_o, allowed_ol = ~problem.space.pinned_o(job), problem.space.allows_ol(job)
+
+    def changes(counts_ol: np.ndarray) -> list[np.ndarray]:
+        used, found = np.flatnonzero(counts_ol.any(axis=0)).tolist(), list[np.ndarray]()
+        for start, end in ((start, end) for start in used for end in used if start != end):
+            go_o = free_o & allowed_ol[:, end] & (counts_ol[:, start] > 0)
+            if go_o.any():
+                changed = counts_ol.copy()
+                changed[go_o, end] += counts_ol[go_o, start]
+                changed[go_o, start] = 0
+                found.append(changed)
+        return found
+
+    return changes
+
+
+def small_changes(problem: Problem) -> Changes:
+    """Function that returns all plans one change away, each once: operators, subtasks or both ends of a stream go
+    elsewhere, a socket is emptied, or, where numbers are free, an operator gets one subtask more or less."""
+    kinds = [changes_of(problem), emptied_of(problem)]
+    kinds += [resized_of(problem)] if problem.space.free_subtasks else []
+
+    def changes(counts_ol: np.ndarray) -> list[np.ndarray]:
+        found = {each.tobytes(): each for of in kinds for each in of(counts_ol)}
+        found.pop(counts_ol.tobytes(), None)
+        return list(found.values())
+
+    return changes
+
+
+# the search ----------------------------------------------------------------------------------------------------------
+
+
+LAST = 0.2
+"""Share of the budget that is kept for the best few plans."""
+FEW = 3
+"""Number of plans that get the last runs, beside the best start."""
+HALVED = (2, 4, 8)
+"""Numbers of runs with which the worse half of these goes."""
+LEADERS_RUNS = 5
+"""Runs that the best plan gets in the end, if the budget allows, for the interval of its objective."""
+DRAWN = 20
+"""Plans drawn at random, of which the best by predictions is the next start, when all other starts are used up."""
+
+
+class _SpentError(Exception):
+    """The budget, or the time, is spent."""
+
+
+class Search(Generic[R]):
+    """Search for a plan of a problem. models: predictions that order plans, by the problem's objective. sign: 1 if less
+    is better of what runs tell, else -1. first: runs that each plan gets before it is judged. at_once: runs that may be
+    made side by side; the answer does not depend on it unless CPU seconds limit the search. beside_s: CPU seconds spent
+    so far beside the runs."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        models: Sequence[CostModel],
+        bench: Bench[R],
+        budget: Budget,
+        *,
+        sign: float,
+        first: int = 1,
+        at_once: int = 1,
+        beside_s: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self.problem, self._models, self._bench, self._budget = problem, models, bench, budget
+        self._sign, self._first, self._at_once, self._beside_s = sign, first, at_once, beside_s
+        self._changes, self._deadline = small_changes(problem), problem.deadline()
+        self._tried: dict[str, Tried[R]] = {}
+        self._climbed: set[str] = set()  # plans of which all changes were simulated
+        self._path: list[Step] = []
+        self._leader: Tried[R] | None = None
+        self._runs, self._run_s, self._share = 0, 0.0, 1.0
+
+    def run(self, starts: Mapping[str, ExecutionPlan]) -> Searched[R]:
+        """Searches from the starts, at least one, by what proposes them. Of plans that exchanging equal hosts turns
+        into each other, the first is simulated."""
+        names = {_key(plan): name for name, plan in reversed([*starts.items()])}
+        began, whole = list[Tried[R]](), False
+        try:
+            for each in self._simulated([(plan, names[_key(plan)]) for plan in self._new(list(starts.values()))]):
+                began.append(each)
+                self._challenge(each)
+            self._share = 1.0 - LAST
+            for start in self._starts(sorted(began, key=self._rank)):
+                self._climb(start)
+            whole = True
+        except _SpentError:
+            pass
+        self._share = 1.0
+        self._decide(began)
+        self._stay()
+        return self._searched(whole)
+
+    def _starts(self, began: Sequence[Tried[R]]) -> Iterator[Tried[R]]:
+        """Plans to climb from: the first ones, the best first, then drawn ones, until all of the space are known."""
+        yield from began
+        job, asked = self.problem.deployment, self.problem
+        space, rng = SpacePlans(job, asked.space), random_stream(asked.seed, "searching")
+        few = space.exact and space.count <= DRAWN**2
+        while True:
+            drawn = space.sample(rng, space.count) if few else space.draws(rng, DRAWN)
+            new = self._new(as_plans(job, drawn)) if len(drawn) else []
+            if not new:
+                return
+            best = new[predicted_order(asked, self._models, new)[0]]
+            for each in self._simulated([(best, "a random plan")]):
+                self._challenge(each)
+                yield each
+
+    def _climb(self, start: Tried[R]) -> None:
+        """Goes from a plan to the first of its changes that is better, again and again, until none is."""
+        here: Tried[R] | None = start
+        while here is not None and _key(here.plan) not in self._climbed:
+            here = self._better_near(here)
+
+    def _better_near(self, here: Tried[R]) -> Tried[R] | None:
+        """A change that is better: the best of those that are known, or the first of the others; None if none is."""
+        near = self._near(here.plan)
+        known = [self._tried[_key(each)] for each in near if _key(each) in self._tried]
+        better = [each for each in known if self._beats(each, here)]
+        if better:
+            return min(better, key=self._rank)
+        new = self._new(near)
+        ordered = [new[row] for row in predicted_order(self.problem, self._models, new)] if new else []
+        moves = here.found_by if here.found_by.startswith(MOVES) else f"{MOVES}{here.found_by}"
+        for each in self._simulated([(plan, moves) for plan in ordered]):
+            self._challenge(each)
+            if self._beats(each, here):
+                return each
+        self._climbed.add(_key(here.plan))
+        return None
+
+    def _near(self, plan: ExecutionPlan) -> Sequence[ExecutionPlan]:
+        """Small changes of a plan that are in the space."""
+        job, space = self.problem.deployment, self.problem.space
+        changed = self._changes(counts_of(job, plan))
+        counts_nol = np.stack(changed)[space.holds(job, np.stack(changed))] if changed else np.zeros(0)
+        return list(as_plans(job, counts_nol)) if len(counts_nol) else []
+
+    def _new(self, plans: Sequence[ExecutionPlan]) -> list[ExecutionPlan]:
+        """Plans that were not simulated, however equal hosts are exchanged; of those alike, the first."""
+        known = [each.plan for each in self._tried.values()]
+        together = [*known, *plans]
+        return [together[row] for row in distinct(self.problem.scenario, together) if row >= len(known)]
+
+    # runs ------------------------------------------------------------------------------------------------------------
+
+    def _simulated(self, plans: Sequence[tuple[ExecutionPlan, str]]) -> Iterator[Tried[R]]:
+        """First runs of plans that have none, in order, as they are asked for. Raises _SpentError."""
+        wanted = [(plan, number) for plan, _ in plans for number in range(self._first)]
+        runs = self._bench(wanted, self._at_once)
+        for plan, found_by in plans:
+            self._check()
+            made = self._tried[_key(plan)] = Tried(plan, found_by)
+            for _ in range(self._first):
+                self._noted(made, next(runs))
+            yield made
+
+    def _again(self, plan: Tried[R]) -> None:
+        """One more run of a plan. Raises _SpentError."""
+        self._check()
+        self._noted(plan, next(self._bench([(plan.plan, len(plan.runs))], 1)))
+        if plan is self._leader:
+            self._note_leader()
+
+    def _noted(self, plan: Tried[R], run: R) -> None:
+        plan.runs.append(run)
+        self._runs += 1
+        self._run_s += run.cpu_s
+        best = self._path[-1].best if self._path else None
+        self.problem.tell("runs", self._runs, self._budget.runs, best=best)
+
+    def _check(self) -> None:
+        """Raises _SpentError if nothing is left for another run; the first is made in any case."""
+        left = self._budget.left(self._share, self._runs, self._run_s + self._beside_s())
+        if self._runs and (self._deadline.over or not left):
+            raise _SpentError
+
+    # who leads -------------------------------------------------------------------------------------------------------
+
+    def _rank(self, plan: Tried[R], count: int | None = None) -> tuple[bool, float, float, float]:
+        """Rank of a plan by its first `count` runs; None: by those that all plans get at first."""
+        return self._bench.judged(plan.runs[: count or self._first]).rank(self._sign)
+
+    def _beats(self, one: Tried[R], other: Tried[R]) -> bool:
+        """Whether a plan is better in the runs that both have."""
+        count = min(len(one.runs), len(other.runs))
+        return self._rank(one, count) < self._rank(other, count)
+
+    def _challenge(self, plan: Tried[R]) -> None:
+        """Lets a plan lead if it beats the leader in all runs that the leader has. Raises _SpentError."""
+        while self._leader is not None and self._beats(plan, self._leader) and len(plan.runs) < len(self._leader.runs):
+            self._again(plan)
+        if self._leader is None or self._beats(plan, self._leader):
+            self._leader = plan
+            self._note_leader()
+
+    def _note_leader(self) -> None:
+        assert self._leader is not None
+        found = self._bench.judged(self._leader.runs)
+        self._path.append(Step(self._runs, self._run_s, found.objective, found.missed <= 0.0, self._leader.found_by))
+
+    def _decide(self, began: Sequence[Tried[R]]) -> None:
+        """Spends what is left on the leader, the best few beside it, and the best start: they get runs in turn, and
+        from time to time the worse half goes (successive halving: Jamieson and Talwalkar, AISTATS 2016)."""
+        ordered = sorted(self._tried.values(), key=lambda each: (each is not self._leader, *self._rank(each)))
+        racing = ordered[:FEW]
+        racing += [each for each in sorted(began, key=self._rank)[:1] if each not in racing]
+        count = min(len(each.runs) for each in racing)
+        try:
+            while len(racing) > 1:
+                count += 1
+                for each in [each for each in racing if len(each.runs) < count]:
+                    self._again(each)
+                if count in HALVED:
+                    racing = sorted(racing, key=lambda each: self._rank(each, count))
+                    racing = racing[: math.ceil(len(racing) / 2)]
+            while len(racing[0].runs) < LEADERS_RUNS:
+                self._again(racing[0])
+        except _SpentError:
+            pass
+        count = min(len(each.runs) for each in racing)
+        best = min(racing, key=lambda each: (self._rank(each, count), each is not self._leader))
+        if best is not self._leader:
+            self._leader = best
+            self._note_leader()
+
+    def _stay(self) -> None:
+        """Lets the given plan lead again if nothing is better by more than a plan is worth its moves, or by chance."""
+        given, leader = self._tried.get(_key(self.problem.scenario.plan)), self._leader
+        if given is None or leader is None or given is leader:
+            return
+        count = min(len(given.runs), len(leader.runs))
+        one, other = (self._bench.judged(each.runs[:count]) for each in (given, leader))
+        gain, least = self._sign * (one.objective - other.objective), WORTH * abs(other.objective)
+        if not gain:
+            gain, least = one.second - other.second, WORTH * abs(other.second)
+        if one.missed <= 0.0 and (other.missed > 0.0 or gain <= least):
+            self._leader = given
+            self._note_leader()
+
+    def _searched(self, whole: bool) -> Searched[R]:
+        best = self._leader
+        assert best is not None
+        near = self._near(best.plan)
+        known = [self._tried[_key(each)] for each in near if _key(each) in self._tried]
+        nothing_near = not self._new(near) and not any(self._beats(each, best) for each in known)
+        others = sorted((each for each in self._tried.values() if each is not best), key=self._rank)
+        return Searched((best, *others), tuple(self._path), self._runs, self._run_s, nothing_near, whole)
+
+
+MOVES = "moves from "
+
+
+def _key(plan: ExecutionPlan) -> str:
+    return str((sorted(plan.placement.items()), sorted(plan.key_groups.items()), plan.fused))
