@@ -261,7 +261,7 @@ def optimize(
     *,
     objective: str | None = None,
     estimates: int | None = None,
-    budget: Budget | str | None = None,
+    budget: Budget | str | float | None = None,
     seconds: float | None = None,
     stopped: Stopped = never,
     report: Callable[[PlanningProgress], None] | None = None,
@@ -273,7 +273,7 @@ def optimize(
 
     optimizer, cost_model: names, as on the command line, or objects. objective: default is the optimizer's target
     metric. estimates: number of plans that the cost model may estimate, as in `estimates_of`. budget: of a search by
-    runs, such as "40runs" or "20" CPU seconds, which begins with the optimizer's plans and may have any measure of a
+    runs, such as "40runs" or 20 CPU seconds, which begins with the optimizer's plans and may have any measure of a
     run as its objective; None: what predictions say. seconds, stopped, report, space, requirements: as in `Problem`.
     Raises BadInput for an unknown optimizer, cost model or objective, or a problem that the optimizer cannot take.
     """
@@ -291,7 +291,7 @@ def optimize(
         requirements=requirements,
     )
     if budget is not None:
-        allowed = budget_of(budget) if isinstance(budget, str) else budget
+        allowed = budget if isinstance(budget, Budget) else budget_of(str(budget))
         return search(problem, objective or objective_of([named]), allowed, optimizer=named).solution
     asked = replace(problem, objective=objective_of([named], objective))
     return planned(planner_for(named, model), asked)

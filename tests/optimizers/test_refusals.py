@@ -97,14 +97,14 @@ def test_an_optimizer_that_leaves_the_space_is_told_where():
 def test_a_plan_without_memory_names_the_host_and_who_is_there():
     job = load("smart-grid")
     small = [f"--set=cluster.hosts.{host.name}.ram_mb=300" for host in job.cluster.hosts]
-    found = twin("optimize", "smart-grid", "--quiet", "--budget", 50, *small)
+    found = twin("optimize", "smart-grid", "--quiet", "--estimates", 50, *small)
     told = " ".join(found.stdout.split())
     assert "does not keep up" in told and "what binds, by rates: " in told
     assert "memory of cloud-1 (" in told and "cloud-1 runs operator-room" in told
-    document = answer("optimize", "smart-grid", "--budget", 50, *small)
+    document = answer("optimize", "smart-grid", "--estimates", 50, *small)
     assert " ".join(document["refusal"].split()) in told and not document["keeps_up"]
-    assert answer("optimize", "smart-grid", "--budget", 50)["refusal"] == ""
-    few = ["--optimizers", "as-given,local-search", "--replications", 2, "--references", 2, "--budget", 50]
+    assert answer("optimize", "smart-grid", "--estimates", 50)["refusal"] == ""
+    few = ["--optimizers", "as-given,local-search", "--replications", 2, "--references", 2, "--estimates", 50]
     judged = twin("validate", "smart-grid", "--quiet", *few, *small)
     assert judged.returncode == 0 and "invalid value" not in judged.stderr
     run = answer("run", "smart-grid", "--horizon", 20, *small)

@@ -130,8 +130,8 @@ def short(name="edge-filter"):
 
 def test_ones_own_model_is_asked_as_ours_is(file):
     """The same predictions give the same plan, by the same search."""
-    own = planner.optimize(short(), "local-search", f"{file}:Good", budget=60, drive="free")
-    ours = planner.optimize(short(), "local-search", "rates", budget=60)
+    own = planner.optimize(short(), "local-search", f"{file}:Good", estimates=60)
+    ours = planner.optimize(short(), "local-search", "rates", estimates=60)
     assert (own.objective, own.plan) == (ours.objective, ours.plan)
 
 
@@ -177,7 +177,7 @@ FAULTS = {
 @pytest.mark.parametrize("optimizer", ["local-search", "milp"])
 def test_where_it_alone_was_asked_it_is_told_what_it_did(file, name, words, optimizer):
     with pytest.raises(BadInput, match=f"^cost model '{name.lower()}' {words}") as refused:
-        planner.optimize(short(), optimizer, f"{file}:{name}", budget=20)
+        planner.optimize(short(), optimizer, f"{file}:{name}", estimates=20)
     assert "\n" not in str(refused.value)
 
 
@@ -185,8 +185,7 @@ def test_every_kind_of_failure_is_a_row_and_the_table_is_whole(file):
     names = ["Good", *FAULTS]
     models = list(cost_models(",".join(f"{file}:{name}" for name in names)).values())
     chosen = planner.optimizers("local-search")
-    planners = planner.planners_by_model(None, 0, 0)
-    rows = validate([short()], chosen, models, simulate, 1, 0, budget=20, references=2, planner_of=planners)
+    rows = validate([short()], chosen, models, simulate, 1, 0, budget=20, references=2, planner_of=planner.planner_for)
     assert {row.cost_model: row.status for row in rows} == {
         "good": "feasible",
         **{name.lower(): "failed" for name in FAULTS},
@@ -218,10 +217,10 @@ def test_estimates_come_through_unchanged(file):
 
 def test_the_model_of_the_guide_plans_and_is_judged_on_the_command_line(guide):
     name = f"{guide}:BusiestHost"
-    chosen = answer("optimize", "smart-grid", "--cost-model", name, "--budget", 50)
+    chosen = answer("optimize", "smart-grid", "--cost-model", name, "--estimates", 50)
     assert chosen["cost_model"] == name and chosen["keeps_up"]
     assert chosen["blind_to"] == ["links, memory and windows"]
-    few = ["--replications", 1, "--references", 2, "--budget", 50]
+    few = ["--replications", 1, "--references", 2, "--estimates", 50]
     judged = answer("validate", "edge-filter", "--optimizers", "local-search", "--cost-model", f"rates,{name}", *few)
     assert {row["cost_model"] for row in judged["rows"]} >= {"rates", "busiest-host"}
     suite = ["benchmark", "--families", "numa", "--most", 1, "--optimizers", "milp", "--cost-model", f"rates,{name}"]
@@ -231,5 +230,5 @@ def test_the_model_of_the_guide_plans_and_is_judged_on_the_command_line(guide):
 
 
 def test_a_fault_is_one_line_on_the_command_line(file):
-    line = refused("optimize", "edge-filter", "--cost-model", f"{file}:Raises", "--budget", 20)
+    line = refused("optimize", "edge-filter", "--cost-model", f"{file}:Raises", "--estimates", 20)
     assert line.startswith("twin: cost model 'raises' raised ZeroDivisionError: of my own; see 'twin --traceback'")
