@@ -1,12 +1,14 @@
 """Plans by runs against plans by predictions: regret after so many runs.
 
-python -m benchmarks.searching [--family demanding] [--jobs 24] [--first 30000] [--enumerated N] [--keep FOLDER]
+python -m benchmarks.searching [--family demanding] [--jobs 24] [--first 30000] [--keep FOLDER]
+python -m benchmarks.searching --enumerated [--keep FOLDER]     twelve problems of the suite, of which all plans are run
 
 Each job is a placement that no corpus and no suite holds. Ways to spend 3, 8, 20 and 40 runs: the plan of each start
 alone (no runs), the search by runs (`twin optimize --budget`), the first plans in the order of the predictions (what
 `--prove` did in earlier versions), and plans at random. Their answers are judged by runs with other seeds, which are
-the same for all plans; regret is against the best plan known: the best of all answers, or of all plans where the job
-has few (--enumerated: jobs with at most so many). Jobs are kept in the folder, so that the command can go on.
+the same for all plans; regret is against the best plan known: the best of all answers, or of all plans of the twelve
+problems, whose best plans are another table, to compare with and to cite. Jobs are kept in the folder, so that the
+command can go on.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from optimizers.rules import distinct
 from optimizers.searching import Budget, predicted_order
 from optimizers.space import SpacePlans, as_plans
 from scenarios.executing import Processes
-from scenarios.planning.bench import PlanBench
+from scenarios.planning.bench import PlanBench, half_width95
 from scenarios.planning.searching import Goal, RunBench, search, starts
 from scenarios.suite.families import FAMILIES
 from twin.plan import ExecutionPlan
@@ -37,18 +39,39 @@ from twin.scenario import Scenario
 from twin.simulation import simulate
 
 SPENT = (3, 8, 20, 40)
+ENUMERATED = [
+    "demanding-2",
+    "demanding-6",
+    "demanding-15",
+    "demanding-18",
+    "edge-2-way-6",
+    "edge-2-way-11",
+    "edge-linear-3",
+    "edge-linear-12",
+    "links-4",
+    "replicas-5",
+    "hosts-and-sockets-4",
+    "numa-1",
+]
+"""Problems of the suite with 64 to 256 plans."""
 LISTED = 20_000
 """Plans up to which all are ordered by predictions; of larger spaces, so many drawn at random."""
 
 
-def jobs(family: str, first: int, most: int | None) -> Iterator[Scenario]:
-    """Jobs of a family from a seed on, with 20 plans at least, and at most so many if that is given."""
+def jobs(family: str, first: int) -> Iterator[tuple[str, Scenario]]:
+    """Jobs of a family from a seed on, with 20 plans at least."""
     made = FAMILIES[family]
     for seed in count(first):
         job = made.make(seed).model_copy(update={"name": f"{family}-seed-{seed}"})
-        plans = SpacePlans(job, made.space.settled(free_subtasks=False))
-        if plans.count >= 20 and (most is None or plans.count <= most):
-            yield job
+        if SpacePlans(job, made.space.settled(free_subtasks=False)).count >= 20:
+            yield family, job
+
+
+def problems() -> Iterator[tuple[str, Scenario]]:
+    """The enumerated problems, with their families."""
+    for name in ENUMERATED:
+        family, _, number = name.rpartition("-")
+        yield family, FAMILIES[family].member(int(number) - 1)
 
 
 def answers(job: Scenario, family: str) -> dict[tuple[str, int], ExecutionPlan]:
@@ -84,15 +107,34 @@ def _best(problem: Problem, plans: list[ExecutionPlan], runs: int) -> ExecutionP
 
 
 def judged(job: Scenario, family: str, replications: int, everything: bool) -> dict[str, Any]:
-    """Regrets by way and number of runs, and whether the plan is of a worse kind than the best."""
+    """Regrets by way and number of runs, and whether the plan is of a worse kind than the best; of a job of which all
+    plans are run, also the best one."""
     made, found = FAMILIES[family], answers(job, family)
     bench = PlanBench(job, made.objective, simulate, replications, seed=7_000_003)
     bench.simulate(found.values())
+    reference: dict[str, Any] = {}
     if everything:
         plans = list(as_plans(job, SpacePlans(job, made.space.settled(free_subtasks=False)).all()))
-        bench.race([plans[row] for row in distinct(job, plans)])
+        plans = [plans[row] for row in distinct(job, plans)]
+        bench.race(plans)
+        best = min(plans, key=lambda plan: _whole_rank(bench, plan, replications))
+        outcome = bench.outcome(best)
+        reference = {
+            "objective": made.objective,
+            "plans": len(plans),
+            "keep_up": sum(bench.outcome(plan).rank[0] == 0 for plan in plans),
+            "best": outcome.mean,
+            "ci95": half_width95(outcome.values),
+            "placement": best.model_dump(mode="json")["placement"],
+        }
     rows = [[way, runs, *_regret(bench, plan)] for (way, runs), plan in found.items()]
-    return {"job": job.name, "rows": rows}
+    return {"job": job.name, "rows": rows, "reference": reference}
+
+
+def _whole_rank(bench: PlanBench, plan: ExecutionPlan, replications: int) -> tuple[float, float, float]:
+    """Rank of a plan, behind all others if it was beaten before it had all runs."""
+    outcome = bench.outcome(plan)
+    return (float(len(outcome.values) < replications), *outcome.rank)
 
 
 def _regret(bench: PlanBench, plan: ExecutionPlan) -> tuple[float | None, bool]:
@@ -108,22 +150,29 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=24)
     parser.add_argument("--first", type=int, default=30_000, help="seed of the first job that is looked at")
     parser.add_argument("--replications", type=int, default=6)
-    parser.add_argument("--enumerated", type=int, default=None, help="jobs with at most so many plans, all simulated")
+    parser.add_argument("--enumerated", action="store_true", help="problems of the suite of which all plans are run")
     parser.add_argument("--keep", type=Path, default=None, help="folder for what is done")
     given = parser.parse_args()
     by_way = defaultdict[tuple[str, int], list[tuple[float | None, bool]]](list)
-    for job in islice(jobs(given.family, given.first, given.enumerated), given.jobs):
+    references = list[tuple[str, ...]]()
+    asked = problems() if given.enumerated else islice(jobs(given.family, given.first), given.jobs)
+    for family, job in asked:
         kept = None if given.keep is None else given.keep / f"{job.name}.json"
         if kept is not None and kept.is_file():
             found = json.loads(kept.read_text(encoding="utf-8"))
         else:
-            found = judged(job, given.family, given.replications, given.enumerated is not None)
+            found = judged(job, family, given.replications, given.enumerated)
             if kept is not None:
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 kept.write_text(json.dumps(found), encoding="utf-8")
         for way, runs, regret, worse in found["rows"]:
             by_way[way, runs].append((regret, worse))
+        if known := found["reference"]:
+            half = f"{known['best']:.4g} ± {known['ci95']:.2g}"
+            references.append((job.name, known["objective"], str(known["plans"]), str(known["keep_up"]), half))
         print(f"{job.name} judged", flush=True)
+    if references:
+        print_table("the best of all plans", ("problem", "objective", "plans", "keep up", "best, s"), references)
     rows = []
     for (way, runs), each in sorted(by_way.items(), key=lambda pair: (pair[0][1], pair[0][0])):
         known = np.array([regret for regret, _ in each if regret is not None] or [np.nan])
@@ -132,7 +181,7 @@ def main() -> None:
         worse_kind = str(sum(worse for _, worse in each))
         rows.append((way, str(runs), str(len(each)), worse_kind, *(f"{share:.1%}" for share in shares)))
     print_table(
-        f"{given.family}: regret after so many runs; {given.replications} runs a plan judge",
+        f"{'enumerated' if given.enumerated else given.family}: regret after so many runs; {given.replications} runs a plan judge",
         ("way", "runs", "jobs", "worse kind", "regret, mean", "median", "worst", "within 1 %"),
         rows,
     )

@@ -19,8 +19,8 @@ from optimizers.local_search import climb_on
 from optimizers.milp.ages import TOLERATED, fixed_s
 from optimizers.milp.optimizer import Milp
 from optimizers.milp.placing import CLOSE, about, admissible, missed
+from optimizers.milp.relaxation import HUGE_S, Relaxation
 from optimizers.objectives import LATENCIES
-from optimizers.relaxation import HUGE_S, Relaxation
 from optimizers.rules import exchangeable
 from optimizers.selection import dealt_anew, estimate, said, sees_beyond_rates
 from optimizers.space import as_plans, counts_of

@@ -28,26 +28,6 @@ from twin.rates.model import RateModel
 # learned model chooses among all plans that keep up by rates. Nothing is proved.
 
 
-def host_latency_s(job: PlacementCoefficients) -> np.ndarray:
-    """[H, H] network latency from host to host, seconds; 0 on the diagonal and where there is no route."""
-    cluster = job.deployment.cluster
-    hosts = [host.name for host in cluster.hosts]
-    if not cluster.links:
-        return job.places.latency_h[:, None] * (1.0 - np.eye(len(hosts)))
-    link_s = {frozenset(link.between): link.latency_ms * 1e-3 for link in cluster.links}
-    return np.array(
-        [
-            [
-                sum(link_s[frozenset(ends)] for ends in cluster.routes.between(start, end))
-                if start != end and cluster.routes.connected(start, end)
-                else 0.0
-                for end in hosts
-            ]
-            for start in hosts
-        ]
-    )
-
-
 LISTED = 20_000
 """Number of plans up to which all are looked at; it takes a fifth of a second."""
 ASKED = 2000

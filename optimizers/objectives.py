@@ -54,6 +54,9 @@ class Requirements:
                 raise BadInput(f"a limit of {name!r}, which is no latency; {suggest(name, (*LATENCIES, *QUANTILES))}")
             if not 0.0 < most_s < math.inf:
                 raise BadInput(f"{name} at most {most_s} s: give a number of seconds above 0")
+        for name, most in self.measured.items():
+            if not math.isfinite(most):
+                raise BadInput(f"{name} at most {most}: give a finite number")
         for name, price in self.prices.items():
             if not 0.0 < price < math.inf:
                 raise BadInput(f"price of host {name!r} must be > 0, got {price}")

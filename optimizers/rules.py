@@ -355,16 +355,25 @@ def copies(scenario: Scenario) -> int:
     return math.prod(math.factorial(count) for count in Counter(exchangeable(scenario).values()).values())
 
 
-def distinct(scenario: Scenario, plans: Sequence[ExecutionPlan]) -> list[int]:
-    """Rows of the plans that are different, in order: of plans that exchanging equal hosts turns into each other, the
-    first."""
+def class_of(scenario: Scenario) -> Callable[[ExecutionPlan], Hashable]:
+    """Function that returns the class of a plan: equal for plans that exchanging equal hosts turns into each other."""
     kind = exchangeable(scenario)
-    firsts: dict[Hashable, int] = {}
-    for row, plan in enumerate(plans):
+
+    def of(plan: ExecutionPlan) -> Hashable:
         tasks = defaultdict[str, list[tuple[str, int, int]]](list)
         for name in plan.placement:
             for subtask, place in enumerate(plan.locations(name)):
                 tasks[place.host].append((name, subtask, place.socket))
         used = frozenset((kind[host], frozenset(each)) for host, each in tasks.items())
-        firsts.setdefault((used, tuple(sorted(plan.key_groups.items())), plan.fused), row)
+        return used, tuple(sorted(plan.key_groups.items())), plan.fused
+
+    return of
+
+
+def distinct(scenario: Scenario, plans: Sequence[ExecutionPlan]) -> list[int]:
+    """Rows of the plans that are different, in order: of plans that exchanging equal hosts turns into each other, the
+    first."""
+    of, firsts = class_of(scenario), dict[Hashable, int]()
+    for row, plan in enumerate(plans):
+        firsts.setdefault(of(plan), row)
     return list(firsts.values())

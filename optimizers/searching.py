@@ -6,16 +6,16 @@ of a plan are simulated in the order of the predictions, the first that is bette
 near is better, it goes on from another start (local search: Hoos and Stuetzle, Stochastic Local Search, 2004).
 
 All plans have the same random numbers in runs of the same number, so that differences between plans are less chance
-than the plans themselves. Only a plan that leads gets more runs: a challenger must beat the leader in all runs that the
-leader has, and is dropped after the first with which it does not (Hutter et al., Sequential Model-Based Optimization
-for General Algorithm Configuration, LION 2011, procedure Intensify). A last part of the budget goes to the best few, so
-that luck in one run does not decide.
+than the plans themselves. Only a plan that leads gets more runs, one for every few challengers; a challenger must beat
+the leader in all runs that the leader has, and is dropped after the first with which it does not (Hutter et al.,
+Sequential Model-Based Optimization for General Algorithm Configuration, LION 2011, procedure Intensify). A last part of
+the budget goes to the best few, so that luck in one run does not decide.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Generic, Protocol, TypeVar
@@ -23,11 +23,11 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from optimizers.candidates import by_risk
-from optimizers.interface import Problem
+from optimizers.interface import Deadline, Problem
 from optimizers.local_search import changes_of, resized_of
 from optimizers.planner.judging import WORTH
-from optimizers.rules import distinct
-from optimizers.space import SpacePlans, as_plans, counts_of
+from optimizers.rules import class_of
+from optimizers.space import SpacePlans, as_plans, counts_of, nothing_found
 from twin.errors import BadInput
 from twin.metrics import CostModel
 from twin.plan import ExecutionPlan
@@ -39,17 +39,18 @@ from twin.randomness import random_stream
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What the runs of a plan say together. objective: in its own unit; infinite if no run tells it. missed: 0 if the
-    job keeps up and fulfils all requirements, else by how much it does not. second: decides between equal objectives,
-    less is better."""
+    """What the runs of a plan say together. objective: in its own unit; infinite if a run does not tell it. missed: 0
+    if the job keeps up and fulfils all requirements, else by how much it does not. second: decides between equal
+    objectives, less is better."""
 
     objective: float
     missed: float = 0.0
     second: float = 0.0
 
     def rank(self, sign: float) -> tuple[bool, float, float, float]:
-        """Rank, less is better. sign: 1 if a lower objective is better, else -1."""
-        return self.missed > 0.0, self.missed, sign * self.objective, self.second
+        """Rank, less is better; an objective that is not known is last. sign: 1 if a lower one is better, else -1."""
+        objective = sign * self.objective if math.isfinite(self.objective) else math.inf
+        return self.missed > 0.0, self.missed, objective, self.second
 
 
 class PlanRun(Protocol):
@@ -77,7 +78,8 @@ class Bench(Protocol[R]):
 class Budget:
     """What a search may spend: a number of runs, or CPU seconds of planning and runs.
 
-    Raises BadInput unless exactly one is given, and it is above 0.
+    Runs that were made ahead, side by side, and then were not needed do not count. Raises BadInput unless exactly one
+    is given, and it is above 0.
     """
 
     runs: int | None = None
@@ -88,11 +90,13 @@ class Budget:
         if len(given) != 1 or not 0 < given[0] < math.inf:
             raise BadInput("a budget is a number of CPU seconds above 0, such as 20, or of runs, such as 40runs")
 
-    def left(self, share: float, runs: int, cpu_s: float) -> bool:
-        """Whether anything of a share of the budget is left after so many runs, and CPU seconds."""
+    def left(self, kept: int, asked: int, runs: int, cpu_s: float, run_s: float) -> bool:
+        """Whether something is left for more runs. kept: runs that are kept for later, at most a share LAST of all.
+        asked: runs that are wanted now. runs, cpu_s: spent. run_s: CPU seconds of a run."""
         if self.runs is not None:
-            return runs < math.ceil(share * self.runs)
-        return cpu_s < share * (self.cpu_s or 0.0)
+            return runs + asked <= self.runs - min(kept, int(LAST * self.runs))
+        assert self.cpu_s is not None
+        return cpu_s < self.cpu_s - min(kept * run_s, LAST * self.cpu_s)
 
 
 @dataclass(slots=True)
@@ -108,10 +112,9 @@ class Tried(Generic[R]):
 class Step:
     """Point of the path of a search: after so many runs another plan led, or the same one was judged by more runs.
 
-    cpu_s: of the runs until then. found_by: what proposed the plan."""
+    best: its objective. feasible: whether it is as required. found_by: what proposed the plan."""
 
     runs: int
-    cpu_s: float
     best: float
     feasible: bool
     found_by: str
@@ -122,7 +125,8 @@ class Searched(Generic[R]):
     """Answer of a search. tried: all plans that were simulated, the best first, the others by their first runs. path:
     when which plan led. runs, cpu_s: spent on runs. nothing_near: whether all small changes of the best plan were
     simulated, and none is better. whole: whether all plans of the space were simulated; of those that exchanging equal
-    hosts turns into each other, one."""
+    hosts turns into each other, one. stayed: whether the given plan is the best because nothing is worth its moves.
+    late: whether a limit of time, or who asked for it, has ended the search."""
 
     tried: Sequence[Tried[R]]
     path: Sequence[Step]
@@ -130,6 +134,8 @@ class Searched(Generic[R]):
     cpu_s: float
     nothing_near: bool
     whole: bool
+    stayed: bool
+    late: bool
 
     @property
     def best(self) -> Tried[R]:
@@ -172,8 +178,8 @@ Changes = Callable[[np.ndarray], list[np.ndarray]]
 
 
 def emptied_of(problem: Problem) -> Changes:
-    """Function that returns all plans in which what may leave a socket has gone to another used one, so that a host may
-    become free: a single operator that goes saves nothing."""
+    """Function that returns all plans in which what may leave a socket has gone to another used one. A host of one
+    socket becomes free by that: a single operator that goes saves nothing."""
     job = problem.deployment
     free_o, allowed_ol = ~problem.space.pinned_o(job), problem.space.allows_ol(job)
 
@@ -192,10 +198,10 @@ def emptied_of(problem: Problem) -> Changes:
 
 
 def small_changes(problem: Problem) -> Changes:
-    """Function that returns all plans one change away, each once: operators, subtasks or both ends of a stream go
-    elsewhere, a socket is emptied, or, where numbers are free, an operator gets one subtask more or less."""
-    kinds = [changes_of(problem), emptied_of(problem)]
-    kinds += [resized_of(problem)] if problem.space.free_subtasks else []
+    """Function that returns all plans one change away, each once: an operator, a subtask, both ends of a stream or all
+    that may be there go to a socket, a socket is emptied, or, where numbers are free, an operator gets one subtask more
+    or less."""
+    kinds = [changes_of(problem), emptied_of(problem), resized_of(problem)]
 
     def changes(counts_ol: np.ndarray) -> list[np.ndarray]:
         found = {each.tobytes(): each for of in kinds for each in of(counts_ol)}
@@ -209,15 +215,20 @@ def small_changes(problem: Problem) -> Changes:
 
 
 LAST = 0.2
-"""Share of the budget that is kept for the best few plans."""
-FEW = 3
-"""Number of plans that get the last runs, beside the best start."""
-HALVED = (2, 4, 8)
-"""Numbers of runs with which the worse half of these goes."""
-LEADERS_RUNS = 5
-"""Runs that the best plan gets in the end, if the budget allows, for the interval of its objective."""
-DRAWN = 20
-"""Plans drawn at random, of which the best by predictions is the next start, when all other starts are used up."""
+"""Largest share of the budget that is kept for the best few plans."""
+FEW, LEADERS_RUNS, EVERY = 3, 5, 6
+"""Number of plans that get the last runs, the leader among them, beside the best start and the given plan; runs that
+the best one gets at most; and number of challengers for each of which the leader gets one more."""
+HALVED = (2, 4)
+"""Numbers of runs with which the worse half of the last plans goes."""
+KEPT = (FEW + 2) * HALVED[0] + 4
+"""Number of runs that these want."""
+DRAWN, EMPTY = 20, 20
+"""Plans drawn at random, of which the best by predictions is the next start, when all other starts are used up; and
+number of draws without a new plan after which the search ends."""
+LISTED = 400
+"""Number of plans of a space up to which all are listed instead."""
+MOVES = "moves from "
 
 
 class _SpentError(Exception):
@@ -227,8 +238,9 @@ class _SpentError(Exception):
 class Search(Generic[R]):
     """Search for a plan of a problem. models: predictions that order plans, by the problem's objective. sign: 1 if less
     is better of what runs tell, else -1. first: runs that each plan gets before it is judged. at_once: runs that may be
-    made side by side; the answer does not depend on it unless CPU seconds limit the search. beside_s: CPU seconds spent
-    so far beside the runs."""
+    made side by side; the answer does not depend on it unless CPU seconds or a limit of time end the search. exchange:
+    whether plans that exchanging equal hosts turns into each other are the same to who asks. deadline: of the search;
+    None: the problem's, from now on. beside_s: CPU seconds spent so far beside the runs."""
 
     def __init__(
         self,
@@ -240,88 +252,106 @@ class Search(Generic[R]):
         sign: float,
         first: int = 1,
         at_once: int = 1,
+        exchange: bool = True,
+        deadline: Deadline | None = None,
         beside_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.problem, self._models, self._bench, self._budget = problem, models, bench, budget
         self._sign, self._first, self._at_once, self._beside_s = sign, first, at_once, beside_s
-        self._changes, self._deadline = small_changes(problem), problem.deadline()
-        self._tried: dict[str, Tried[R]] = {}
-        self._climbed: set[str] = set()  # plans of which all changes were simulated
+        self._changes, self._deadline = small_changes(problem), deadline or problem.deadline()
+        self._key = class_of(problem.scenario) if exchange else _exact
+        self._tried: dict[Hashable, Tried[R]] = {}
+        self._outside: set[Hashable] = set()  # starts that may not be chosen
+        self._climbed: set[Hashable] = set()  # plans of which all changes were simulated
         self._path: list[Step] = []
         self._leader: Tried[R] | None = None
-        self._runs, self._run_s, self._share = 0, 0.0, 1.0
+        self._runs, self._run_s, self._kept, self._challengers = 0, 0.0, KEPT, 0
+        self._late = self._whole = False
 
     def run(self, starts: Mapping[str, ExecutionPlan]) -> Searched[R]:
-        """Searches from the starts, at least one, by what proposes them. Of plans that exchanging equal hosts turns
-        into each other, the first is simulated."""
-        names = {_key(plan): name for name, plan in reversed([*starts.items()])}
-        began, whole = list[Tried[R]](), False
+        """Searches from the starts, at least one, by what proposes them. A start that is not in the space is simulated
+        beside the others, and never chosen. Raises BadInput if no plan of the space is found."""
+        space, job = self.problem.space, self.problem.deployment
+        self._outside = {self._key(each) for each in starts.values() if not space.includes(job, each)}
+        names = {self._key(plan): name for name, plan in reversed([*starts.items()])}
+        began = list[Tried[R]]()
         try:
-            for each in self._simulated([(plan, names[_key(plan)]) for plan in self._new(list(starts.values()))]):
-                began.append(each)
-                self._challenge(each)
-            self._share = 1.0 - LAST
+            for each in self._simulated([(plan, names[self._key(plan)]) for plan in self._new(starts.values())]):
+                if self._may(each):
+                    began.append(each)
+                    self._challenge(each)
             for start in self._starts(sorted(began, key=self._rank)):
                 self._climb(start)
-            whole = True
         except _SpentError:
             pass
-        self._share = 1.0
+        if self._leader is None:
+            raise nothing_found(job, space)
+        self._kept = 0
         self._decide(began)
-        self._stay()
-        return self._searched(whole)
+        return self._searched(self._stay())
 
     def _starts(self, began: Sequence[Tried[R]]) -> Iterator[Tried[R]]:
-        """Plans to climb from: the first ones, the best first, then drawn ones, until all of the space are known."""
+        """Plans to climb from: the first ones, the best first, then drawn ones, until all of the space are known, or no
+        draw is new. Numbers of subtasks of drawn plans are the given ones."""
         yield from began
         job, asked = self.problem.deployment, self.problem
-        space, rng = SpacePlans(job, asked.space), random_stream(asked.seed, "searching")
-        few = space.exact and space.count <= DRAWN**2
-        while True:
-            drawn = space.sample(rng, space.count) if few else space.draws(rng, DRAWN)
+        space, rng = SpacePlans(job, replace(asked.space, free_subtasks=False)), random_stream(asked.seed, "searching")
+        few, empty = space.exact and space.count <= LISTED, 0
+        while empty < EMPTY:
+            drawn = space.sample(rng, max(1, space.count)) if few else space.draws(rng, DRAWN)
             new = self._new(as_plans(job, drawn)) if len(drawn) else []
-            if not new:
+            if not new and few:
+                self._whole = not asked.space.free_subtasks
                 return
-            best = new[predicted_order(asked, self._models, new)[0]]
-            for each in self._simulated([(best, "a random plan")]):
+            empty = 0 if new else empty + 1
+            best = [new[row] for row in predicted_order(asked, self._models, new)[:1]] if new else []
+            for each in self._simulated([(plan, "a random plan") for plan in best]):
                 self._challenge(each)
                 yield each
 
     def _climb(self, start: Tried[R]) -> None:
         """Goes from a plan to the first of its changes that is better, again and again, until none is."""
         here: Tried[R] | None = start
-        while here is not None and _key(here.plan) not in self._climbed:
+        while here is not None and self._key(here.plan) not in self._climbed:
             here = self._better_near(here)
 
     def _better_near(self, here: Tried[R]) -> Tried[R] | None:
         """A change that is better: the best of those that are known, or the first of the others; None if none is."""
-        near = self._near(here.plan)
-        known = [self._tried[_key(each)] for each in near if _key(each) in self._tried]
+        known, new = self._near(here.plan)
         better = [each for each in known if self._beats(each, here)]
         if better:
             return min(better, key=self._rank)
-        new = self._new(near)
         ordered = [new[row] for row in predicted_order(self.problem, self._models, new)] if new else []
         moves = here.found_by if here.found_by.startswith(MOVES) else f"{MOVES}{here.found_by}"
         for each in self._simulated([(plan, moves) for plan in ordered]):
             self._challenge(each)
             if self._beats(each, here):
                 return each
-        self._climbed.add(_key(here.plan))
+        self._climbed.add(self._key(here.plan))
         return None
 
-    def _near(self, plan: ExecutionPlan) -> Sequence[ExecutionPlan]:
-        """Small changes of a plan that are in the space."""
+    def _near(self, plan: ExecutionPlan) -> tuple[list[Tried[R]], list[ExecutionPlan]]:
+        """Small changes of a plan that are in the space, as they are deployed: those that were simulated, and the
+        others."""
         job, space = self.problem.deployment, self.problem.space
-        changed = self._changes(counts_of(job, plan))
-        counts_nol = np.stack(changed)[space.holds(job, np.stack(changed))] if changed else np.zeros(0)
-        return list(as_plans(job, counts_nol)) if len(counts_nol) else []
+        changed = [space.deployable(job, each) for each in self._changes(counts_of(job, plan))]
+        if not changed:
+            return [], []
+        counts_nol = np.stack(changed)[space.holds(job, np.stack(changed))]
+        plans = list(as_plans(job, counts_nol)) if len(counts_nol) else []
+        known = {self._key(each) for each in plans} & self._tried.keys()
+        return [self._tried[key] for key in known if self._may(self._tried[key])], self._new(plans)
 
-    def _new(self, plans: Sequence[ExecutionPlan]) -> list[ExecutionPlan]:
-        """Plans that were not simulated, however equal hosts are exchanged; of those alike, the first."""
-        known = [each.plan for each in self._tried.values()]
-        together = [*known, *plans]
-        return [together[row] for row in distinct(self.problem.scenario, together) if row >= len(known)]
+    def _new(self, plans: Iterable[ExecutionPlan]) -> list[ExecutionPlan]:
+        """Plans that were not simulated; of those that are the same, the first."""
+        found = dict[Hashable, ExecutionPlan]()
+        for plan in plans:
+            found.setdefault(self._key(plan), plan)
+        return [plan for key, plan in found.items() if key not in self._tried]
+
+    def _may(self, plan: Tried[R]) -> bool:
+        """Whether a plan may be chosen."""
+        return self._key(plan.plan) not in self._outside
 
     # runs ------------------------------------------------------------------------------------------------------------
 
@@ -330,15 +360,16 @@ class Search(Generic[R]):
         wanted = [(plan, number) for plan, _ in plans for number in range(self._first)]
         runs = self._bench(wanted, self._at_once)
         for plan, found_by in plans:
-            self._check()
-            made = self._tried[_key(plan)] = Tried(plan, found_by)
+            self._check(self._first)
+            made: Tried[R] = Tried(plan, found_by)
             for _ in range(self._first):
                 self._noted(made, next(runs))
+            self._tried[self._key(plan)] = made
             yield made
 
     def _again(self, plan: Tried[R]) -> None:
         """One more run of a plan. Raises _SpentError."""
-        self._check()
+        self._check(1)
         self._noted(plan, next(self._bench([(plan.plan, len(plan.runs))], 1)))
         if plan is self._leader:
             self._note_leader()
@@ -350,10 +381,13 @@ class Search(Generic[R]):
         best = self._path[-1].best if self._path else None
         self.problem.tell("runs", self._runs, self._budget.runs, best=best)
 
-    def _check(self) -> None:
-        """Raises _SpentError if nothing is left for another run; the first is made in any case."""
-        left = self._budget.left(self._share, self._runs, self._run_s + self._beside_s())
-        if self._runs and (self._deadline.over or not left):
+    def _check(self, asked: int) -> None:
+        """Raises _SpentError if nothing is left for so many runs; the first are made in any case."""
+        if not self._runs:
+            return
+        self._late = self._deadline.over
+        spent_s = self._run_s + self._beside_s()
+        if self._late or not self._budget.left(self._kept, asked, self._runs, spent_s, self._run_s / self._runs):
             raise _SpentError
 
     # who leads -------------------------------------------------------------------------------------------------------
@@ -369,23 +403,29 @@ class Search(Generic[R]):
 
     def _challenge(self, plan: Tried[R]) -> None:
         """Lets a plan lead if it beats the leader in all runs that the leader has. Raises _SpentError."""
-        while self._leader is not None and self._beats(plan, self._leader) and len(plan.runs) < len(self._leader.runs):
+        self._challengers += 1
+        leader = self._leader
+        if leader is not None and self._challengers % EVERY == 0 and len(leader.runs) < LEADERS_RUNS:
+            self._again(leader)
+        while leader is not None and self._beats(plan, leader) and len(plan.runs) < len(leader.runs):
             self._again(plan)
-        if self._leader is None or self._beats(plan, self._leader):
+        if leader is None or self._beats(plan, leader):
             self._leader = plan
             self._note_leader()
 
     def _note_leader(self) -> None:
         assert self._leader is not None
         found = self._bench.judged(self._leader.runs)
-        self._path.append(Step(self._runs, self._run_s, found.objective, found.missed <= 0.0, self._leader.found_by))
+        self._path.append(Step(self._runs, found.objective, found.missed <= 0.0, self._leader.found_by))
 
     def _decide(self, began: Sequence[Tried[R]]) -> None:
-        """Spends what is left on the leader, the best few beside it, and the best start: they get runs in turn, and
-        from time to time the worse half goes (successive halving: Jamieson and Talwalkar, AISTATS 2016)."""
-        ordered = sorted(self._tried.values(), key=lambda each: (each is not self._leader, *self._rank(each)))
-        racing = ordered[:FEW]
-        racing += [each for each in sorted(began, key=self._rank)[:1] if each not in racing]
+        """Spends what is left on the leader, the best few beside it, the best start and the given plan: they get runs
+        in turn, and from time to time the worse half goes (successive halving: Jamieson and Talwalkar, AISTATS 2016).
+        Then leads who beats the leader in all runs that both have, which are all that the leader has."""
+        ordered = [each for each in self._tried.values() if self._may(each)]
+        ordered.sort(key=lambda each: (each is not self._leader, *self._rank(each)))
+        also = [*sorted(began, key=self._rank)[:1], *(each for each in began if self._is_given(each))]
+        racing = list({id(each): each for each in [*ordered[:FEW], *also]}.values())
         count = min(len(each.runs) for each in racing)
         try:
             while len(racing) > 1:
@@ -399,38 +439,45 @@ class Search(Generic[R]):
                 self._again(racing[0])
         except _SpentError:
             pass
-        count = min(len(each.runs) for each in racing)
-        best = min(racing, key=lambda each: (self._rank(each, count), each is not self._leader))
+        best = self._leader
+        assert best is not None
+        for each in racing:
+            if len(each.runs) >= len(best.runs) and self._beats(each, best):
+                best = each
         if best is not self._leader:
             self._leader = best
             self._note_leader()
 
-    def _stay(self) -> None:
-        """Lets the given plan lead again if nothing is better by more than a plan is worth its moves, or by chance."""
-        given, leader = self._tried.get(_key(self.problem.scenario.plan)), self._leader
-        if given is None or leader is None or given is leader:
-            return
+    def _is_given(self, plan: Tried[R]) -> bool:
+        return self._key(plan.plan) == self._key(self.problem.scenario.plan)
+
+    def _stay(self) -> bool:
+        """Lets the given plan lead again if nothing is better by more than is worth its moves, in the runs that both
+        have; returns whether it does."""
+        given, leader = self._tried.get(self._key(self.problem.scenario.plan)), self._leader
+        if given is None or leader is None or given is leader or not self._may(given):
+            return False
         count = min(len(given.runs), len(leader.runs))
         one, other = (self._bench.judged(each.runs[:count]) for each in (given, leader))
         gain, least = self._sign * (one.objective - other.objective), WORTH * abs(other.objective)
         if not gain:
             gain, least = one.second - other.second, WORTH * abs(other.second)
-        if one.missed <= 0.0 and (other.missed > 0.0 or gain <= least):
-            self._leader = given
-            self._note_leader()
+        if one.missed > 0.0 or (other.missed <= 0.0 and gain > least):
+            return False
+        self._leader = given
+        self._note_leader()
+        return True
 
-    def _searched(self, whole: bool) -> Searched[R]:
+    def _searched(self, stayed: bool) -> Searched[R]:
         best = self._leader
         assert best is not None
-        near = self._near(best.plan)
-        known = [self._tried[_key(each)] for each in near if _key(each) in self._tried]
-        nothing_near = not self._new(near) and not any(self._beats(each, best) for each in known)
+        known, new = self._near(best.plan)
+        nothing_near = not new and (stayed or not any(self._beats(each, best) for each in known))
         others = sorted((each for each in self._tried.values() if each is not best), key=self._rank)
-        return Searched((best, *others), tuple(self._path), self._runs, self._run_s, nothing_near, whole)
+        path, tried = tuple(self._path), (best, *others)
+        return Searched(tried, path, self._runs, self._run_s, nothing_near, self._whole, stayed, self._late)
 
 
-MOVES = "moves from "
-
-
-def _key(plan: ExecutionPlan) -> str:
+def _exact(plan: ExecutionPlan) -> Hashable:
+    """Key of a plan: equal for equal plans."""
     return str((sorted(plan.placement.items()), sorted(plan.key_groups.items()), plan.fused))

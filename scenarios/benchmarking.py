@@ -22,6 +22,7 @@ from scenarios.files.documents import CLOSED
 from scenarios.planning import planner
 from scenarios.planning.bench import PlanOutcome, Remembered, replicate
 from scenarios.planning.cost_models import cost_models, with_loads
+from scenarios.planning.searching import in_a_table
 from scenarios.planning.validation import REFUSED, Standing, ValidationRow, validate
 from scenarios.suite.families import FAMILIES, changing, unbalanced
 from scenarios.suite.members import MEMBERS
@@ -70,7 +71,7 @@ def placements(family: str, number: int, request: BenchmarkRequest) -> Sequence[
         references=request.references,
         space=made.space,
         seconds=request.seconds,
-        planner_of=planner.planner_for,
+        planner_of=in_a_table,
         racing=True,
     )
 

@@ -1,4 +1,4 @@
-"""Words of older versions: files with them still run, with one warning a word.
+"""Words of older versions: files with them still run, with one warning a word, and options are answered.
 
 Run settings of versions that could also simulate coarsely mean nothing any more. Keys that spoke of tuples and replicas
 speak of records and subtasks, and `replicas` is `parallelism`.
@@ -13,8 +13,8 @@ from typing import Any
 RETIRED = ("fidelity", "segments")
 LEAVE_OUT = "leave it out: every run is exact"
 OPTIONS = {
-    "prove": "runs judge plans with --budget now: --budget 20 in CPU seconds, or as many as 40runs",
-    "drive": "leave it out: a learned model chooses among plans near the best by rates; --budget 20 lets runs judge",
+    "prove": "runs judge plans with --budget now: --budget 20 in CPU seconds, or in runs, --budget 40runs",
+    "drive": "leave it out: under a learned model, milp chooses among plans near the best by rates",
     "budget": "how many plans predictions may look at is --estimates now",
 }
 """Options that commands had, and what to do instead."""

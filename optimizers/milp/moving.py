@@ -15,7 +15,7 @@ import numpy as np
 
 from optimizers.interface import Deadline
 from optimizers.milp.ages import mean_of_results
-from optimizers.relaxation import HUGE_S, Relaxation
+from optimizers.milp.relaxation import HUGE_S, Relaxation
 from optimizers.space import Space, enough_memory
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.queueing import RHO_MAX

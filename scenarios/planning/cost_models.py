@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
 from optimizers import plugins
+from optimizers.interface import Optimizer
+from optimizers.planner import Planner
 from optimizers.planner.loads import LOADS, MEAN, RatesAt, loads_of, rates_at
 from scenarios.calibration.calibrate import LEVEL
 from scenarios.calibration.profile_file import CalibratedProfile, applied, ends
@@ -136,3 +138,10 @@ def cost_models(names: str) -> Mapping[str, CostModel]:
     if not wanted or len(set(wanted)) < len(wanted):
         raise BadInput(f"--cost-model {names!r} names {'one twice' if wanted else 'none'}; name each once")
     return {name: cost_model(name) for name in wanted}
+
+
+def planner_for(optimizer: Optimizer, model: CostModel) -> Planner:
+    """Planner of an optimizer under a cost model. A learned model chooses among plans that an analytic optimizer finds
+    by rates, and is asked about any plan by others."""
+    planner = optimizer if isinstance(optimizer, Planner) else Planner(optimizer)
+    return replace(planner, near=is_learned(model) and planner.traits.analytic)

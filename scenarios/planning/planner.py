@@ -22,7 +22,7 @@ from optimizers.space import ALL_PLANS, Space, counts_of
 from scenarios.beside import PredictionBesideRuns, doubts
 from scenarios.files.documents import CLOSED, Number, Seconds
 from scenarios.planning.cost_models import cost_model as model_by_name
-from scenarios.planning.cost_models import is_learned
+from scenarios.planning.cost_models import planner_for
 from scenarios.planning.searching import SEARCHED, USUAL_BUDGET, BySearch, SearchTold, budget_of, search
 from twin.errors import BadInput, suggest
 from twin.metrics import METRICS, CostModel, Ranged, Slow
@@ -208,13 +208,6 @@ def _named(name: str, budget: Budget | None) -> Optimizer:
         return BySearch(budget or USUAL_BUDGET)
     chosen = AsGiven() if name == GIVEN else optimizer_by_name(name)
     return Planner(chosen, keeps=name != GIVEN and not traits_of(chosen).baseline)
-
-
-def planner_for(optimizer: Optimizer, model: CostModel) -> Planner:
-    """Planner of an optimizer under a cost model. A learned model chooses among plans that an analytic optimizer finds
-    by rates, and is asked about any plan by others."""
-    planner = optimizer if isinstance(optimizer, Planner) else Planner(optimizer)
-    return replace(planner, near=is_learned(model) and planner.traits.analytic)
 
 
 def objective_of(optimizers: Iterable[Optimizer], asked: str | None = None) -> str:

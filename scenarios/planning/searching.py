@@ -1,10 +1,11 @@
-"""Plans that runs have judged: the start of a search by predictions, its runs, and what it found."""
+"""Searches for plans by runs: what predictions propose, the runs, and what was found."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from statistics import fmean
@@ -13,8 +14,7 @@ from typing import Any
 
 from optimizers.interface import Candidate, Optimizer, Problem, Solution, Status
 from optimizers.objectives import OBJECTIVES, PRICE, Requirements, at_rate
-from optimizers.planner import Planner
-from optimizers.planner.judging import early
+from optimizers.planner.judging import KEPT, OUTSIDE, early
 from optimizers.planner.loads import loads_of, planned_for, rates_at
 from optimizers.plugins import AnswerError, PredictionError, faults_told, fitting
 from optimizers.registry import OPTIMIZERS
@@ -23,12 +23,12 @@ from optimizers.selection import said
 from scenarios import measures
 from scenarios.executing import Processes
 from scenarios.files.documents import Number
-from scenarios.planning.cost_models import is_learned
+from scenarios.planning.cost_models import is_learned, planner_for
 from twin.errors import BadInput, TooMuch
 from twin.executor import Executor
 from twin.histograms import histogram_of, merge, quantile_s
 from twin.kinds.registry import SINKS
-from twin.metrics import REGRESSION_METRICS, measured
+from twin.metrics import REGRESSION_METRICS, CostModel, measured
 from twin.plan import ExecutionPlan
 from twin.quantities import number
 from twin.randomness import child_seed
@@ -43,25 +43,29 @@ from twin.steadiness import in_short_periods
 USUAL = "processing_latency_s"
 MORE_IS_BETTER = frozenset({"throughput_per_s", "records_out", "records_in", measures.KEEPS_UP, "success"})
 """Measures of which more is better; of all others, less is."""
-LEAST = 1e-9
-"""Least value of a limit of which an excess is a share."""
 FAILED = 10.0
-"""Amount missed by a run without results, or that was given up: more than by one that falls behind."""
+"""Amount missed by runs without results, or that were given up: more than by any others."""
+LEAST = 1e-9
+"""Limits nearer to 0 count as this, as an excess is a share of its limit."""
 HISTOGRAMS = {"processing_latency_s": "processing", "e2e_latency_s": "e2e", "result_delay_s": "delay"}
 """Latencies of results by measure, as `twin.histograms` has them."""
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 TAIL = 0.9
-"""Quantile from which on a plan gets two runs at first: what is rare in a run may be absent, or all there is."""
+"""Quantile above which a plan gets two runs at first: one may have nothing of what is rare, or too much of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchRun:
     """What a search keeps of one run. values: of measures by name. histograms: of latencies of results, by measure.
-    behind: by how much the job does not keep up, 0 if it does. cpu_s: that the run took, in which process."""
+    succeeded: whether there were results, and no crash. behind, behind_ahead: by how much the job does not keep up, 0
+    if it does: at the offered rates, and at those of the head room. cpu_s: CPU seconds that the run took. process: id
+    of the process that made it."""
 
     values: Mapping[str, float]
     histograms: Mapping[str, Mapping[int, int]]
+    succeeded: bool
     behind: float
+    behind_ahead: float
     cpu_s: float
     process: int
 
@@ -81,10 +85,11 @@ class Goal:
     @classmethod
     def of(cls, scenario: Scenario, objective: str, requirements: Requirements) -> Goal:
         """Goal in full names. Raises BadInput for unknown measures."""
-        alone = objective in OBJECTIVES and OBJECTIVES[objective].of is not None
-        named = objective if alone else measures.full_name(objective, scenario, "--objective")
-        asked = {**requirements.at_most, **requirements.measured}
-        limits = {measures.full_name(name, scenario, "--at-most"): most for name, most in asked.items()}
+        named = objective if _follows(objective) else measures.full_name(objective, scenario, "--objective")
+        limits: dict[str, float] = {}
+        for name, most in (*requirements.at_most.items(), *requirements.measured.items()):
+            full = measures.full_name(name, scenario, "--at-most")
+            limits[full] = min(most, limits.get(full, math.inf))
         return cls(named, limits, requirements.head_room or 0.0)
 
     @property
@@ -95,7 +100,7 @@ class Goal:
     @property
     def follows(self) -> bool:
         """Whether the objective follows from the plan alone."""
-        return self.objective in OBJECTIVES and OBJECTIVES[self.objective].of is not None
+        return _follows(self.objective)
 
     @property
     def predicted(self) -> str:
@@ -110,6 +115,11 @@ class Goal:
         return tuple(dict.fromkeys([first, *self.at_most]))
 
     @property
+    def names_hosts(self) -> bool:
+        """Whether a measure is of one host or link, so that equal hosts are not the same to who asks."""
+        return any(name.startswith(("hosts.", "links.")) for name in self.names)
+
+    @property
     def first_runs(self) -> int:
         """Runs that each plan gets before it is judged."""
         return 2 if any(_quantile(name)[1] > TAIL for name in self.names) else 1
@@ -122,6 +132,19 @@ class Goal:
             return fmean(found)
         return quantile_s(merge(run.histograms[latency] for run in runs), q)
 
+    def excess(self, runs: Sequence[SearchRun]) -> float:
+        """By how much the limits are missed: less than 1 for each, 0 if all are kept."""
+        missed = 0.0
+        for name, most in self.at_most.items():
+            value = self.value(name, runs)
+            share = max(0.0, value - most) / max(abs(most), LEAST)
+            missed += share / (1.0 + share) if math.isfinite(share) else 1.0
+        return missed
+
+
+def _follows(objective: str) -> bool:
+    return objective in OBJECTIVES and OBJECTIVES[objective].of is not None
+
 
 def _quantile(name: str) -> tuple[str, float]:
     """Latency of results and share of which a measure is the quantile; no name and 0 for other measures."""
@@ -130,15 +153,12 @@ def _quantile(name: str) -> tuple[str, float]:
 
 
 def _behind(run: Run) -> float:
-    """By how much a run does not keep up: 0 if it does; else the share of its records that stay behind, and at least a
-    hundredth."""
+    """By how much a run does not keep up: 0 if it does, else from 1 to 2, more the more is left unread."""
     metrics = run.metrics
-    if not metrics.success:
-        return FAILED
     if not metrics.falls_behind:
         return 0.0
     lost_per_s = metrics.backpressure_per_s + metrics.queue_growth_per_s
-    return max(0.01, lost_per_s / max(lost_per_s + metrics.throughput_per_s, 1e-300))
+    return 1.0 + lost_per_s / (1.0 + lost_per_s)
 
 
 def _kept(goal: Goal, run: Run, warmup_s: float) -> tuple[dict[str, float], dict[str, dict[int, int]]]:
@@ -153,8 +173,8 @@ def _kept(goal: Goal, run: Run, warmup_s: float) -> tuple[dict[str, float], dict
 # the bench -----------------------------------------------------------------------------------------------------------
 
 
-RUNS = 2**31 + 1
-"""Number of the child seed whose children are the runs of a search, apart from those that judge its answer."""
+SEARCH_CHILD = 2**31 + 1
+"""Child of the scenario's seed whose children are the seeds of these runs, so that those that judge have others."""
 
 
 @dataclass(slots=True)
@@ -166,7 +186,6 @@ class RunBench:
     goal: Goal
     budget: Budget
     executor: Executor
-    run: Callable[[Scenario], Run] = simulate
     here_s: float = 0.0
     _known: dict[tuple[str, int], SearchRun] = field(default_factory=dict)
 
@@ -180,14 +199,20 @@ class RunBench:
             yield self._known[key]
 
     def judged(self, runs: Sequence[SearchRun]) -> Judged:
-        """What runs of one plan say together: the job keeps up if it does in most of them."""
-        goal, behind = self.goal, sum(each.behind > 0.0 for each in runs)
-        missed = fmean(each.behind for each in runs) if 2 * behind > len(runs) else 0.0
-        for name, most in goal.at_most.items():
-            value = goal.value(name, runs)
-            missed += max(0.0, value - most) / max(abs(most), LEAST) if math.isfinite(value) else FAILED
+        """What runs of one plan say together. The job keeps up if it does in more than half of them."""
+        goal = self.goal
+        missed = goal.excess(runs) + sum(_most(each) for each in zip(*map(_faults, runs), strict=True))
         first = goal.value(goal.names[0], runs)
         return Judged(runs[0].values[goal.objective], missed, first) if goal.follows else Judged(first, missed)
+
+    def candidate(self, tried: Tried[SearchRun]) -> Candidate:
+        """A simulated plan as a candidate: it runs if it does in more than half of its runs."""
+        runs, judged = tried.runs, self.judged(tried.runs)
+        behind = fmean(each.behind > 0.0 for each in runs)
+        succeeded = fmean(each.succeeded for each in runs)
+        ahead = _most([each.behind_ahead for each in runs])
+        fulfils = not self.goal.excess(runs) and not ahead
+        return Candidate(tried.plan, judged.objective, behind, succeeded, fulfils, judged.second)
 
     def _left_s(self) -> float:
         """CPU seconds that the runs still to come will take."""
@@ -198,39 +223,52 @@ class RunBench:
 
     def _make(self, keys: Sequence[tuple[str, int]], wanted: Sequence[tuple[ExecutionPlan, int]]) -> None:
         scenario = self.problem.scenario
-        seed = child_seed(scenario.run.seed, RUNS)
+        seed = child_seed(scenario.run.seed, SEARCH_CHILD)
         items = [(plan, child_seed(seed, number)) for plan, number in wanted]
         if self._known and isinstance(self.executor, Processes):
             self.executor.expect(self._left_s())
         found: dict[int, SearchRun] = {}
-        work = partial(_made, self.run, scenario, self.goal, self.problem.requirements)
-        self.executor.each(work, items, found.__setitem__)
+        self.executor.each(partial(_made, scenario, self.goal, self.problem.requirements), items, found.__setitem__)
         for position, run in found.items():
             self._known[keys[position]] = run
             self.here_s += run.cpu_s if run.process == os.getpid() else 0.0
 
 
-def _made(
-    run: Callable[[Scenario], Run],
-    scenario: Scenario,
-    goal: Goal,
-    requirements: Requirements,
-    item: tuple[ExecutionPlan, int],
-) -> SearchRun:
-    """One run of a plan with a seed. A run that is given up, as it would take too much, tells nothing."""
+def _faults(run: SearchRun) -> tuple[float, float, float]:
+    """Amounts missed by a run: failure, and falling behind at the offered rates, and at those of the head room."""
+    return 0.0 if run.succeeded else FAILED, run.behind, run.behind_ahead
+
+
+def _most(missed: Sequence[float]) -> float:
+    """Mean of the amounts missed by runs if at least half of them miss something, else 0."""
+    return fmean(missed) if 2 * sum(each > 0.0 for each in missed) >= len(missed) else 0.0
+
+
+def _made(scenario: Scenario, goal: Goal, requirements: Requirements, item: tuple[ExecutionPlan, int]) -> SearchRun:
+    """One run of a plan with a seed, and one at the rates of the head room if some is required. A run that is given up,
+    as it would take too much, tells nothing and counts as failed."""
     (plan, seed), began_s = item, process_time()
     planned = in_short_periods(scenario).with_plan(plan).with_run(seed=seed)
     try:
-        found = run(planned)
-        (values, histograms), behind = _kept(goal, found, planned.run.warmup_s), _behind(found)
-        if goal.head_room:
-            behind += _behind(run(at_rate(planned, 1.0 + goal.head_room)))
+        found = simulate(planned)
+        (values, histograms), succeeded = _kept(goal, found, planned.run.warmup_s), found.metrics.success
+        behind = _behind(found)
     except TooMuch:
-        values, histograms, behind = dict.fromkeys(goal.names, math.inf), {}, FAILED
+        values, histograms, succeeded, behind = dict.fromkeys(goal.names, math.inf), {}, False, 0.0
+    ahead = _behind_ahead(planned, 1.0 + goal.head_room) if goal.head_room else 0.0
     of = OBJECTIVES[goal.objective].of if goal.follows else None
     if of is not None:
         values[goal.objective] = float(of(scenario, [plan], requirements)[0])
-    return SearchRun(values, histograms, behind, process_time() - began_s, os.getpid())
+    return SearchRun(values, histograms, succeeded, behind, ahead, process_time() - began_s, os.getpid())
+
+
+def _behind_ahead(planned: Scenario, factor: float) -> float:
+    """By how much the job does not keep up at a multiple of the rates; all there is if the run would take too much."""
+    try:
+        found = simulate(at_rate(planned, factor))
+    except TooMuch:
+        return FAILED
+    return _behind(found) if found.metrics.success else FAILED
 
 
 # starts --------------------------------------------------------------------------------------------------------------
@@ -242,48 +280,75 @@ BEARS, BUYS = "milp-rate", "milp-hosts"
 ROOMS = (0.0, 0.2, 0.5, 1.0)
 """Head rooms for which the cheapest hosts are proposed."""
 SHARE_OF_STARTS = 0.3
-"""Share of CPU seconds for all that proposes starts."""
+"""Share of a budget of CPU seconds for all that proposes starts."""
 LONG_S = 600.0
-"""CPU seconds from which on a budget without a unit is asked about."""
+"""CPU seconds above which a budget without a unit is refused."""
 PATIENCE_S, LEAST_S = 2.0, 0.05
 """Seconds for each that proposes a start, where runs are counted; and at least."""
 GIVEN, HEURISTIC = "as given", "governor"
+STAYS = "nothing is better than the given plan by more than its moves are worth (1 %), so it is kept"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Who proposes a plan, by the name in the answer. own: whether the optimizer was asked for, so that its faults are
+    told."""
+
+    name: str
+    optimizer: Optimizer
+    problem: Problem
+    load: str | None = None
+    own: bool = False
+
+    def plans(self, seconds: float) -> list[ExecutionPlan]:
+        """The plan proposed within so many seconds; none if the optimizer cannot take the problem or leaves its space.
+
+        Raises BadInput for the faults of an optimizer that was asked for, and of a cost model of somebody else's.
+        """
+        problem = replace(self.problem, seconds=seconds)
+        if self.own:
+            with faults_told(self.optimizer):
+                return [fitting(problem, self.optimizer.solve(problem)).plan]
+        try:
+            solve = self.optimizer.solve
+            found = solve(problem) if self.load is None else planned_for(self.load, problem, solve)
+            found = fitting(problem, found)
+        except PredictionError:
+            raise
+        except (BadInput, AnswerError):
+            return []
+        return [found.plan] if problem.space.includes(problem.deployment, found.plan) else []
+
+
+def proposals(problem: Problem, own: Optimizer | None) -> list[Proposal]:
+    """Who proposes plans beside the given one. own: the optimizer that was asked for."""
+    asked = replace(problem, report=None, requirements=problem.requirements.of_means)
+    found = list[Proposal]()
+    mine = OPTIMIZERS[PROPOSERS[0]] if own is None else own
+    if is_learned(problem.cost_model):
+        name = f"{mine.name} by {problem.cost_model.name}"
+        found.append(Proposal(name, planner_for(mine, problem.cost_model), asked, own=own is not None))
+    elif mine.name not in PROPOSERS:
+        found.append(Proposal(mine.name, planner_for(mine, problem.cost_model), asked, own=True))
+    for room in ROOMS if problem.objective == PRICE else ():
+        roomy = replace(asked, requirements=replace(asked.requirements, head_room=room))
+        found.append(Proposal(f"{BUYS} with head room {room:g}", OPTIMIZERS[BUYS], roomy))
+    found.append(Proposal(HEURISTIC, OPTIMIZERS[HEURISTIC], asked))
+    fixed = replace(asked, space=replace(asked.space, free_subtasks=False))
+    found += [
+        Proposal(f"{name} by {rates_at(load).name}", OPTIMIZERS[name], fixed, load)
+        for load in loads_of(problem.scenario)
+        for name in PROPOSERS
+    ]
+    return [*found, Proposal(BEARS, OPTIMIZERS[BEARS], fixed)]
 
 
 def starts(problem: Problem, own: Optimizer | None, patience_s: float) -> Iterator[tuple[str, ExecutionPlan]]:
-    """Plans that predictions propose, and what proposes each. own: the optimizer that was asked for. patience_s: for
-    each proposal. Raises BadInput if that optimizer cannot take the problem, or fails."""
+    """Plans that predictions propose, after the given one, and what proposes each. own: the optimizer that was asked
+    for. patience_s: for each proposal. Raises BadInput if that optimizer cannot take the problem, or fails."""
     yield GIVEN, problem.scenario.plan
-    asked = replace(problem, seconds=patience_s, report=None, requirements=problem.requirements.of_means)
-    if own is not None and own.name not in PROPOSERS:
-        with faults_told(own):
-            yield own.name, fitting(asked, own.solve(asked)).plan
-    if is_learned(problem.cost_model):
-        driven = Planner(own or OPTIMIZERS[PROPOSERS[0]], keeps=False)
-        driven = replace(driven, near=driven.traits.analytic)
-        yield from _proposed(f"{driven.name} by {problem.cost_model.name}", asked, driven.solve)
-    for room in ROOMS if problem.objective == PRICE else ():
-        roomy = replace(asked, requirements=replace(asked.requirements, head_room=room))
-        yield from _proposed(f"{BUYS} with head room {room:g}", roomy, OPTIMIZERS[BUYS].solve)
-    yield from _proposed(HEURISTIC, asked, OPTIMIZERS[HEURISTIC].solve)
-    for load in loads_of(problem.scenario):
-        for name in PROPOSERS:
-            by_load = partial(planned_for, load, propose=OPTIMIZERS[name].solve)
-            yield from _proposed(f"{name} by {rates_at(load).name}", asked, by_load)
-    yield from _proposed(BEARS, asked.settled(free_subtasks=False), OPTIMIZERS[BEARS].solve)
-
-
-def _proposed(name: str, problem: Problem, solve: Callable[[Problem], Solution]) -> Iterator[tuple[str, ExecutionPlan]]:
-    """The plan that is proposed, if the optimizer can take the problem and keeps to its space. Raises PredictionError
-    where a cost model of somebody else's fails."""
-    try:
-        found = fitting(problem, solve(problem))
-    except PredictionError:
-        raise
-    except (BadInput, AnswerError):
-        return
-    if problem.space.includes(problem.deployment, found.plan):
-        yield name, found.plan
+    for each in proposals(problem, own):
+        yield from ((each.name, plan) for plan in each.plans(patience_s))
 
 
 # the search ----------------------------------------------------------------------------------------------------------
@@ -324,18 +389,18 @@ class SearchTold:
 @dataclass(frozen=True, slots=True)
 class PlansSearched:
     """Plans that runs have judged. found: by the search. starts: plans by what proposed them, the given one first.
-    bench: tells what runs say. seconds: wall time of all. late: whether a limit of time has ended it."""
+    bench: tells what runs say. seconds: wall time of all."""
 
     found: Searched[SearchRun]
     starts: Mapping[str, ExecutionPlan]
     bench: RunBench
     seconds: float
-    late: bool = False
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95 % confidence interval of the best plan's objective; None of one run."""
-        return interval(self.bench, self.found.best.runs)
+        """About 95 % confidence interval of the best plan's objective; None of one run, or where no run tells it. The
+        runs that chose the plan are among these, so that it may be a little too good."""
+        return None if self.bench.goal.follows else interval(self.bench, self.found.best.runs)
 
     @property
     def told(self) -> SearchTold:
@@ -357,13 +422,15 @@ class PlansSearched:
     @property
     def solution(self) -> Solution:
         """What was found in the form of every optimizer's answer: objectives are those of runs."""
-        problem = self.bench.problem
-        found, given = self.found, problem.scenario.plan
-        by_plan = [(each.plan, self._candidate(each)) for each in found.tried]
+        problem, found = self.bench.problem, self.found
+        given = problem.scenario.plan
+        by_plan = [(each.plan, self.bench.candidate(each)) for each in found.tried]
         (_, best), others = by_plan[0], [each for _, each in by_plan[1 : 1 + problem.alternatives]]
         starts = {name: each for name, start in self.starts.items() for plan, each in by_plan if plan == start}
         made = Solution.of(best, Status.FEASIBLE, evaluations=len(by_plan), started_s=0.0, others=others)
         near = "all small changes of it were simulated, and none is better"
+        none = f"no plan that was simulated {problem.requirements.words or 'keeps up'}; this one misses the least"
+        outside = not problem.space.includes(problem.deployment, given)
         return replace(
             made,
             seconds=self.seconds,
@@ -371,17 +438,13 @@ class PlansSearched:
             given=next((each for plan, each in by_plan if plan == given), None),
             starts=starts,
             message=said(
-                early(problem) if problem.stopped() or self.late else "",
-                "the given plan is the best" if best.plan == given else "",
-                "" if best.feasible else "no plan that was simulated is as required; this one misses the least",
+                early(problem) if found.late else "",
+                OUTSIDE if outside else "",
+                STAYS if found.stayed else KEPT if best.plan == given else "",
+                "" if best.feasible else none,
                 "all plans of the space were simulated" if found.whole else near if found.nothing_near else "",
             ),
         )
-
-    def _candidate(self, tried: Tried[SearchRun]) -> Candidate:
-        judged = self.bench.judged(tried.runs)
-        behind = fmean(each.behind > 0.0 for each in tried.runs)
-        return Candidate(tried.plan, judged.objective, behind, 1.0, judged.missed <= 0.0, judged.second)
 
 
 def search(
@@ -395,29 +458,28 @@ def search(
 ) -> PlansSearched:
     """Searches with runs in the loop, by an `optimizers.searching.Search`.
 
-    problem: whose cost model proposes plans and orders changes, beside the rate model for each load. objective: any
-    measure of a run, or an objective that follows from the plan. optimizer: whose plans are starts too. executor: makes
-    the runs; None: this process. at_once: runs that are made side by side; the answer does not depend on it, unless CPU
-    seconds limit the search. Raises BadInput for an unknown measure, or as optimizers do for a space without plans.
+    problem: whose cost model proposes plans and orders changes, beside the rate model for each load; numbers of
+    subtasks stay as given unless its space frees them. objective: any measure of a run, or an objective that follows
+    from the plan. optimizer: whose plan is a start too. executor: makes the runs; None: this process. at_once: runs
+    that are made side by side; the answer does not depend on it, unless CPU seconds or a limit of time end the search.
+    Raises BadInput for an unknown measure, a space without plans, or an optimizer that cannot take the problem.
     """
     began_s, began_cpu_s, deadline = perf_counter(), process_time(), problem.deadline()
     scenario, goal = problem.scenario, Goal.of(problem.scenario, objective, problem.requirements)
-    problem = replace(problem, objective=goal.predicted)
-    fixed = problem.settled(free_subtasks=False)
-    bench = RunBench(problem, goal, budget, executor or Processes(1))
-    patience_s = PATIENCE_S
-    if budget.cpu_s is not None:
-        proposals = 2 + len(loads_of(scenario)) * len(PROPOSERS)
-        patience_s = max(LEAST_S, SHARE_OF_STARTS * budget.cpu_s / proposals)
-    proposed = dict[str, ExecutionPlan]()
-    for name, plan in starts(fixed, optimizer, patience_s):
-        if plan not in proposed.values():
-            proposed[name] = plan
-        problem.tell("plans proposed", len(proposed))
-        if problem.stopped():
+    fixed = replace(problem, objective=goal.predicted).settled(free_subtasks=False)
+    bench = RunBench(fixed, goal, budget, executor or Processes(1))
+    proposed, asked = {GIVEN: scenario.plan}, proposals(fixed, optimizer)
+    patience_s = PATIENCE_S if budget.cpu_s is None else max(LEAST_S, SHARE_OF_STARTS * budget.cpu_s / len(asked))
+    for done, each in enumerate(asked):
+        if deadline.over:
             break
+        problem.tell("plans proposed", done, len(asked))
+        for plan in each.plans(min(patience_s, max(LEAST_S, deadline.left_s))):
+            if plan not in proposed.values():
+                proposed[each.name] = plan
     by_rates = [rates_at(load) for load in loads_of(scenario)]
     others = [] if problem.cost_model.name in {each.name for each in by_rates} else [problem.cost_model]
+    space = problem.space
     made = Search(
         fixed,
         [*others, *by_rates],
@@ -426,29 +488,28 @@ def search(
         sign=goal.sign,
         first=goal.first_runs,
         at_once=at_once,
+        exchange=not (goal.names_hosts or space.allowed or space.most_moves is not None or problem.requirements.prices),
+        deadline=deadline,
         beside_s=lambda: process_time() - began_cpu_s - bench.here_s,
     )
-    found = made.run(proposed)
-    return PlansSearched(found, proposed, bench, perf_counter() - began_s, deadline.over)
+    return PlansSearched(made.run(proposed), proposed, bench, perf_counter() - began_s)
 
 
 def budget_of(text: str) -> Budget:
     """Budget in words: CPU seconds, such as 20, 20s or 2min, or 40runs. Raises BadInput for anything else."""
-    word = text.strip().replace(" ", "").removesuffix("s")
-    try:
-        if word.endswith("run"):
-            return Budget(runs=int(word.removesuffix("run")))
-        cpu_s = number(text, "budget_s")
-        if cpu_s > LONG_S and text.strip().replace(".", "").isdigit():
-            raise BadInput(
-                f"--budget {text} would be {cpu_s:g} CPU seconds; write {text}s if that is meant, {text}runs for runs, "
-                f"or --estimates {text} for plans that predictions may look at"
-            )
-        return Budget(cpu_s=cpu_s)
-    except ValueError as error:
-        if isinstance(error, BadInput):
-            raise
-        raise BadInput(f"--budget {text!r}: write CPU seconds, such as 20, or runs, such as 40runs") from None
+    wrong = BadInput(f"--budget {text!r}: write CPU seconds, such as 20 or 2min, or runs, such as 40runs")
+    if runs := re.fullmatch(r"(\d+) ?runs?", text.strip()):
+        return Budget(runs=int(runs[1]))
+    bare = re.fullmatch(r"-?\d+(\.\d*)?", text.strip())
+    if not bare and not re.fullmatch(r"\d+(\.\d*)? ?(ms|s|min|h)", text.strip()):
+        raise wrong
+    cpu_s = number(text.strip().replace(" ", ""), "budget_s")
+    if bare and cpu_s > LONG_S:
+        raise BadInput(
+            f"--budget {text} would be {cpu_s:g} CPU seconds; write {text}s if that is meant, {text}runs for runs, "
+            f"or --estimates {text} for plans that predictions may look at"
+        )
+    return Budget(cpu_s=cpu_s)
 
 
 SEARCHED = "searched"
@@ -457,12 +518,17 @@ USUAL_BUDGET = Budget(runs=40)
 
 @dataclass(frozen=True, slots=True)
 class BySearch:
-    """Optimizer that searches with runs in the loop: a row beside others in tables."""
+    """Optimizer that searches with runs in the loop: a row beside others in tables. No planner surrounds it, as runs
+    have judged its answer."""
 
     budget: Budget
     name: str = SEARCHED
 
     def solve(self, problem: Problem) -> Solution:
-        """Best plan by runs with other seeds than those of the scenario's first children. Raises BadInput as `search`
-        does."""
+        """Best plan by runs, whose seeds are not those of the runs that judge it. Raises BadInput as `search` does."""
         return search(problem, problem.objective, self.budget).solution
+
+
+def in_a_table(optimizer: Optimizer, model: CostModel) -> Optimizer:
+    """Planner of an optimizer under a cost model, for a row of a table; `searched` as it is."""
+    return optimizer if isinstance(optimizer, BySearch) else planner_for(optimizer, model)

@@ -27,6 +27,7 @@ from scenarios.beside import PredictionBesideRuns, doubts
 from scenarios.executing import Processes
 from scenarios.files.documents import CLOSED, Number
 from scenarios.planning.bench import PlanBench, Simulate, half_width95, spared_s
+from scenarios.planning.searching import SEARCHED
 from twin.errors import BadInput
 from twin.executor import Executor
 from twin.metrics import METRICS, REGRESSION_METRICS, CostModel
@@ -35,8 +36,8 @@ from twin.randomness import random_stream
 from twin.scenario import Scenario
 
 REFUSED, FAILED = "refused", "failed"
-UNASKED = BASELINES | {"as-given"}
-"""Optimizers that choose without asking a cost model."""
+UNASKED = BASELINES | {"as-given", SEARCHED}
+"""Optimizers that choose without asking a cost model, or, as `searched`, take all loads at once."""
 REFERENCES = 30
 BUDGET = 300
 

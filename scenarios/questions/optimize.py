@@ -13,6 +13,7 @@ from optimizers.slots import SlotDeployment
 from optimizers.space import Space
 from scenarios.beside import PredictionBesideRuns, steepness
 from scenarios.planning import planner
+from scenarios.planning.cost_models import planner_for
 from scenarios.planning.planner import AS_SOLVED, HostsChosen, OtherPlan, PlanChosen
 from scenarios.planning.searching import SEARCHED, PlansSearched, search
 from scenarios.questions.capacity import load_predicted
@@ -83,7 +84,7 @@ class PlanSearch:
         named = optimizer_by_name(self.optimizer)
         if self.budget is None:
             asked = replace(problem, objective=planner.objective_of([named], self.objective))
-            return Solved(planner.planned(planner.planner_for(named, self.costs), asked))
+            return Solved(planner.planned(planner_for(named, self.costs), asked))
         found = search(problem, self.objective, self.budget, optimizer=named, executor=executor, at_once=at_once)
         return Solved(found.solution, found)
 

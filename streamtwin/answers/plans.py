@@ -55,8 +55,9 @@ def told_of_plan(answer: PlanChosen, now: Scenario | None = None) -> Presentatio
     found = "keeps up" if answer.keeps_up else "does not keep up"
     found += ", but not as required" * (answer.keeps_up and not answer.as_required)
     predicted = "no value" if answer.predicted is None else shows(answer.predicted)
-    what = OBJECTIVES[answer.objective]
-    sentence = f"By {answer.optimizer}: {what}, {predicted} as predicted by {answer.cost_model}, and the job {found}"
+    what = OBJECTIVES.get(answer.objective, answer.objective)
+    by = f"as predicted by {answer.cost_model}" if answer.search is None else f"in {answer.cost_model}"
+    sentence = f"By {answer.optimizer}: {what}, {predicted} {by}, and the job {found}"
     if answer.given is not None:
         given = "no value" if answer.given.predicted is None else shows(answer.given.predicted)
         keeps = "does not keep up" if answer.given.backpressured or not answer.given.success else "keeps up"

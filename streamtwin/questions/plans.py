@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from scenarios.questions.optimize import PlanSearch
     from twin.scenario import Scenario
 
-TIME_LIMIT = partial(
-    option, None, "Stop searching after S seconds, with the best plan so far.", "S", "--time-limit", parser=seconds
-)
+TIME_LIMIT = partial(option, None, "End with the best so far after S seconds.", "S", "--time-limit", parser=seconds)
 
 
 @dataclass(frozen=True)
@@ -36,16 +34,14 @@ class Searching(Options):
 
     budget: str | None = option(
         None,
-        "Let runs decide: CPU seconds (20, 2min) or runs (40runs) that the search may take. Without: what predictions "
-        "say, at once.",
+        "Let runs decide, for so many CPU seconds or runs. Without: predictions decide, at once.",
         "20|40runs",
     )
     objective: str | None = option(
         None,
-        "processing_latency_s, e2e_latency_s, throughput_per_s, traffic_bytes_per_s or price; with a budget, any "
-        "measure of a run, such as e2e_latency_s.p99. Default: the optimizer's.",
+        "processing_latency_s, e2e_latency_s, throughput_per_s, traffic_bytes_per_s, price; with a budget any measure.",
     )
-    estimates: int | None = option(None, "Plans that predictions may look at. Default: 1000.", "N", min=1)
+    estimates: int | None = option(None, "Plans to predict. Default: 1000.", "N", min=1)
     seconds: float | None = TIME_LIMIT()
 
 
@@ -53,36 +49,29 @@ class Searching(Options):
 class PlanRules(Options):
     """Options that limit the plans that may be chosen, and that require more of them than keeping up."""
 
-    pin: Sequence[str] = option((), "Operators that stay where they are, such as sensors.", "OP,...")
-    allow: Sequence[str] = option((), "Hosts on which an operator may run. Repeatable.", "OP=HOST,...")
-    parallelism: Literal["fixed", "free"] | None = option(
-        None, "Whether numbers of subtasks may change. Default: the optimizer's."
-    )
-    rules: Literal["none", "costream"] = option(
-        "none", "costream: data never flow to a weaker kind of host, and never return to one."
-    )
-    together: bool = option(False, "All subtasks of an operator on one socket, unless it is pinned.", flag="--together")
+    pin: Sequence[str] = option((), "Operators that stay.", "OP,...")
+    allow: Sequence[str] = option((), "Hosts for an operator. Repeatable.", "OP=HOST,...")
+    parallelism: Literal["fixed", "free"] | None = option(None, "Whether numbers of subtasks may change.")
+    rules: Literal["none", "costream"] = option("none", "costream: never to a weaker kind of host.")
+    together: bool = option(False, "Each operator on one socket.", flag="--together")
     part_chains: bool = option(
         False,
-        "Chained operators may get different parallelisms, and then run unchained.",
+        "Chains may be parted.",
         flag="--part-chains",
     )
     moves: int | None = option(None, "Most operators that may move.", "K", "--most-moves", min=0)
     head_room: float | None = option(
         None,
-        "The plan must bear 1 + H times the rates, H as in 0.2 or 20%. Default of milp-hosts: 0.2.",
+        "Bear 1 + H times the rates. Default of milp-hosts: 0.2.",
         "H",
         parser=share,
     )
     at_most: Sequence[str] = option(
         (),
-        "Highest mean or quantile of a latency, such as e2e_latency_s.p99=500ms; with a budget, of any measure of a "
-        "run. Repeatable.",
+        "Limit, such as e2e_latency_s=500ms; with a budget, of any measure. Repeatable.",
         "MEASURE=VALUE",
     )
-    prices: Sequence[str] = option(
-        (), "Hosts' prices, for milp-hosts. Default: price_per_hour in the file, or 1.", "HOST=P,...", "--price"
-    )
+    prices: Sequence[str] = option((), "Prices of hosts. Default: those in the file, or 1.", "HOST=P,...", "--price")
 
     def space(self) -> Space:
         """Space of plans that the options allow. Raises BadInput if an option cannot be read."""
@@ -166,9 +155,7 @@ def known_optimizers(begun: str) -> list[str]:
     return [name for name in catalogue.optimizers() if name.startswith(begun)]
 
 
-Percentile = Annotated[
-    float | None, typer.Option("--percentile", metavar="P", help="Percentile of execution times to use. Default: 50.")
-]
+Percentile = Annotated[float | None, typer.Option("--percentile", metavar="P", help="Of execution times. Default: 50.")]
 COST_MODELS_HELP = "rates, rates:peak, learned, folders, FILE.py:CLASS."
 REPLICATIONS_HELP, REFERENCES_HELP = "Simulated runs of each plan.", "Random plans simulated for comparison."
 
@@ -181,25 +168,17 @@ class OptimizePlan(Question):
     best plan so far, which is printed and written; the exit status is then 130.
 
     Examples: `twin optimize smart-grid --out better.yaml`, then `twin run better.yaml` ·
-    `twin optimize smart-grid --optimizer milp --cost-model learned` ·
     `twin optimize smart-grid --budget 20` · `twin optimize smart-grid --budget 40runs --objective e2e_latency_s.p99` ·
-    `twin optimize rush-hour --cost-model rates:peak` ·
-    `twin optimize smart-grid --optimizer costream --cost-model model` ·
-    `twin optimize smart-grid --optimizer my_file.py:MyOptimizer` ·
-    `twin optimize smart-grid --optimizer fusion` · `twin optimize smart-grid --optimizer fusion+milp` ·
-    `twin optimize smart-grid --optimizer milp --objective e2e_latency_s` ·
-    `twin optimize smart-grid --pin meters --allow parse=edge-1,edge-2 --parallelism fixed` ·
-    `twin optimize smart-grid --head-room 0.2 --at-most e2e_latency_s=2` ·
-    `twin optimize edge-filter --objective price --head-room 0.1 --price edge-1=2` ·
-    `twin optimize briskstream-wc --optimizer rlas --time-limit 10 --profiled`
+    `twin optimize smart-grid --optimizer milp --cost-model learned` ·
+    `twin optimize edge-filter --objective price --head-room 0.1 --price edge-1=2`. More: docs/plans.md, docs/driving.md
     """
 
     optimizer: str | None = option(
         None, "See `twin list`. Default: local-search.", "NAME", autocompletion=known_optimizers
     )
     model: str = option("rates", "The cost model.", "rates[:peak]|learned|DIR|FILE.py:CLASS", "--cost-model")
-    profiled: bool = option(False, "Profile the operators, plan with these profiles, then simulate.", flag="--profiled")
-    profile: Path | None = option(None, "Plan with the profiles that `twin profile` wrote, then simulate.", "FILE")
+    profiled: bool = option(False, "Profile operators and plan with that.", flag="--profiled")
+    profile: Path | None = option(None, "Plan with what `twin profile` wrote.", "FILE")
     percentile: Percentile = None
 
     command = "optimize"
@@ -303,7 +282,7 @@ class ValidatePlans(Question):
         """Judges plans for each scenario. Raises BadInput for options that make no sense."""
         from scenarios.planning import planner, validation
         from scenarios.planning.cost_models import cost_models, with_loads
-        from scenarios.planning.searching import SEARCHED, budget_of
+        from scenarios.planning.searching import SEARCHED, budget_of, in_a_table
         from scenarios.planning.validation import validate
         from twin.scenario import config_hash
         from twin.simulation import simulate
@@ -347,7 +326,7 @@ class ValidatePlans(Question):
                     space=space,
                     requirements=requirements,
                     seconds=searching.seconds,
-                    planner_of=planner.planner_for,
+                    planner_of=in_a_table,
                     racing=self.race,
                     executor=executor,
                 )

@@ -18,6 +18,7 @@ from scenarios.questions.optimize import PlanFound
 from streamtwin.tables import tables
 from streamtwin.tables.tables import Wide
 from twin.plan import ExecutionPlan
+from twin.quantities import unit_of_time
 from twin.query import Query
 
 OBJECTIVES: Mapping[str, str] = {
@@ -113,14 +114,15 @@ def of_search(told: SearchTold, shown: Callable[[float], str]) -> Iterator[Any]:
     for step in told.path:
         if step.found_by != before or step is told.path[-1]:
             state = "" if step.as_required else "not as required"
-            rows.append({"runs": step.runs, "best": shown(step.best or math.inf), "by": step.found_by, "state": state})
+            best = shown(math.inf if step.best is None else step.best)
+            rows.append({"runs": step.runs, "best": best, "by": step.found_by, "state": state})
         before = step.found_by
     columns = {"runs": "runs", "best": "best so far", "by": "found by", "state": ""}
     yield tables.of_rows("the search", columns, rows)
     within = ""
     if told.interval is not None:
         low, high = (shown(each if each is not None else math.inf) for each in told.interval)
-        within = f"; by {told.best_runs} runs of the best plan, the mean is between {low} and {high} (95 %)"
+        within = f"; by {told.best_runs} runs of the best plan, it is between {low} and {high} (95 %)"
     yield f"{told.runs} runs in {told.cpu_seconds:.1f} CPU s{within}"
 
 
@@ -182,8 +184,8 @@ def claim(solution: Solution) -> str:
     claimed = solution.status != "feasible" or solution.bound is not None
     among = f" ({solution.among})" if solution.among and claimed else ""
     weighed = f", {solution.weighed:,} placements weighed in the search" if solution.weighed else ""
-    simulated = f", {solution.simulated:,} of them simulated" if solution.simulated else ""
-    estimated = f"{solution.evaluations:,} plans estimated{simulated}{weighed}"
+    how = "simulated" if solution.simulated else "estimated"
+    estimated = f"{solution.simulated or solution.evaluations:,} plans {how}{weighed}"
     lacks = "" if solution.feasible or solution.status == "infeasible" else f", but {LACKS[solution.runs]}"
     words = f"{solution.status}{among}{lacks}: {estimated}, in {solution.seconds:.2f} s"
     if solution.gap is not None and not (solution.status == "optimal" and solution.gap < PROVED):
@@ -204,8 +206,7 @@ def moved_ends(query: Query, before: ExecutionPlan, after: ExecutionPlan) -> str
 
 def quantity(objective: str) -> Callable[[float], str]:
     """Function that writes values of a target metric."""
-    latency = objective.endswith("_s") and not objective.endswith("per_s")
-    return tables.seconds if latency else tables.number
+    return tables.seconds if unit_of_time(objective) == "s" else tables.number
 
 
 def _state(found: Candidate | Solution) -> str:

@@ -14,7 +14,7 @@ from optimizers.branch_and_bound import Order, search
 from optimizers.branching import BranchAndBound
 from optimizers.interface import Status
 from optimizers.milp.optimizer import Milp
-from optimizers.relaxation import Relaxation
+from optimizers.milp.relaxation import Relaxation
 from optimizers.space import Space, SpacePlans
 from scenarios.spaces.generator import COSTREAM, random_scenario
 from tests.optimizers import judged_jobs

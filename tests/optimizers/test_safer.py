@@ -13,7 +13,7 @@ from optimizers.planner.judging import with_fewest_moves
 from optimizers.registry import OPTIMIZERS
 from optimizers.selection import PREMIUM, SURE, estimate, safer
 from optimizers.space import SpacePlans, as_plans
-from scenarios.planning import planner
+from scenarios.planning.cost_models import planner_for
 from scenarios.suite.families import FAMILIES
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
@@ -85,6 +85,6 @@ def test_chosen_plan_keeps_up_in_the_simulator(edge: Problem) -> None:
 
     for name, model in (("milp", "learned"), ("branch-and-bound", "rates")):
         costs = cost_model(model)
-        led = planner.planner_for(OPTIMIZERS[name], costs)
+        led = planner_for(OPTIMIZERS[name], costs)
         found = led.solve(replace(edge, cost_model=costs))
         assert not simulate(edge.scenario.with_plan(found.plan)).metrics.backpressured

@@ -215,3 +215,75 @@ def test_the_interval_of_a_mean_is_students() -> None:
     half = 2.776 * values.std(ddof=1) / math.sqrt(5)
     assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), rel=1e-3)
     assert interval(bench, [Run(1.0)]) is None and interval(bench, [Run(1.0), Run(math.inf)]) is None
+
+
+def test_the_leader_gets_more_runs_on_the_way_and_a_challenger_must_beat_it_in_all() -> None:
+    bench = Table(TableModel(0.0), job(4), noise=0.3)
+    found = searched(bench, Budget(runs=40))
+    numbers = [number for _, number in bench.made[:30]]
+    assert any(numbers), "before the last runs"
+    assert len(found.best.runs) >= max(len(each.runs) for each in found.tried) - 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("runs", range(2, 30, 3))
+def test_whenever_the_budget_ends_nobody_beats_the_answer_in_all_runs_that_both_have(seed: int, runs: int) -> None:
+    """The given plan may stay, within a hundredth."""
+    bench = Table(TableModel(0.1), job(4), noise=0.3)
+    found = searched(bench, Budget(runs=runs), seed)
+    best = found.best
+    for other in found.tried[1:]:
+        count = min(len(best.runs), len(other.runs))
+        mine, theirs = (bench.judged(each.runs[:count]).rank(1.0) for each in (best, other))
+        if len(other.runs) > len(best.runs):
+            assert mine <= theirs or found.stayed
+
+
+def test_a_given_plan_outside_of_the_space_is_simulated_and_not_chosen() -> None:
+    bench = Table(TableModel(0.0), job())
+    space = replace(SPACE, allowed={"f": ("h1", "h2")})
+    problem = Problem(scenario=bench.scenario, cost_model=TableModel(), space=space)
+    for runs in (1, 5, 60):
+        made = Search(problem, [TableModel()], bench, Budget(runs=runs + 1), sign=1.0, exchange=False)
+        found = made.run({"as given": bench.scenario.plan})
+        assert found.best.plan != bench.scenario.plan and space.includes(bench.scenario, found.best.plan)
+        assert bench.scenario.plan in [each.plan for each in found.tried]
+
+
+def test_a_space_without_plans_is_refused() -> None:
+    bench = Table(TableModel(0.0), job())
+    space = replace(SPACE, allowed={"f": ("h1",)}, most_moves=0)
+    problem = Problem(scenario=bench.scenario, cost_model=TableModel(), space=space)
+    with pytest.raises(BadInput, match="there are plans without"):
+        Search(problem, [TableModel()], bench, Budget(runs=5), sign=1.0).run({"as given": bench.scenario.plan})
+
+
+@pytest.mark.parametrize("free", [True, False])
+def test_all_plans_are_claimed_only_where_all_were_listed(free: bool) -> None:
+    bench = Table(TableModel(0.0), job(5))
+    problem = Problem(scenario=bench.scenario, cost_model=TableModel(), space=replace(SPACE, free_subtasks=free))
+    found = Search(problem, [TableModel()], bench, Budget(runs=700), sign=1.0).run({"given": bench.scenario.plan})
+    assert not free or not found.whole
+    if found.whole:
+        assert len(found.tried) == len(distinct(bench.scenario, every_plan(bench.scenario)))
+
+
+def test_equal_hosts_are_told_apart_for_who_asks_about_one() -> None:
+    bench = Table(TableModel(0.0), job(3))
+    same = bench.scenario.model_copy(
+        update={"cluster": bench.scenario.cluster.model_copy(
+            update={"hosts": tuple(bench.scenario.cluster.hosts[0].model_copy(update={"name": f"h{n}"})
+                                   for n in range(3))})}
+    )  # fmt: skip
+    bench.scenario = same
+    problem = Problem(scenario=same, cost_model=TableModel(), space=SPACE)
+    count = {}
+    for exchange in (True, False):
+        made = Search(problem, [TableModel()], bench, Budget(runs=300), sign=1.0, exchange=exchange)
+        count[exchange] = len(made.run({"as given": same.plan}).tried)
+    assert count[False] == len(every_plan(same)) > count[True] == len(distinct(same, every_plan(same)))
+
+
+def test_what_no_run_tells_is_the_last_whatever_is_better() -> None:
+    for sign in (1.0, -1.0):
+        assert Judged(math.inf).rank(sign) > Judged(5.0).rank(sign) > Judged(5.0 - sign).rank(sign)

@@ -7,7 +7,7 @@ import pytest
 
 from scenarios.files.scenario_file import load
 from scenarios.planning import planner
-from scenarios.planning.cost_models import cost_model, cost_models
+from scenarios.planning.cost_models import cost_model, cost_models, planner_for
 from scenarios.planning.validation import validate
 from tests.commands import ROOT, answer, refused
 from twin.errors import BadInput
@@ -185,7 +185,7 @@ def test_every_kind_of_failure_is_a_row_and_the_table_is_whole(file):
     names = ["Good", *FAULTS]
     models = list(cost_models(",".join(f"{file}:{name}" for name in names)).values())
     chosen = planner.optimizers("local-search")
-    rows = validate([short()], chosen, models, simulate, 1, 0, budget=20, references=2, planner_of=planner.planner_for)
+    rows = validate([short()], chosen, models, simulate, 1, 0, budget=20, references=2, planner_of=planner_for)
     assert {row.cost_model: row.status for row in rows} == {
         "good": "feasible",
         **{name.lower(): "failed" for name in FAULTS},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from optimizers.interface import Problem
 from optimizers.objectives import Requirements
 from optimizers.searching import Budget
 from optimizers.space import Space, SpacePlans, as_plans
+from scenarios.executing import Processes
 from scenarios.files import scenario_file
 from scenarios.planning import planner
 from scenarios.planning.cost_models import cost_model
-from scenarios.planning.searching import Goal, PlansSearched, SearchRun, budget_of, search
+from scenarios.planning.searching import Goal, PlansSearched, RunBench, SearchRun, budget_of, search
 from scenarios.planning.validation import validate
 from tests.commands import answer, done, refused, twin
 from tests.twin.worlds import deployment, sink, source
@@ -86,7 +88,7 @@ def test_quantiles_are_objectives(objective: str, measure: str) -> None:
 def test_the_quantile_of_several_runs_is_that_of_all_results_together() -> None:
     goal = Goal.of(machines(), "e2e_latency_s.p99", Requirements())
     calm, rush = ({bucket(0.1): 1000}, {bucket(0.1): 900, bucket(5.0): 100})
-    runs = [SearchRun({goal.objective: value}, {"e2e_latency_s": each}, 0.0, 0.1, 0) for value, each in
+    runs = [SearchRun({goal.objective: value}, {"e2e_latency_s": each}, True, 0.0, 0.0, 0.1, 0) for value, each in
             ((0.1, calm), (5.0, rush))]  # fmt: skip
     assert goal.value(goal.objective, runs[1:]) == pytest.approx(5.0, rel=0.02)
     assert goal.value(goal.objective, runs) == pytest.approx(5.0, rel=0.02), "5 % of all wait that long"
@@ -122,11 +124,14 @@ def test_budgets_in_words(text: str, runs: int | None, cpu_s: float | None) -> N
     ("text", "words"),
     [
         ("5000", "5000 CPU seconds; write 5000s if that is meant, 5000runs for runs, or --estimates 5000"),
-        ("many", "write CPU seconds, such as 20, or runs, such as 40runs"),
+        ("many", "write CPU seconds, such as 20 or 2min, or runs, such as 40runs"),
         ("0runs", "above 0"),
         ("-3", "above 0"),
         ("2.5runs", "write CPU seconds"),
         ("", "write CPU seconds"),
+        ("20%", "write CPU seconds"),
+        ("20k", "write CPU seconds"),
+        ("1_0runs", "write CPU seconds"),
     ],
 )
 def test_budgets_that_are_none(text: str, words: str) -> None:
@@ -146,6 +151,46 @@ def test_a_search_is_a_row_beside_optimizers() -> None:
     )
     regret = {row.optimizer: row.regret for row in rows}
     assert regret["searched"] == 0.0 and regret["as-given"] > 0.5
+
+
+def test_limits_of_nothing_still_tell_a_crash_from_a_late_record() -> None:
+    goal = Goal.of(machines(), "e2e_latency_s", Requirements(measured={"late_per_s": 0.0}))
+
+    def runs(late: float, succeeded: bool = True, behind: float = 0.0) -> tuple[bool, float, float, float]:
+        values = {goal.objective: 1.0, "late_per_s": late}
+        problem = Problem(scenario=machines(), cost_model=cost_model("rates"))
+        bench = RunBench(problem, goal, Budget(runs=1), Processes(1))
+        return bench.judged([SearchRun(values, {}, succeeded, behind, 0.0, 0.1, 0)]).rank(goal.sign)
+
+    assert runs(0.0) < runs(0.01) < runs(1e6) < runs(0.0, behind=1.2) < runs(0.0, succeeded=False)
+
+
+@pytest.mark.parametrize("command", ["validate", "benchmark"])
+def test_in_tables_runs_have_the_last_word_too(command: str, tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(scenario_file.dump(machines(2)), encoding="utf-8")
+    asked = {
+        "validate": ("validate", path, "--budget", "12runs"),
+        "benchmark": ("benchmark", "--families", "demanding", "--most", 1),
+    }[command]
+    compared = ("--optimizers", "searched,local-search", "--cost-model", "rates", "--references", 0)
+    found = answer(*asked, *compared, "--replications", 2)
+    rows = [row for row in found["rows"] if row["optimizer"] == "searched"]
+    others = [row["regret"] for row in found["rows"] if row["optimizer"] != "searched"]
+    assert len(rows) == 1 < len(others) and rows[0]["status"] == "feasible" and rows[0]["regret"] <= 0.1
+    if command == "validate":
+        assert max(math.inf if regret is None else regret for regret in others) > 0.5
+
+
+def test_free_numbers_of_subtasks_and_limits_of_time_and_allowed_hosts(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(scenario_file.dump(machines(2)), encoding="utf-8")
+    free = answer("optimize", path, "--budget", "25runs", "--parallelism", "free")
+    assert free["search"]["runs"] <= 25 and free["keeps_up"]
+    timed = answer("optimize", path, "--budget", "9000runs", "--parallelism", "free", "--time-limit", 2)
+    assert "time was up after 2 s" in timed["message"] and timed["search"]["runs"] < 9000
+    allowed = answer("optimize", path, "--budget", "10runs", "--allow", "d0=plant")
+    assert allowed["placement"]["d0"] == "plant" and "the given plan is not one of those" in allowed["message"]
 
 
 def test_the_command_searches_writes_draws_and_tells_the_path(tmp_path: Path) -> None:
@@ -173,9 +218,9 @@ def test_the_command_searches_writes_draws_and_tells_the_path(tmp_path: Path) ->
     [
         (["--workers", "2"], "are for searches by runs; give --budget 20 or --budget 40runs"),
         (["--figure", "x.png"], "are for searches by runs"),
-        (["--budget", "fast"], "write CPU seconds, such as 20, or runs, such as 40runs"),
+        (["--budget", "fast"], "write CPU seconds, such as 20 or 2min, or runs, such as 40runs"),
         (["--prove", "5"], "runs judge plans with --budget now"),
-        (["--drive", "near"], "leave it out: a learned model chooses among plans near"),
+        (["--drive", "near"], "leave it out: under a learned model, milp chooses"),
         (["--at-most", "late_per_s=3"], "is not predicted; with a budget, runs judge any measure"),
         (["--cost-model", "staged"], "runs judge plans with a budget"),
         (["--at-most", "late=3", "--budget", "3runs"], "unknown metric 'late'"),

@@ -17,7 +17,7 @@ from optimizers.planner.judging import WORTH
 from optimizers.selection import estimate, sees_beyond_rates
 from optimizers.space import SpacePlans, as_plans
 from scenarios.planning import planner
-from scenarios.planning.cost_models import cost_model, cost_models, is_learned
+from scenarios.planning.cost_models import cost_model, cost_models, is_learned, planner_for
 from scenarios.planning.planner import optimize
 from scenarios.suite.families import TOGETHER, demanding
 from tests.twin import worlds
@@ -176,8 +176,8 @@ def test_names_of_cost_models_and_what_is_wrong_with_them(tmp_path):
     assert [is_learned(each) for each in models.values()] == [False, True]
     assert isinstance(models["learned"], Ranged)
     (milp,) = planner.optimizers("milp")
-    assert [planner.planner_for(milp, models[name]).near for name in ("rates", "learned")] == [False, True]
-    assert not planner.planner_for(*planner.optimizers("local-search"), models["learned"]).near
+    assert [planner_for(milp, models[name]).near for name in ("rates", "learned")] == [False, True]
+    assert not planner_for(*planner.optimizers("local-search"), models["learned"]).near
     for name, words in (
         ("learnt", "did you mean 'learned'"),
         ("learned:nowhere", "'nowhere' is no folder"),

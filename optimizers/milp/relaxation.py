@@ -7,7 +7,6 @@ from typing import Self
 
 import numpy as np
 
-from optimizers.driving import host_latency_s
 from optimizers.milp.ages import alone_s, card_factor, mean_of_results
 from optimizers.space import Space
 from twin.kinds.ages import oldest_s
@@ -130,3 +129,23 @@ def _longer(job: PlacementCoefficients, alone_ol: np.ndarray, o: int, more: floa
     """[L] seconds that (de)serialising a stream adds to the service and wait of one of its ends, by socket."""
     more_o = np.where(np.arange(len(job.names)) == o, more, 0.0)
     return np.maximum(alone_s(job, more_o, end_to_end=end_to_end)[o] - alone_ol[o], 0.0)
+
+
+def host_latency_s(job: PlacementCoefficients) -> np.ndarray:
+    """[H, H] network latency from host to host, seconds; 0 on the diagonal and where there is no route."""
+    cluster = job.deployment.cluster
+    hosts = [host.name for host in cluster.hosts]
+    if not cluster.links:
+        return job.places.latency_h[:, None] * (1.0 - np.eye(len(hosts)))
+    link_s = {frozenset(link.between): link.latency_ms * 1e-3 for link in cluster.links}
+    return np.array(
+        [
+            [
+                sum(link_s[frozenset(ends)] for ends in cluster.routes.between(start, end))
+                if start != end and cluster.routes.connected(start, end)
+                else 0.0
+                for end in hosts
+            ]
+            for start in hosts
+        ]
+    )
