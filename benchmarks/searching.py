@@ -180,8 +180,9 @@ def main() -> None:
         shares = (np.mean(known), np.median(known), np.max(known), good / len(each))
         worse_kind = str(sum(worse for _, worse in each))
         rows.append((way, str(runs), str(len(each)), worse_kind, *(f"{share:.1%}" for share in shares)))
+    what = "enumerated" if given.enumerated else given.family
     print_table(
-        f"{'enumerated' if given.enumerated else given.family}: regret after so many runs; {given.replications} runs a plan judge",
+        f"{what}: regret after so many runs; {given.replications} runs a plan judge",
         ("way", "runs", "jobs", "worse kind", "regret, mean", "median", "worst", "within 1 %"),
         rows,
     )

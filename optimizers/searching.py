@@ -9,15 +9,16 @@ All plans have the same random numbers in runs of the same number, so that diffe
 than the plans themselves. Only a plan that leads gets more runs, one for every few challengers; a challenger must beat
 the leader in all runs that the leader has, and is dropped after the first with which it does not (Hutter et al.,
 Sequential Model-Based Optimization for General Algorithm Configuration, LION 2011, procedure Intensify). A last part of
-the budget goes to the best few, so that luck in one run does not decide.
+the budget goes to those that look best, so that luck in few runs does not decide.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from itertools import combinations, zip_longest
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -27,7 +28,7 @@ from optimizers.interface import Deadline, Problem
 from optimizers.local_search import changes_of, resized_of
 from optimizers.planner.judging import WORTH
 from optimizers.rules import class_of
-from optimizers.space import SpacePlans, as_plans, counts_of, nothing_found
+from optimizers.space import SpacePlans, as_plans, counts_of, nothing_found, uneven
 from twin.errors import BadInput
 from twin.metrics import CostModel
 from twin.plan import ExecutionPlan
@@ -144,16 +145,22 @@ class Searched(Generic[R]):
 
 
 def interval(bench: Bench[R], runs: Sequence[R]) -> tuple[float, float] | None:
-    """95 % confidence interval of what runs say of the objective, from what all but one of them say (jackknife: Efron
-    and Stein, 1981; of a mean, it is Student's); None for one run, or where the objective is infinite."""
+    """About 95 % confidence interval of what runs say of the objective, from what all but one of them say (jackknife:
+    Efron and Stein, 1981): of their logarithms where all are above 0, as a latency is; else, of a mean, it is
+    Student's. None for one run, or where the objective is infinite."""
     count = len(runs)
     without = [bench.judged([*runs[:k], *runs[k + 1 :]]).objective for k in range(count)] if count > 1 else []
+    middle = bench.judged(runs).objective
     if not without or not np.isfinite(without).all():
         return None
     from scipy.special import stdtrit  # here, because most commands need no SciPy
 
-    error = math.sqrt((count - 1) / count * float(np.sum((np.array(without) - np.mean(without)) ** 2)))
-    middle, half = bench.judged(runs).objective, float(stdtrit(count - 1, 0.975)) * error
+    positive = min(without) > 0.0 < middle
+    values = np.log(without) if positive else np.array(without)
+    error = math.sqrt((count - 1) / count * float(np.sum((values - np.mean(values)) ** 2)))
+    half = float(stdtrit(count - 1, 0.975)) * error
+    if positive:
+        return middle * math.exp(-half), middle * math.exp(half)
     return middle - half, middle + half
 
 
@@ -211,18 +218,38 @@ def small_changes(problem: Problem) -> Changes:
     return changes
 
 
+def exchanged(plan: ExecutionPlan, names: Iterable[str]) -> Iterator[ExecutionPlan]:
+    """Plans in which two subtasks of one of these operators have changed places."""
+    for name in names:
+        places = plan.placement[name]
+        for i, j in combinations(range(len(places)), 2):
+            if places[i] != places[j]:
+                other = list(places)
+                other[i], other[j] = places[j], places[i]
+                yield plan.with_placement({**plan.placement, name: tuple(other)})
+
+
+def in_order_of(plan: ExecutionPlan, changed: ExecutionPlan) -> ExecutionPlan:
+    """The changed plan, with subtasks where the plan has them of all operators that are on the same places."""
+    same = {
+        name: places
+        for name, places in plan.placement.items()
+        if places != changed.placement[name] and sorted(map(str, places)) == sorted(map(str, changed.placement[name]))
+    }
+    return changed.with_placement({**changed.placement, **same}) if same else changed
+
+
 # the search ----------------------------------------------------------------------------------------------------------
 
 
 LAST = 0.2
-"""Largest share of the budget that is kept for the best few plans."""
-FEW, LEADERS_RUNS, EVERY = 3, 5, 6
-"""Number of plans that get the last runs, the leader among them, beside the best start and the given plan; runs that
-the best one gets at most; and number of challengers for each of which the leader gets one more."""
-HALVED = (2, 4)
-"""Numbers of runs with which the worse half of the last plans goes."""
-KEPT = (FEW + 2) * HALVED[0] + 4
-"""Number of runs that these want."""
+"""Largest share of the budget that is kept for the last comparison."""
+LEADERS_RUNS, EVERY = 5, 6
+"""Runs that the best plan gets, and number of challengers for each of which the leader gets one more."""
+HARDLY = 0.2
+"""Amount missed up to which a plan may be as required, after all: limits by a quarter, in few runs."""
+KEPT = 16
+"""Number of runs that are kept for the last comparison, if the budget allows."""
 DRAWN, EMPTY = 20, 20
 """Plans drawn at random, of which the best by predictions is the next start, when all other starts are used up; and
 number of draws without a new plan after which the search ends."""
@@ -260,6 +287,7 @@ class Search(Generic[R]):
         self._sign, self._first, self._at_once, self._beside_s = sign, first, at_once, beside_s
         self._changes, self._deadline = small_changes(problem), deadline or problem.deadline()
         self._key = class_of(problem.scenario) if exchange else _exact
+        self._uneven = uneven(problem.deployment, problem.space)
         self._tried: dict[Hashable, Tried[R]] = {}
         self._outside: set[Hashable] = set()  # starts that may not be chosen
         self._climbed: set[Hashable] = set()  # plans of which all changes were simulated
@@ -275,19 +303,20 @@ class Search(Generic[R]):
         self._outside = {self._key(each) for each in starts.values() if not space.includes(job, each)}
         names = {self._key(plan): name for name, plan in reversed([*starts.items()])}
         began = list[Tried[R]]()
-        try:
+        with suppress(_SpentError):
             for each in self._simulated([(plan, names[self._key(plan)]) for plan in self._new(starts.values())]):
                 if self._may(each):
                     began.append(each)
                     self._challenge(each)
-            for start in self._starts(sorted(began, key=self._rank)):
-                self._climb(start)
-        except _SpentError:
-            pass
-        if self._leader is None:
-            raise nothing_found(job, space)
-        self._kept = 0
-        self._decide(began)
+        for kept in (KEPT, 0):  # what the last comparison does not need goes into more climbs
+            self._kept = kept
+            with suppress(_SpentError):
+                for start in self._starts(sorted(began, key=self._rank)):
+                    self._climb(start)
+            if self._leader is None:
+                raise nothing_found(job, space)
+            self._kept = 0
+            self._decide()
         return self._searched(self._stay())
 
     def _starts(self, began: Sequence[Tried[R]]) -> Iterator[Tried[R]]:
@@ -301,7 +330,7 @@ class Search(Generic[R]):
             drawn = space.sample(rng, max(1, space.count)) if few else space.draws(rng, DRAWN)
             new = self._new(as_plans(job, drawn)) if len(drawn) else []
             if not new and few:
-                self._whole = not asked.space.free_subtasks
+                self._whole = not asked.space.free_subtasks and not self._uneven
                 return
             empty = 0 if new else empty + 1
             best = [new[row] for row in predicted_order(asked, self._models, new)[:1]] if new else []
@@ -316,9 +345,10 @@ class Search(Generic[R]):
             here = self._better_near(here)
 
     def _better_near(self, here: Tried[R]) -> Tried[R] | None:
-        """A change that is better: the best of those that are known, or the first of the others; None if none is."""
+        """A change that is better: the best of those that are known, from which no climb has begun yet, or the first of
+        the others; None if none is."""
         known, new = self._near(here.plan)
-        better = [each for each in known if self._beats(each, here)]
+        better = [each for each in known if self._key(each.plan) not in self._climbed and self._beats(each, here)]
         if better:
             return min(better, key=self._rank)
         ordered = [new[row] for row in predicted_order(self.problem, self._models, new)] if new else []
@@ -339,6 +369,9 @@ class Search(Generic[R]):
             return [], []
         counts_nol = np.stack(changed)[space.holds(job, np.stack(changed))]
         plans = list(as_plans(job, counts_nol)) if len(counts_nol) else []
+        if self._uneven:
+            orders = [each for each in exchanged(plan, sorted(self._uneven)) if space.includes(job, each)]
+            plans = [*orders, *(in_order_of(plan, each) for each in plans)]
         known = {self._key(each) for each in plans} & self._tried.keys()
         return [self._tried[key] for key in known if self._may(self._tried[key])], self._new(plans)
 
@@ -418,38 +451,41 @@ class Search(Generic[R]):
         found = self._bench.judged(self._leader.runs)
         self._path.append(Step(self._runs, found.objective, found.missed <= 0.0, self._leader.found_by))
 
-    def _decide(self, began: Sequence[Tried[R]]) -> None:
-        """Spends what is left on the leader, the best few beside it, the best start and the given plan: they get runs
-        in turn, and from time to time the worse half goes (successive halving: Jamieson and Talwalkar, AISTATS 2016).
-        Then leads who beats the leader in all runs that both have, which are all that the leader has."""
-        ordered = [each for each in self._tried.values() if self._may(each)]
-        ordered.sort(key=lambda each: (each is not self._leader, *self._rank(each)))
-        also = [*sorted(began, key=self._rank)[:1], *(each for each in began if self._is_given(each))]
-        racing = list({id(each): each for each in [*ordered[:FEW], *also]}.values())
-        count = min(len(each.runs) for each in racing)
+    def _decide(self) -> None:
+        """Spends what is left on who is best by its own runs, until that has LEADERS_RUNS: luck in a few runs goes as
+        others come. Plans that would be better and hardly miss what is required get some, too: two unlucky runs are no
+        reason to pay more. Then leads who beats the leader in all runs that both have, which are all of the leader."""
+        plans = [each for each in self._tried.values() if self._may(each)]
         try:
-            while len(racing) > 1:
-                count += 1
-                for each in [each for each in racing if len(each.runs) < count]:
-                    self._again(each)
-                if count in HALVED:
-                    racing = sorted(racing, key=lambda each: self._rank(each, count))
-                    racing = racing[: math.ceil(len(racing) / 2)]
-            while len(racing[0].runs) < LEADERS_RUNS:
-                self._again(racing[0])
+            while True:
+                best = min(plans, key=self._own)
+                doubtful = [each for each in plans if self._hardly_misses(each, best)]
+                if not doubtful and len(best.runs) >= LEADERS_RUNS:
+                    break
+                self._again(min(doubtful, key=self._own) if doubtful else best)
         except _SpentError:
             pass
-        best = self._leader
-        assert best is not None
-        for each in racing:
-            if len(each.runs) >= len(best.runs) and self._beats(each, best):
-                best = each
-        if best is not self._leader:
-            self._leader = best
+        leads = self._leader
+        assert leads is not None
+        for each in sorted(plans, key=self._own):
+            fewer = len(each.runs) < len(leads.runs)
+            if not fewer and (self._beats(each, leads) or self._own(each) < self._own(leads)):
+                leads = each
+        if leads is not self._leader:
+            self._leader = leads
             self._note_leader()
 
-    def _is_given(self, plan: Tried[R]) -> bool:
-        return self._key(plan.plan) == self._key(self.problem.scenario.plan)
+    def _own(self, plan: Tried[R]) -> tuple[bool, float, float, float]:
+        """Rank of a plan by all of its runs."""
+        return self._rank(plan, len(plan.runs))
+
+    def _hardly_misses(self, plan: Tried[R], best: Tried[R]) -> bool:
+        """Whether a plan has a better objective than the best one, misses little of what is required, and has few
+        runs."""
+        one, other = (self._bench.judged(each.runs) for each in (plan, best))
+        if len(plan.runs) >= LEADERS_RUNS or not 0.0 < one.missed <= HARDLY or other.missed > 0.0:
+            return False
+        return self._sign * (one.objective - other.objective) < -WORTH * abs(other.objective)
 
     def _stay(self) -> bool:
         """Lets the given plan lead again if nothing is better by more than is worth its moves, in the runs that both
@@ -462,7 +498,7 @@ class Search(Generic[R]):
         gain, least = self._sign * (one.objective - other.objective), WORTH * abs(other.objective)
         if not gain:
             gain, least = one.second - other.second, WORTH * abs(other.second)
-        if one.missed > 0.0 or (other.missed <= 0.0 and gain > least):
+        if one.missed > 0.0 or other.missed > 0.0 or gain > least:
             return False
         self._leader = given
         self._note_leader()

@@ -209,9 +209,11 @@ class Space:
             if stays
         ]
         named = sorted(_named(deployment) - {*pinned}) if self.free_subtasks else []
+        ordered = sorted(uneven(deployment, self))
         said = [
             "any number of subtasks" if self.free_subtasks else "these numbers of subtasks",
             f"those of {', '.join(named)} as given, since events name them" if named else "",
+            f"those of {', '.join(ordered)}, which are unlike, in the order of the hosts" if ordered else "",
             "" if self.spreads(deployment) else "an operator on one socket",
             f"{', '.join(pinned)} pinned" if pinned else "",
             f"{', '.join(self.allowed)} on some hosts only" if self.allowed else "",
@@ -351,6 +353,23 @@ NOTHING = "no plan of the space was found ({words}); {remedy}"
 REMEDY = "allow more hosts, pin fewer operators, or leave out the rules"
 TRIES = 64
 """Plans that are drawn to see whether a wider space has any."""
+
+
+UNEVEN = 1.05
+"""Share of the busiest subtask, as a multiple of the mean one, above which it matters where each is."""
+
+
+def uneven(deployment: Deployment, space: Space) -> frozenset[str]:
+    """Operators of which it matters which subtask is where: they have several, may move, and skewed keys give some more
+    than others. Plans in counts have their subtasks in the order of the sockets, whatever else there could be."""
+    names = [each.name for each in deployment.query.topological]
+    if all(deployment.plan.parallelism(name) == 1 for name in names):
+        return frozenset()
+    skew_o, pinned_o = PlacementCoefficients.of(deployment).operators.skew, space.pinned_o(deployment)
+    found = zip(names, skew_o, pinned_o, strict=True)
+    return frozenset(
+        name for name, skew, pinned in found if skew > UNEVEN and not pinned and deployment.plan.parallelism(name) > 1
+    )
 
 
 def nothing_found(deployment: Deployment, space: Space) -> BadInput:

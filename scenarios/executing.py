@@ -184,8 +184,9 @@ def starting(*imported: str) -> BaseContext:
 
 
 def _end_when_told(told: Connection) -> None:
-    """Makes a worker end at once when it is interrupted, or when the process that started it gives up or is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """Makes a worker end at once when the process that started it gives up or is gone. Ctrl-C, which a terminal sends
+    to all of its processes, is for that process alone: it may go on, to the best so far."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_after, args=(told,), daemon=True).start()
 

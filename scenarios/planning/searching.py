@@ -89,6 +89,8 @@ class Goal:
         limits: dict[str, float] = {}
         for name, most in (*requirements.at_most.items(), *requirements.measured.items()):
             full = measures.full_name(name, scenario, "--at-most")
+            if full in MORE_IS_BETTER:
+                raise BadInput(f"--at-most {name}: more of it is better; limit something that may be too much")
             limits[full] = min(most, limits.get(full, math.inf))
         return cls(named, limits, requirements.head_room or 0.0)
 
@@ -367,13 +369,15 @@ class SearchStep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchTold:
     """What a search by runs did. runs: made; cpu_seconds: that they took. best_runs: of the best plan. interval: 95 %
-    confidence interval of its objective; null of one run. nothing_near: whether all small changes of it were simulated,
+    confidence interval of its objective; null of one run. limits: values of the limited measures, by full names, in its
+    runs. nothing_near: whether all small changes of it were simulated,
     and none is better. whole: whether all plans of the space were simulated. path: when which plan led."""
 
     runs: int
     cpu_seconds: float
     best_runs: int
     interval: tuple[Number, Number] | None
+    limits: Mapping[str, Number]
     nothing_near: bool
     whole: bool
     path: tuple[SearchStep, ...]
@@ -411,6 +415,7 @@ class PlansSearched:
             cpu_seconds=found.cpu_s,
             best_runs=len(found.best.runs),
             interval=self.interval,
+            limits={name: self.bench.goal.value(name, found.best.runs) for name in self.bench.goal.at_most},
             nothing_near=found.nothing_near,
             whole=found.whole,
             path=tuple(

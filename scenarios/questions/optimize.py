@@ -197,7 +197,8 @@ class PlanFound:
     @property
     def judge(self) -> str:
         """Name of what has judged the plan: the cost model, or runs."""
-        return self.search.model if self.by_runs is None else f"runs of {self.solution.simulated} plans"
+        count = self.solution.simulated
+        return self.search.model if self.by_runs is None else f"runs of {count} plan{'s' * (count != 1)}"
 
     @property
     def answer(self) -> PlanChosen:

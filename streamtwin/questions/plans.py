@@ -123,6 +123,8 @@ def _numbers(flag: str, texts: Sequence[str], example: str) -> dict[str, float]:
     numbers: dict[str, float] = {}
     for text in [part for several in texts for part in several.split(",")]:
         name, _, value = (part.strip() for part in text.partition("="))
+        if name in numbers:
+            raise BadInput(f"{flag} names {name!r} twice; give it once")
         try:
             numbers[name] = number(value, name)
         except ValueError as error:
@@ -199,9 +201,11 @@ class OptimizePlan(Question):
         from optimizers.registry import optimizer_by_name
         from scenarios.planning import planner
         from scenarios.planning.cost_models import cost_model
-        from scenarios.planning.searching import budget_of
+        from scenarios.planning.searching import SEARCHED, Goal, budget_of
         from scenarios.questions.optimize import PlanSearch, buying
 
+        if self.optimizer == SEARCHED:
+            raise BadInput("--optimizer searched: leave it out and give a budget, --budget 20 in CPU seconds or 40runs")
         space, requirements = rules.space(), rules.requirements()
         space.check(scenario)
         optimizer, objective = buying(self.optimizer, searching.objective)
@@ -210,6 +214,8 @@ class OptimizePlan(Question):
             raise BadInput(planner.unpredicted(f"--at-most {next(iter(requirements.measured))}"))
         if budget is None or objective is None:
             objective = planner.objective_of([optimizer_by_name(optimizer)], objective)
+        if budget is not None:
+            Goal.of(scenario, objective or planner.USUAL, requirements)  # raises for wrong names, before long work
         prices_h(scenario, requirements.prices)
         costs = cost_model(self.model)
         search = PlanSearch(

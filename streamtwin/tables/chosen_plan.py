@@ -123,7 +123,9 @@ def of_search(told: SearchTold, shown: Callable[[float], str]) -> Iterator[Any]:
     if told.interval is not None:
         low, high = (shown(each if each is not None else math.inf) for each in told.interval)
         within = f"; by {told.best_runs} runs of the best plan, it is between {low} and {high} (95 %)"
-    yield f"{told.runs} runs in {told.cpu_seconds:.1f} CPU s{within}"
+    yield f"{told.runs} run{'s' * (told.runs > 1)} in {told.cpu_seconds:.1f} CPU s{within}"
+    for name, value in told.limits.items():
+        yield f"{name} of the best plan: {quantity(name)(math.inf if value is None else value)}"
 
 
 def placements(name: str, given: ExecutionPlan, solution: Solution, optimizer: str) -> Wide:
@@ -185,7 +187,8 @@ def claim(solution: Solution) -> str:
     among = f" ({solution.among})" if solution.among and claimed else ""
     weighed = f", {solution.weighed:,} placements weighed in the search" if solution.weighed else ""
     how = "simulated" if solution.simulated else "estimated"
-    estimated = f"{solution.simulated or solution.evaluations:,} plans {how}{weighed}"
+    count = solution.simulated or solution.evaluations
+    estimated = f"{count:,} plan{'s' * (count != 1)} {how}{weighed}"
     lacks = "" if solution.feasible or solution.status == "infeasible" else f", but {LACKS[solution.runs]}"
     words = f"{solution.status}{among}{lacks}: {estimated}, in {solution.seconds:.2f} s"
     if solution.gap is not None and not (solution.status == "optimal" and solution.gap < PROVED):

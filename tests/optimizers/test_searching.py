@@ -209,11 +209,15 @@ def test_a_host_may_become_free_in_one_change() -> None:
     assert {each.tobytes() for each in small_changes(problem)(spread)} >= alone - {spread.tobytes()}
 
 
-def test_the_interval_of_a_mean_is_students() -> None:
-    bench, values = Table(TableModel(), job()), np.array([1.0, 2.0, 4.0, 3.0, 2.5])
+def test_the_interval_of_a_mean_is_students_and_that_of_a_latency_is_above_0() -> None:
+    bench, values = Table(TableModel(), job()), np.array([1.0, -2.0, 4.0, -3.0, -2.5])
     low, high = interval(bench, [Run(value) for value in values]) or (0.0, 0.0)
     half = 2.776 * values.std(ddof=1) / math.sqrt(5)
     assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), rel=1e-3)
+    low, high = interval(bench, [Run(0.001), Run(5.0)]) or (0.0, 0.0)
+    assert 0.0 < low < 2.5005 < high
+    close = interval(bench, [Run(value) for value in 100 + values]) or (0.0, 0.0)
+    assert close == pytest.approx((100 + values.mean() - half, 100 + values.mean() + half), rel=2e-3)
     assert interval(bench, [Run(1.0)]) is None and interval(bench, [Run(1.0), Run(math.inf)]) is None
 
 
@@ -287,3 +291,21 @@ def test_equal_hosts_are_told_apart_for_who_asks_about_one() -> None:
 def test_what_no_run_tells_is_the_last_whatever_is_better() -> None:
     for sign in (1.0, -1.0):
         assert Judged(math.inf).rank(sign) > Judged(5.0).rank(sign) > Judged(5.0 - sign).rank(sign)
+
+
+def test_a_promise_that_few_unlucky_runs_break_is_asked_about_again() -> None:
+    """Each plan but the given one keeps the promise of 1 on average, and breaks it in its first two runs; the more its
+    table says, the dearer it is."""
+
+    class Promise(Table):
+        def run(self, plan: ExecutionPlan, number: int) -> Run:
+            given = plan == self.scenario.plan
+            return Run(2.0 if given else 0.0 if number < 2 else -1.0, cpu_s=self.cost(plan)[0] + 5.0 * given)
+
+        def judged(self, runs: Sequence[Run]) -> Judged:
+            late = 1.05 + float(np.mean([each.value for each in runs])) if runs[0].value < 2.0 else 0.5
+            return Judged(runs[0].cpu_s, 0.2 * max(0.0, late - 1.0))
+
+    bench = Promise(TableModel(0.0), job())
+    found = searched(bench, Budget(runs=40))
+    assert bench.judged(found.best.runs).missed == 0.0 and found.best.plan != bench.scenario.plan

@@ -193,6 +193,34 @@ def test_free_numbers_of_subtasks_and_limits_of_time_and_allowed_hosts(tmp_path:
     assert allowed["placement"]["d0"] == "plant" and "the given plan is not one of those" in allowed["message"]
 
 
+def skewed() -> Scenario:
+    """Keys of which one subtask of three gets half, on two slow machines and a fast one: it matters who is where."""
+    work = {"kind": "map", "name": "count", "service_time_s": 5e-4, "key_groups": 12, "partition_by": ["page"]}
+    speeds = {"slow1": 60, "slow2": 60, "fast": 160, "gate": 100}
+    like = {"ram_mb": 4000, "bandwidth_mbps": 1000, "latency_ms": 1}
+    hosts = [like | {"name": name, "cpu_percent": each, "core_percent": each} for name, each in speeds.items()]
+    job = deployment(
+        [source("s", pinned=True), work, sink("k", pinned=True)],
+        [("s", "count"), ("count", "k")],
+        {"s": 3500},
+        hosts,
+        {"s": "gate", "count": ["slow1", "slow2", "fast"], "k": "gate"},
+        partitioning={"count": "hash"},
+        keys={"count": {"shares": [50, 3, 3, 3, 3, 3, 7, 7, 6, 5, 5, 5]}},
+    )
+    return Scenario.of(job, RunSettings(horizon_s=10, warmup_s=2, period_s=2, seed=5))
+
+
+def test_it_matters_which_subtask_is_where_and_runs_find_it() -> None:
+    job = skewed()
+    made = found(job, "e2e_latency_s", 25)
+    orders = [("slow1", "slow2", "fast"), ("fast", "slow1", "slow2"), ("slow1", "fast", "slow2")]
+    best = min(reached(job, job.plan.with_placement({**job.plan.placement, "count": each}), "e2e_latency_s")
+               for each in orders)  # fmt: skip
+    assert reached(job, made.solution.plan, "e2e_latency_s") <= 1.05 * best
+    assert not made.found.whole, "orders are not all listed"
+
+
 def test_the_command_searches_writes_draws_and_tells_the_path(tmp_path: Path) -> None:
     path, better, figure = tmp_path / "job.yaml", tmp_path / "better.yaml", tmp_path / "path.png"
     path.write_text(scenario_file.dump(machines(2)), encoding="utf-8")
@@ -224,6 +252,9 @@ def test_the_command_searches_writes_draws_and_tells_the_path(tmp_path: Path) ->
         (["--at-most", "late_per_s=3"], "is not predicted; with a budget, runs judge any measure"),
         (["--cost-model", "staged"], "runs judge plans with a budget"),
         (["--at-most", "late=3", "--budget", "3runs"], "unknown metric 'late'"),
+        (["--at-most", "throughput_per_s=3", "--budget", "3runs"], "more of it is better"),
+        (["--at-most", "e2e_latency_s=3", "--at-most", "e2e_latency_s=4"], "names 'e2e_latency_s' twice; give it once"),
+        (["--optimizer", "searched"], "leave it out and give a budget"),
     ],
 )
 def test_what_cannot_be_is_one_line(options: list[str], words: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -134,19 +135,21 @@ def test_an_interrupted_training_ends_with_130_and_one_line_at_once(tmp_path: Pa
     assert not list(tmp_path.iterdir())
 
 
-def test_an_interrupted_search_writes_and_tells_the_best_plan_so_far(tmp_path: Path) -> None:
-    """A search of minutes that is interrupted after the first plan writes the best so far."""
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_interrupted_search_writes_and_tells_the_best_plan_so_far(tmp_path: Path, workers: int) -> None:
+    """A search of minutes that is interrupted after some runs writes the best so far. A terminal sends Ctrl-C to its
+    workers as well."""
     out = tmp_path / "best.yaml"
-    search = ["optimize", "smart-grid", "--budget", "5000runs", "--workers", "1"]
+    search = ["optimize", "smart-grid", "--budget", "5000runs", "--workers", str(workers)]
     program = subprocess.Popen(
         [sys.executable, "-m", "streamtwin.cli.app", *search, "--json", "--out", str(out)],
         env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=hears_ctrl_c,
+        preexec_fn=hears_ctrl_c, start_new_session=True,
     )  # fmt: skip
     assert program.stderr is not None
-    while "runs; best" not in (line := program.stderr.readline()):
+    while "runs; best" not in (line := program.stderr.readline()) or not re.search(r"\b[1-9]\d+ of 5,000", line):
         assert line, "it ended by itself"
-    program.send_signal(signal.SIGINT)
+    os.killpg(program.pid, signal.SIGINT)
     output, errors = program.communicate(timeout=60)
     assert program.returncode == 130, errors
     document = json.loads(output)
