@@ -100,6 +100,8 @@ def every_tenth(report: Progress) -> Progress:
 
 STARTED_S = 4.0
 """CPU seconds of work from which on it is worth while to start processes, which takes one or two."""
+CLAIMS = "streamtwin.command"
+"""Module that takes the names of our packages, whatever modules of these names a user has; imported first."""
 IMPORTED = "twin.simulation"
 """Module that takes long to import and almost all work needs: it is imported once, before workers are forked."""
 
@@ -172,7 +174,7 @@ def starting(*imported: str) -> BaseContext:
     """Context for starting processes: forked, where possible, from one that has imported IMPORTED and these modules."""
     forks = "forkserver" in multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if forks else "spawn")
-    context.set_forkserver_preload([IMPORTED, *imported])
+    context.set_forkserver_preload([CLAIMS, IMPORTED, *imported])
     if forks:
         resource_tracker.ensure_running()  # first, as starting it unblocks SIGINT
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # else Ctrl-C makes it print a traceback

@@ -216,7 +216,7 @@ def objective_of(optimizers: Iterable[Optimizer], asked: str | None = None) -> s
     """
     if asked is not None:
         if asked not in OBJECTIVES:
-            raise BadInput(f"{unpredicted(f'objective {asked!r}')}; {suggest(asked, OBJECTIVES)}")
+            raise BadInput(f"{unpredicted(f'unknown objective {asked!r}: it')}; {suggest(asked, OBJECTIVES)}")
         return asked
     wanted = {traits_of(each).objective or USUAL for each in optimizers}
     return wanted.pop() if len(wanted) == 1 else USUAL
