@@ -167,13 +167,13 @@ def flink(
     check_free(out, save)
     rates = _rates(offered or [])
     answers = _answers(terminal, source, job, window)
+    if save is not None:  # before anything in them is refused: the moment does not come again
+        _save(answers, save)
     imported = scenario_of(read_job(answers), rates)
     for note in imported.notes:
         terminal.note(f"note: {note}")
     if points is not None:
         write_bytes(points, with_point(points, point or imported.scenario.name, imported.readings).encode())
-    if save is not None:
-        _save(answers, save)
     words = f"scenario {imported.scenario.name!r} in {out}; run it with: twin run {out}"
     terminal.file(scenario_file.dump(imported.scenario), out, imported, words)
 

@@ -110,7 +110,22 @@ def _use(machine: TaskManagers, wanted: Sequence[Wanted], asleep: float, unread:
 JOINS = re.compile("CoGroup|Join")
 """Words in the descriptions of windows that join; several inputs of other windows are one stream."""
 MOST_KEYS = 10**9
-SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+SECONDS = {
+    name: seconds
+    for seconds, names in (
+        (1e-9, "ns nano nanosecond"),
+        (1e-6, "us µs micro microsecond"),
+        (1e-3, "ms milli millisecond"),
+        (1.0, "s sec second"),
+        (60.0, "m min minute"),
+        (3600.0, "h hour"),
+        (86400.0, "d day"),
+    )
+    for name in names.split()
+}
+"""Units of time, by their names in Flink's plans and configuration (TimeUtils), in the singular."""
+TIME = r"\[([^\]]*)\]"
+"""A time in the description of a SQL operator."""
 
 
 def window_in(text: str) -> dict[str, Any] | None:
@@ -119,10 +134,10 @@ def window_in(text: str) -> dict[str, Any] | None:
         return {"policy": "time", "size_s": int(found.group(1)) / 1000}
     if found := re.search(r"Sliding\w*TimeWindows\((\d+),\s*(\d+)", text):
         return {"policy": "time", "size_s": int(found.group(1)) / 1000, "slide_s": int(found.group(2)) / 1000}
-    if found := re.search(r"TUMBLE\(.*?size=\[(\d+) (\w+)\]", text):
-        return {"policy": "time", "size_s": _window_seconds(found, 1)}
-    if found := re.search(r"HOP\(.*?size=\[(\d+) (\w+)\].*?slide=\[(\d+) (\w+)\]", text):
-        return {"policy": "time", "size_s": _window_seconds(found, 1), "slide_s": _window_seconds(found, 3)}
+    if found := re.search(rf"TUMBLE\(.*?size={TIME}", text):
+        return {"policy": "time", "size_s": seconds_in(found[1])}
+    if found := re.search(rf"HOP\(.*?size={TIME}.*?slide={TIME}", text):
+        return {"policy": "time", "size_s": seconds_in(found[1]), "slide_s": seconds_in(found[2])}
     return None
 
 
@@ -130,8 +145,8 @@ def gap_s_in(text: str) -> float | None:
     """Gap (s) of the session windows in a description; None if there is none."""
     if found := re.search(r"TimeSessionWindows\((\d+)", text):
         return int(found.group(1)) / 1000
-    if found := re.search(r"SESSION\(.*?gap=\[(\d+) (\w+)\]", text):
-        return _window_seconds(found, 1)
+    if found := re.search(rf"SESSION\(.*?gap={TIME}", text):
+        return seconds_in(found[1])
     return None
 
 
@@ -190,8 +205,25 @@ def matching(vertex: Vertex, job: FlinkJob, window: dict[str, Any], notes: list[
     return {"amplification": vertex.out_per_s / vertex.in_per_s if vertex.in_per_s else 0.0}
 
 
-def _window_seconds(found: re.Match[str], group: int) -> float:
-    return float(found.group(group)) * SECONDS.get(found.group(group + 1), 1.0)
+def seconds_in(text: str, unit: str | None = None) -> float:
+    """Seconds of a time as Flink writes it: `10 s`, `1 d`, `1 h 30 min`, `500 ms`, `PT1M30S`. unit: of a number
+    without one. Raises BadInput for any other unit, naming it."""
+    iso = re.fullmatch(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", text.strip())
+    if iso and any(iso.groups()):
+        days, hours, minutes, seconds = (float(each or 0) for each in iso.groups())
+        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    if clock := re.fullmatch(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)", text.strip()):
+        return (int(clock[1]) * 60 + int(clock[2])) * 60 + float(clock[3])
+    parts = re.findall(r"(\d+) *([^\W\d]*)", text)
+    if not parts or re.sub(r"(\d+) *([^\W\d]*)", "", text).strip():
+        raise BadInput(f"Flink's plan or configuration has the time {text!r}; one such as '10 s' or '1 d' is expected")
+    found = 0.0
+    for number, written in parts:
+        name = written.lower() or unit or ""
+        if (known := SECONDS.get(name) or SECONDS.get(name.removesuffix("s"))) is None:
+            raise BadInput(f"the time {text!r} has the unit {written!r}; known are {', '.join(SECONDS)}")
+        found += int(number) * known
+    return found
 
 
 # the scenario --------------------------------------------------------------------------------------------------------
@@ -468,10 +500,10 @@ def _numbers(job: FlinkJob, prefix: str, names: Mapping[str, str]) -> dict[str, 
 
 
 def _seconds(job: FlinkJob, key: str) -> float:
-    found = re.fullmatch(r"(\d+) ?(ms|s|min)?", job.settings[key])
-    if found is None:
-        raise BadInput(f"{key} is {job.settings[key]!r}; a time such as '100 ms' is expected")
-    return int(found.group(1)) * SECONDS[found.group(2) or "ms"]
+    try:
+        return seconds_in(job.settings[key], "ms")
+    except BadInput as error:
+        raise BadInput(f"{key}: {error}; a time such as '100 ms' is expected") from None
 
 
 def _bytes(text: str) -> float:
@@ -493,4 +525,5 @@ def _reading(name: str, vertex: Vertex, arrivals: Mapping[str, float]) -> dict[s
         row = {"operator": name, "offered_per_s": arrivals[name], "out_per_s": vertex.out_per_s}
     shares = {"busy": vertex.busy, "backpressured": vertex.backpressured}
     row |= {key: min(1.0, value) for key, value in shares.items() if value is not None}
-    return row if vertex.marker_s is None else {**row, "marker_s": vertex.marker_s}
+    begins = not vertex.inputs  # of markers, which have no age there
+    return row if vertex.marker_s is None or begins else {**row, "marker_s": vertex.marker_s}

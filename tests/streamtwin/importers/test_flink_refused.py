@@ -19,12 +19,12 @@ import pytest
 
 from streamtwin.connect.importers import flink_answers
 from streamtwin.connect.importers import flink_form as forms
-from streamtwin.connect.importers.flink_answers import from_endpoint
+from streamtwin.connect.importers.flink_answers import from_endpoint, from_folder
 from streamtwin.connect.importers.flink_job import read_job
 from streamtwin.connect.importers.flink_scenario import scenario_of
 from tests.commands import refused
 from tests.streamtwin.importers.flink_cluster import Cluster, job_at, serving
-from tests.streamtwin.importers.test_flink import imported, live, save, with_metrics, with_vertex
+from tests.streamtwin.importers.test_flink import described, imported, live, save, with_metrics, with_vertex
 from twin.errors import BadInput
 from twin.scenario import Scenario
 from twin.spec import parse
@@ -221,3 +221,30 @@ def test_mutated_answers_are_imported_or_refused_in_one_line(tmp_path: Path) -> 
         except BadInput as error:
             ends["refused" if "\n" not in str(error) else "refused in several lines"] += 1
     assert set(ends) == {"imported", "refused"} and min(ends.values()) > 20, ends
+
+
+def test_answers_are_kept_though_the_job_in_them_is_refused(tmp_path: Path) -> None:
+    saved = save(tmp_path / "answers", **{"job_jobs_id.json": with_metrics(0, write_records=0)})
+    kept = tmp_path / "kept"
+    assert "has delivered nothing" in refused("import", "flink", saved, "--save", kept, "--out", tmp_path / "job.yaml")
+    assert from_folder(kept).saved() == from_folder(saved).saved()
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        *(("1 d", 86400.0), ("2 h", 7200.0), ("10 min", 600.0), ("10 s", 10.0), ("500 ms", 0.5), ("250 µs", 250e-6)),
+        *(("1 h 30 min", 5400.0), ("3 days", 259200.0), ("01:30:05", 5405.0), ("PT1M30S", 90.0), ("P1D", 86400.0)),
+    ],
+)
+def test_all_units_of_time_that_flink_writes_are_read(written: str, seconds: float, tmp_path: Path) -> None:
+    text = f"WindowAggregate(groupBy=[a], window=[TUMBLE(time_col=[t], size=[{written}])])<br/>"
+    window = described(tmp_path, 2, text, hashed=True).scenario.query.operator("window").window
+    assert window.size_s == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(("written", "named"), [("10 fortnights", "'fortnights'"), ("soon", "'soon'"), ("5", "''")])
+def test_units_of_time_that_nobody_knows_are_refused(written: str, named: str, tmp_path: Path) -> None:
+    text = f"WindowAggregate(groupBy=[a], window=[TUMBLE(time_col=[t], size=[{written}])])<br/>"
+    with pytest.raises(BadInput, match=named):
+        described(tmp_path, 2, text, hashed=True)
