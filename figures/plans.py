@@ -1,4 +1,4 @@
-"""Figures of chosen plans: their regret, their speed-up, and what monitoring adds."""
+"""Figures of chosen plans: beside what was promised, their speed-up, and what monitoring adds."""
 
 from __future__ import annotations
 
@@ -12,53 +12,52 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from figures.style import BLUE, FONT_PT, GREEN, GREY, ORANGE, new_figure, rows_where
 from figures.units import seconds
 
-# regret --------------------------------------------------------------------------------------------------------------
-# Figure of the regret of chosen plans: simulated latency of each beside the best known.
+# plans beside a promise ----------------------------------------------------------------------------------------------
+# Figure of chosen plans: the simulated latency of each, beside the latency that was promised.
 
 
-def placement_regret(table: Mapping[str, Sequence[Any]], quantity: str) -> Figure:
-    """Figure with a dot a plan with its 95 % interval, on a logarithmic axis; the best known plan as a line.
+def plans_beside_a_promise(table: Mapping[str, Sequence[Any]], promise_s: float, quantity: str) -> Figure:
+    """Figure with a dot a plan with its 95 % interval, on a logarithmic axis; the promise as a line.
 
-    Columns, one entry a plan: plan (its label), latency_s (simulated mean, NaN if nothing arrived), ci95_s
-    (half-width), backpressured (bool). quantity: which latency, for the axis. Raises ValueError if no plan has one.
+    Columns, one entry a plan: plan (its label), latency_s (NaN if nothing arrived), ci95_s (half-width), backpressured
+    (bool). promise_s: the longest latency promised. quantity: which latency, for the axis. Raises ValueError if no plan
+    has one.
     """
     latency_s = np.asarray(table["latency_s"], dtype=float)
     ci95_s = np.nan_to_num(np.asarray(table["ci95_s"], dtype=float))
     backpressured = np.asarray(table["backpressured"], dtype=bool)
     if not np.isfinite(latency_s).any():
         raise ValueError(f"no plan has a finite latency_s, got {latency_s.tolist()}")
-    sustained = np.where(backpressured, np.inf, latency_s)
-    best_s = float(np.nanmin(sustained if np.isfinite(sustained).any() else latency_s))
     figure, axes = new_figure(7.6, 1.3 + 0.38 * len(latency_s))
-    axes.axvline(best_s, color=GREEN, linewidth=1.2, zorder=1)
+    axes.axvspan(np.nextafter(0.0, 1.0), promise_s, color=GREEN, alpha=0.08, linewidth=0)
+    axes.axvline(promise_s, color=GREEN, linewidth=1.2, zorder=1)
     for row, (mean_s, half_s) in enumerate(zip(latency_s, ci95_s, strict=True)):
-        _dot(axes, row, mean_s, half_s, bool(backpressured[row]), best_s)
+        _dot(axes, row, mean_s, half_s, bool(backpressured[row]), promise_s)
     finite = latency_s[np.isfinite(latency_s)]
     axes.set_xscale("log")
-    axes.set_xlim(min(finite.min(), best_s) / 1.35, max(finite.max() * 1.35, best_s * 3.0))
+    axes.set_xlim(min(finite.min(), promise_s) / 1.6, max(finite.max(), promise_s) * 1.6)
     axes.set_yticks(range(len(latency_s)), [str(label) for label in table["plan"]])
     axes.set_ylim(len(latency_s) - 0.4, -0.9)
-    axes.text(best_s, -0.55, " best known", color=GREEN, fontsize=FONT_PT, va="center")
+    axes.text(promise_s, -0.55, f" promise: {seconds(promise_s)}", color=GREEN, fontsize=FONT_PT, va="center")
     axes.grid(visible=False, axis="y")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: seconds(value).replace(".00 s", " s")))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel(f"simulated {quantity}, mean and 95 % interval (log scale)")
+    axes.set_xlabel(f"simulated {quantity}, with its 95 % interval (log scale)")
     return figure
 
 
-def _dot(axes: Any, row: int, mean_s: float, half_s: float, backpressured: bool, best_s: float) -> None:
+def _dot(axes: Any, row: int, mean_s: float, half_s: float, backpressured: bool, promise_s: float) -> None:
     if not np.isfinite(mean_s):
-        axes.text(best_s, row, " no result reached the sink", color=GREY, fontsize=FONT_PT, va="center")
+        axes.text(promise_s, row, " no result reached the sink", color=GREY, fontsize=FONT_PT, va="center")
         return
-    colour = ORANGE if backpressured else BLUE
+    kept = mean_s <= promise_s and not backpressured
+    colour = GREEN if kept else ORANGE
     low_s = max(mean_s - half_s, mean_s / 100)  # an interval may reach below zero, a log axis cannot
-    axes.plot([best_s, mean_s], [row, row], color="#cccccc", linewidth=1.0, zorder=1)
     axes.plot([low_s, mean_s + half_s], [row, row], color=colour, linewidth=2.2, zorder=2)
     axes.plot(mean_s, row, "o", color=colour, markerfacecolor="white" if backpressured else colour, zorder=3)
-    factor = mean_s / best_s
-    words = f"{seconds(mean_s)}, ×{factor:.2f}" if factor < 10 else f"{seconds(mean_s)}, ×{factor:,.0f}"
+    says = "kept" if kept else "broken"
     axes.annotate(
-        words + (", does not keep up" if backpressured else ""),
+        f"{seconds(mean_s)}, " + ("does not keep up" if backpressured else says),
         (1.02, row),
         xycoords=("axes fraction", "data"),
         va="center",

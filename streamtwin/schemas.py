@@ -12,11 +12,11 @@ from scenarios.calibration.calibrate import Prediction
 from scenarios.calibration.profile_file import CalibratedProfile, NextPoint
 from scenarios.files.documents import CLOSED, Number, Seconds, schema
 from scenarios.learning import CorpusWritten, EvaluationTable, ModelTrained
-from scenarios.planning.validation import ValidationRow
 from streamtwin.connect.importers.flink_scenario import ImportedJob
 from streamtwin.connect.importers.run_graph import ImportedRun, RunsValidated
 from streamtwin.connect.profiles import Profiles
 from streamtwin.connect.shadow.shadow import JobFollowed
+from streamtwin.demo.story import JudgedPlan
 from streamtwin.questions.registry import QUESTIONS
 from twin.cluster import Cluster
 from twin.errors import BadInput, suggest
@@ -170,13 +170,15 @@ class DatasetDocument(TypedDict):
 
 @CLOSED
 class DemoDocument(TypedDict):
-    """The answer of `twin demo`. seconds: of each stage."""
+    """The answer of `twin demo`. seconds: of each stage. promise_s: longest latency of 99 of 100 results. plans: by who
+    chose them."""
 
     out: str
     report: str
     seconds: dict[str, float]
     training_rows: int
-    rows: list[ValidationRow]
+    promise_s: float
+    plans: list[JudgedPlan]
     accuracy: EvaluationTable
 
 

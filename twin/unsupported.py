@@ -6,8 +6,8 @@ that leave one by one, hosts of one socket each that reach each other directly, 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -25,6 +25,8 @@ from twin.scenario import Scenario
 PLAIN_LAWS = ("constant", "poisson")
 COURSES = ("steps", "replay")
 """Laws that give the rate at each time, and not how it varies, so that a run depends on which part of them it has."""
+MOST_NAMED = 3
+"""Sources of one law that are named in a sentence."""
 BATCH_SHARE = 0.1
 """Share of a count window above which batches change the number of pairs in it."""
 OUTLASTED = 4.0
@@ -76,10 +78,13 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
         yield "checkpoints", "what checkpoints cost"
         if scenario.checkpoints.sinks == "exactly-once":
             yield "commits", "results that wait for checkpoints"
+    by_law = defaultdict[str, list[str]](list)
     for source, law in scenario.workload.arrivals.items():
-        if law.law not in PLAIN_LAWS:
-            name = "courses" if law.law in COURSES else "arrivals"
-            yield name, f"how {law.law} arrivals of {source} vary around their mean"
+        by_law[law.law].append(source)
+    for law_name, sources in by_law.items():
+        if law_name not in PLAIN_LAWS:
+            name = "courses" if law_name in COURSES else "arrivals"
+            yield name, f"how {law_name} arrivals of {_listed(sources)} vary around their mean"
     yield from _of_engine(scenario)
     yield from _of_cluster(scenario)
     yield from _of_keys(scenario)
@@ -135,6 +140,13 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
             yield "alignment", f"the alignment of keys from {stream.producer} to {stream.consumer}"
         if stream.overflow == "drop":
             yield "drops", "records dropped at full channels"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names in a sentence: all of a few, the first of many."""
+    if len(names) <= MOST_NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[: MOST_NAMED - 1])} and {len(names) - MOST_NAMED + 1} others"
 
 
 def _of_alike(scenario: Scenario, operator: AnyOperator) -> Iterator[tuple[str, str]]:

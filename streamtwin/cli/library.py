@@ -119,13 +119,13 @@ def demo(
     *,
     terminal: Terminal,
 ) -> None:
-    """Simulate, learn, plan, prove: the whole loop on one query, in a few minutes.
+    """Simulate, learn, plan, prove: the whole loop on one job with a promise, in two minutes.
 
     Example: `twin demo`, then open demo/report.html
     """
     from streamtwin.demo.folder import REPORT, prepare, write
     from streamtwin.demo.loop import Settings, play
-    from streamtwin.tables import tables
+    from streamtwin.demo.story import PROMISE_S, SCENARIO, plans_table
 
     settings = Settings(seed=seed, runs=runs)
     prepare(out, settings)
@@ -137,12 +137,13 @@ def demo(
         "report": out / REPORT,
         "seconds": outcome.seconds,
         "training_rows": outcome.training_rows,
-        "rows": outcome.rows,
+        "promise_s": PROMISE_S,
+        "plans": outcome.story.judged,
         "accuracy": outcome.accuracy,
     }
     total_s = sum(outcome.seconds.values())
-    done = f"done in {total_s:.0f} s; now open {out / REPORT}, or turn its knobs yourself: twin serve smart-grid"
-    terminal.result(document, *tables.of_regrets(outcome.rows), done)
+    done = f"done in {total_s:.0f} s; now open {out / REPORT}, or turn its knobs yourself: twin serve {SCENARIO}"
+    terminal.result(document, outcome.story.verdict, plans_table(outcome.story.judged), done)
 
 
 def serve(

@@ -9,14 +9,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from figures.answers import search_path
 from figures.learning import learning_curve, predicted_vs_simulated
-from figures.plans import placement_regret
+from figures.plans import plans_beside_a_promise
 from scenarios.files import scenario_file
 from scenarios.files.documents import as_csv
 from scenarios.files.run_folder import png, writing
-from scenarios.planning.validation import ValidationRow
-from streamtwin.demo.loop import DemoOutcome, Settings, learned_plan
+from streamtwin.demo.loop import DemoOutcome, Settings
 from streamtwin.demo.page import page
+from streamtwin.demo.story import PROMISE_S, JudgedPlan
 from twin.errors import BadInput
 from twin.files import parse_json, write_text
 from twin.version import VERSION
@@ -26,19 +27,12 @@ MADE_BY = "twin demo"
 KEPT = "corpus"
 """Part of an unfinished demo that the next one of the same settings uses again."""
 REPORT = "report.html"
-PLAN = "learned-plan.yaml"
-OWN = (
-    KEPT,
-    "dataset",
-    "model",
-    "naive-plan.yaml",
-    PLAN,
-    "regret.csv",
-    "regret.png",
-    "predictions.png",
-    "training.png",
-    REPORT,
-)
+GIVEN, PLAN = "given-plan.yaml", "best-plan.yaml"
+TABLE = "plans.csv"
+PICTURES = ("promise.png", "search.png", "predictions.png", "training.png")
+OWN = (KEPT, "dataset", "model", GIVEN, PLAN, TABLE, *PICTURES, REPORT)
+EARLIER = ("naive-plan.yaml", "learned-plan.yaml", "regret.csv", "regret.png")
+"""What demos of earlier versions left, which goes when a demo is made anew."""
 
 
 def prepare(out: Path, settings: Settings) -> None:
@@ -50,7 +44,7 @@ def prepare(out: Path, settings: Settings) -> None:
     if found is None and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise BadInput(f"{out} was not made by '{MADE_BY}', so it is left alone; name another folder with --out")
     resume = found is not None and not found["finished"] and found["about"] == _about(settings)
-    for name in OWN:
+    for name in (*OWN, *EARLIER):
         if not (resume and name == KEPT):
             _remove(out / name)
     with writing(out, "name another folder with --out"):
@@ -60,29 +54,32 @@ def prepare(out: Path, settings: Settings) -> None:
 
 def write(out: Path, outcome: DemoOutcome) -> None:
     """Writes the table, the pictures, the plans and the report, and last the manifest of a finished demo."""
-    rows = outcome.rows
-    pictures = {
-        "regret.png": png(placement_regret(regret_table(rows), "end-to-end latency")),
-        "predictions.png": png(predicted_vs_simulated(outcome.predictions, "end-to-end latency [s]")),
-        "training.png": png(learning_curve(outcome.curve)),
-    }
+    story = outcome.story
+    told = story.searched.told
+    figures = (
+        plans_beside_a_promise(promise_table(story.judged), PROMISE_S, "latency of 99 of 100 stops"),
+        search_path(told.table, told.runs, "latency of 99 of 100 stops [s]"),
+        predicted_vs_simulated(outcome.predictions, "end-to-end latency [s]"),
+        learning_curve(outcome.curve),
+    )
+    pictures = {name: png(figure) for name, figure in zip(PICTURES, figures, strict=True)}
     for name, picture in pictures.items():
         (out / name).write_bytes(picture)
-    (out / "regret.csv").write_text(as_csv([asdict(row) for row in rows]), encoding="utf-8")
-    (out / "naive-plan.yaml").write_text(scenario_file.dump(outcome.scenario), encoding="utf-8")
-    (out / PLAN).write_text(scenario_file.dump(outcome.scenario.with_plan(learned_plan(rows))), encoding="utf-8")
+    (out / TABLE).write_text(as_csv([asdict(each) for each in story.judged]), encoding="utf-8")
+    (out / GIVEN).write_text(scenario_file.dump(story.scenario), encoding="utf-8")
+    (out / PLAN).write_text(scenario_file.dump(story.scenario.with_plan(story.best_plan)), encoding="utf-8")
     (out / REPORT).write_text(page(outcome, pictures, out), encoding="utf-8")
     _write_manifest(out, outcome.settings, finished=True)
 
 
-def regret_table(rows: Sequence[ValidationRow]) -> dict[str, list[Any]]:
+def promise_table(judged: Sequence[JudgedPlan]) -> dict[str, list[Any]]:
     """Table that `figures.plans` draws."""
     nan = float("nan")
     return {
-        "plan": [row.optimizer for row in rows],
-        "latency_s": [nan if row.simulated is None else row.simulated for row in rows],
-        "ci95_s": [row.ci95 or 0.0 for row in rows],
-        "backpressured": [bool(row.backpressured) for row in rows],
+        "plan": [each.plan_by for each in judged],
+        "latency_s": [nan if each.p99_s is None else each.p99_s for each in judged],
+        "ci95_s": [each.p99_ci95_s or 0.0 for each in judged],
+        "backpressured": [not each.keeps_up for each in judged],
     }
 
 

@@ -1,26 +1,21 @@
-"""Loop of `twin demo`: simulate, learn, plan, prove, on one query, small enough for a coffee break.
+"""Loop of `twin demo`: simulate, learn, plan, prove, on one job, small enough for a coffee break.
 
-The query is the library's smart-grid over edge, fog and cloud hosts. Its cost model is trained on variations of that
-same query (plan, rates and hardware), so it knows this family of jobs and no other.
+The job is the library's machine-stop over boxes, a plant's server and a cloud. Its cost model is trained on variations
+of that same job (plan, rates and hardware), so it knows this family of jobs and no other.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optimizers.planner.loads import LOADS, MEAN, loads_of, rates_at
-from optimizers.searching import Budget
 from scenarios import learning
 from scenarios.executing import Audience
 from scenarios.files import scenario_file
-from scenarios.planning import planner, validation
-from scenarios.planning.searching import BySearch
-from twin.plan import ExecutionPlan
-from twin.rates.model import RateModel
+from streamtwin.demo.story import PREDICTED, PROMISE, SCENARIO, Story, tell
+from streamtwin.tables import tables
 from twin.run import Run
 from twin.scenario import Scenario
 from twin.simulation import simulate
@@ -30,39 +25,35 @@ if TYPE_CHECKING:
     from models.prediction import LearnedCostModel
     from scenarios.learning import EvaluationTable
 
-SCENARIO = "smart-grid"
-OBJECTIVE = "e2e_latency_s"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Size of the demo. budget: number of plans that a cost model may estimate; sim_budget: runs of the
-    search by runs."""
+    """Size of the demo. runs: to learn from. estimates: number of plans that a cost model may estimate. search_runs: of
+    the search by runs. replications: runs by which each plan is judged."""
 
     seed: int = 0
     runs: int = 500
     members: int = 3
     patience: int = 10
-    budget: int = 1000
-    sim_budget: int = 40
-    replications: int = 5
-    references: int = 10
+    estimates: int = 1000
+    search_runs: int = 40
+    replications: int = 10
     master: str = "local[*]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOutcome:
-    """Results of the demo, with everything that the report shows. seconds: wall time of each stage."""
+    """Results of the demo, with everything that the report shows. given, best: a run of the given plan, and of the
+    best one. seconds: wall time of each stage."""
 
     settings: Settings
-    scenario: Scenario
-    naive: Run
-    learned: Run
+    story: Story
+    given: Run
+    best: Run
     training_rows: int
     accuracy: EvaluationTable
     predictions: dict[str, list[Any]]
     curve: dict[str, list[Any]]
-    rows: Sequence[validation.ValidationRow]
     seconds: dict[str, float]
 
 
@@ -84,10 +75,11 @@ def play(out: Path, settings: Settings, audience: Audience) -> DemoOutcome:
     """Runs the loop; leaves corpus, dataset and model in `out`, which must hold none of the latter two."""
     clock, say = Stopwatch(), audience.stage
     scenario = scenario_file.load(SCENARIO)
-    say("1/5 simulating the naive plan: every operator on the small box beside the meters")
-    naive = simulate(scenario)
-    say(f"    {_in_words(naive)}")
-    clock.stop("naive plan")
+    say("1/5 simulating the plan as given: what the sensors measure goes to the cloud")
+    given = simulate(scenario)
+    age = given.metrics.e2e_latency_s
+    say(f"    99 of 100 stops arrive within {tables.seconds(age.p99 if age else None)}; the promise is {PROMISE}")
+    clock.stop("plan as given")
     training_data(scenario, out, settings, audience)
     clock.stop("corpus and dataset (Spark)")
 
@@ -96,19 +88,26 @@ def play(out: Path, settings: Settings, audience: Audience) -> DemoOutcome:
     clock.stop("training")
     accuracy = learning.evaluate(model, dataset, every_row=False, seed=settings.seed)
     clock.stop("evaluation")
-    say("5/5 planning with each optimizer, and simulating every plan")
-    rows = prove(scenario, model, settings)
+    say(f"5/5 planning in each way, and judging each plan by {settings.replications} runs")
+    story = tell(
+        scenario,
+        model,
+        estimates=settings.estimates,
+        runs=settings.search_runs,
+        replications=settings.replications,
+        seed=settings.seed,
+        say=say,
+    )
     clock.stop("planning and proof")
     return DemoOutcome(
         settings=settings,
-        scenario=scenario,
-        naive=naive,
-        learned=simulate(scenario.with_plan(learned_plan(rows))),
+        story=story,
+        given=given,
+        best=simulate(scenario.with_plan(story.best_plan)),
         training_rows=len(dataset),
         accuracy=accuracy,
-        predictions=learning.predictions(model, dataset, OBJECTIVE),
+        predictions=learning.predictions(model, dataset, PREDICTED),
         curve=curve,
-        rows=rows,
         seconds=clock.seconds,
     )
 
@@ -148,51 +147,3 @@ def train(out: Path, settings: Settings, audience: Audience) -> tuple[LearnedCos
         )
     learning.write_model(ensembles, out / "model")
     return prediction.load(out / "model"), rows, learning.learning_curve(ensembles)
-
-
-def prove(scenario: Scenario, model: LearnedCostModel, settings: Settings) -> list[validation.ValidationRow]:
-    """Simulates every plan: the given one, a random one, a heuristic's, and the best by three cost models, of which the
-    rate model is asked about each load."""
-    rates = RateModel()
-    given, random, governor, search = planner.optimizers("as-given,random,governor,local-search")
-    rivals = [
-        planner.WithCostModel("naive (as in the file)", given, rates, 1),
-        planner.WithCostModel("random plan", random, rates, 1),
-        planner.WithCostModel("heuristic (governor)", governor, rates, 1),
-        *(
-            planner.WithCostModel(rates_words(load), search, rates_at(load), settings.budget)
-            for load in loads_of(scenario)
-        ),
-        planner.WithCostModel("search, learned model", search, model, settings.budget),
-        planner.WithCostModel(
-            f"search by {settings.sim_budget} runs", BySearch(Budget(runs=settings.sim_budget)), model, settings.budget
-        ),
-    ]
-    rows = validation.validate(
-        [scenario],
-        rivals,
-        [rates],
-        simulate,
-        settings.replications,
-        settings.seed,
-        objective=OBJECTIVE,
-        references=settings.references,
-    )
-    return [replace(row, cost_model=rival.cost_model.name) for row, rival in zip(rows, rivals, strict=True)]
-
-
-def rates_words(load: str) -> str:
-    """Words for the search by the rate model under a load."""
-    return "search, rate model" + ("" if load == MEAN else f" for {LOADS[load].words}")
-
-
-def learned_plan(rows: Sequence[validation.ValidationRow]) -> ExecutionPlan:
-    """Plan of the search by the learned model."""
-    chosen = next(row for row in rows if "learned" in row.optimizer)
-    return ExecutionPlan.model_validate({"placement": chosen.plan})
-
-
-def _in_words(run: Run) -> str:
-    metrics = run.metrics
-    late = metrics.e2e_latency_s.mean if metrics.e2e_latency_s else float("nan")
-    return f"it leaves {metrics.backpressure_per_s:,.0f} readings a second unread; a result is {late:.1f} s old"

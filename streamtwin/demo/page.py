@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from string import Template
 
 from figures.job_map import job_map
-from optimizers.planner.loads import LOADS, loads_of
-from scenarios.planning.validation import ValidationRow
-from streamtwin.answers.plans import careful
-from streamtwin.demo.loop import DemoOutcome, learned_plan
+from scenarios.questions.kept import said_once
+from streamtwin.demo.loop import DemoOutcome
+from streamtwin.demo.story import PROMISE, JudgedPlan, Story, added
 from streamtwin.report.page import inline
 from streamtwin.tables.job_maps import drawn
 from streamtwin.tables.tables import seconds
+from twin.cluster import Host
 from twin.flow import nominal_rates
-from twin.query import AnyOperator
+from twin.scenario import Scenario
 from twin.version import VERSION
 
-CLOSE = 0.01
-"""Relative difference below which latencies count as equally good."""
-OPERATORS = ("operator", "what it does", "reads from", "records/s in", "naive plan", "learned plan")
-HOSTS = ("host", "tier", "CPU (100 % = one core)", "memory", "bandwidth out", "latency out")
-REGRETS = ("plan by", "latency predicted", "latency simulated", "in the simulator", "regret", "effort of planning")
+OPERATORS = ("operator", "what it does", "records/s in", "as given", "best plan")
+HOSTS = ("hosts", "where", "CPU (100 % = one core)", "memory", "bandwidth out", "latency out")
+PLANS = (
+    "plan by",
+    "99 of 100 stops within",
+    "promise kept",
+    "mean",
+    "mean predicted",
+    "choosing took",
+    "what that added",
+)
 ACCURACY = ("quantity", "model", "runs", "q-error, median / 95 %", "accuracy (balanced)")
 QUANTITIES = {
     "throughput_per_s": "results a second",
@@ -44,83 +49,59 @@ TEMPLATE = Path(__file__).parent / "templates" / "report.html"
 
 def page(outcome: DemoOutcome, pictures: Mapping[str, bytes], out: Path) -> str:
     """HTML page with everything inside it. pictures: PNG files by name. out: folder of the demo's other files."""
-    rows = outcome.rows
-    loads = loads_of(outcome.scenario)
-    naive, learned = rows[0], next(row for row in rows if "learned" in row.optimizer)
+    story, settings = outcome.story, outcome.settings
+    scenario, judged = story.scenario, story.judged
     values = {
         "version": VERSION,
         "out": escape(str(out)),
-        "verdict": escape(f"{verdict(naive, learned)} {credit(learned, unlearned(rows))}".strip()),
-        "careful": "".join(f"<p>{escape(said[0].upper())}{escape(said[1:])}.</p>" for said in careful(rows)),
-        "loads": ", ".join(LOADS[load].words for load in loads) + ", which are the highest, too" * (len(loads) == 1),
-        "rate": f"{sum(law.mean_rate_per_s for law in outcome.scenario.workload.arrivals.values()):,.0f}",
-        "naive_map": job_map(drawn(outcome.scenario, outcome.naive).picture),
-        "learned_map": job_map(drawn(outcome.scenario.with_plan(learned_plan(rows)), outcome.learned).picture),
-        "operators": _operators(outcome),
-        "hosts": _hosts(outcome),
-        "runs": str(outcome.settings.runs),
+        "verdict": escape(story.verdict),
+        "careful": "".join(f"<p>{escape(said[0].upper())}{escape(said[1:])}.</p>" for said in careful(judged)),
+        "promise": PROMISE,
+        "given_map": job_map(drawn(scenario, outcome.given).picture),
+        "best_map": job_map(drawn(scenario.with_plan(story.best_plan), outcome.best).picture),
+        "best_by": escape(story.best.plan_by),
+        "operators": _operators(story),
+        "hosts": _hosts(scenario),
+        "runs": str(settings.runs),
         "rows": str(outcome.training_rows),
-        "members": str(outcome.settings.members),
-        "replications": str(outcome.settings.replications),
-        "references": str(learned.references),
-        "horizon": f"{outcome.scenario.run.horizon_s:g}",
+        "members": str(settings.members),
+        "estimates": f"{settings.estimates:,}",
+        "search_runs": str(story.searched.found.runs),
+        "replications": str(settings.replications),
+        "horizon": f"{scenario.run.horizon_s:g}",
         "stages": _html_rows(
             ("stage", "wall time"), ([stage, f"{spent_s:.1f} s"] for stage, spent_s in outcome.seconds.items())
         ),
         "total": f"{sum(outcome.seconds.values()):.0f}",
-        "regrets": _html_rows(REGRETS, (_regret(row) for row in rows)),
+        "plans": _html_rows(PLANS, (_plan(judged[: row + 1]) for row in range(len(judged)))),
         "accuracy": _html_rows(ACCURACY, _accuracy(outcome)),
         "test_runs": str(outcome.accuracy.runs),
-        "seed": str(outcome.settings.seed),
-        **{name.removesuffix(".png"): inline(png) for name, png in pictures.items()},
+        "seed": str(settings.seed),
+        **{f"{name.removesuffix('.png')}_png": inline(png) for name, png in pictures.items()},
     }
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(values)
 
 
-def verdict(naive: ValidationRow, learned: ValidationRow) -> str:
-    """Result in a sentence, whatever it was."""
-    before, after = seconds(naive.simulated), seconds(learned.simulated)
-    kept = "cannot keep up with its input" if naive.backpressured else "keeps up with its input"
-    text = f"Placed naively, the query {kept} and a result is {before} old when it arrives."
-    if not learned.success or learned.backpressured:
-        return f"{text} The plan that the learned model chose does not keep up either ({after})."
-    return f"{text} Under the plan that the learned model chose it keeps up, and a result is {after} old."
+def careful(judged: Sequence[JudgedPlan]) -> list[str]:
+    """Sentences on predictions that contradict the runs, each with the plans that it is about."""
+    return said_once(
+        (each.plan_by, each.beside.careful) for each in judged if each.beside is not None and not each.beside.agrees
+    )
 
 
-def unlearned(rows: Sequence[ValidationRow]) -> ValidationRow | None:
-    """Best plan that was chosen without learning and without simulating; None if none keeps up."""
-    told = [row for row in rows if "learned" not in row.optimizer and "simulations" not in row.optimizer]
-    kept = [row for row in told if row.success and not row.backpressured and row.simulated is not None]
-    return min(kept, key=lambda row: row.simulated or math.inf, default=None)
-
-
-def credit(learned: ValidationRow, other: ValidationRow | None) -> str:
-    """Sentence on whether learning helped, as far as these plans tell."""
-    if other is None or other.simulated is None:
-        return "" if learned.backpressured else "No plan chosen without learning keeps up."
-    named = f"{other.optimizer}: {seconds(other.simulated)}, planned in {seconds(other.plan_s)}"
-    if not learned.success or learned.backpressured or learned.simulated is None:
-        return f"Learning made it worse: a plan that was chosen without it keeps up ({named})."
-    noise = (learned.ci95 or 0.0) + (other.ci95 or 0.0) + CLOSE * other.simulated
-    if learned.simulated >= other.simulated - noise:
-        found = "a plan as good" if learned.simulated <= other.simulated + noise else "a better plan"
-        return f"Learning added nothing here: without it {found} was found ({named})."
-    return f"Without learning the best plan found was worse ({named})."
-
-
-def _regret(row: ValidationRow) -> list[str]:
-    if row.regret is None:
-        return [row.optimizer, "-", "-", "-", row.message, "-"]
-    state = "keeps up" if row.success and not row.backpressured else "does not keep up" if row.success else "fails"
-    regret = f"{row.regret:+.1%}" if math.isfinite(row.regret) else "not comparable"
-    interval = f" ± {seconds(row.ci95)}" if row.ci95 else ""
+def _plan(judged: Sequence[JudgedPlan]) -> list[str]:
+    """Row of the last of these plans."""
+    new = judged[-1]
+    interval = f" ± {seconds(new.p99_ci95_s)}" if new.p99_ci95_s else ""
+    predicted = "-" if new.beside is None else seconds(new.beside.predicted)
     return [
-        row.optimizer,
-        seconds(row.predicted) + (f" ({row.beside.off_short})" if row.beside is not None else ""),
-        seconds(row.simulated) + interval,
-        state,
-        regret + (f" ± {row.regret_ci95:.1%}" if row.regret_ci95 else ""),
-        f"{row.evaluations:,} plan{'s' if row.evaluations != 1 else ''}, {seconds(row.plan_s)}",
+        new.plan_by,
+        seconds(new.p99_s) + interval,
+        f"in {new.kept} of {new.runs} runs",
+        seconds(new.mean_s),
+        predicted + (f" ({new.beside.off_short})" if new.beside is not None and new.beside.off_short else ""),
+        f"{new.effort}, {seconds(new.plan_s)}",
+        added(judged),
     ]
 
 
@@ -131,43 +112,41 @@ def _accuracy(outcome: DemoOutcome) -> Iterable[list[str]]:
         yield [quantity, model, str(row.rows), error, "-" if row.accuracy is None else f"{row.accuracy:.0%}"]
 
 
-def _operators(outcome: DemoOutcome) -> str:
-    scenario = outcome.scenario
+def _operators(story: Story) -> str:
+    scenario = story.scenario
     rates = nominal_rates(scenario.query, scenario.workload.arrivals)
-    learned = next(row for row in outcome.rows if "learned" in row.optimizer)
     return _html_rows(
         OPERATORS,
         (
             [
                 operator.name,
                 f"{operator.kind}: {operator.does}",
-                _from(outcome, operator),
                 f"{rates[operator.name].in_per_s:,.0f}",
                 ", ".join(scenario.plan.placement[operator.name]),
-                str((learned.plan or {}).get(operator.name, "-")),
+                ", ".join(story.best_plan.placement[operator.name]),
             ]
             for operator in scenario.query.topological
+            if not operator.pinned
         ),
     )
 
 
-def _from(outcome: DemoOutcome, operator: AnyOperator) -> str:
-    return ", ".join(stream.producer for stream in outcome.scenario.query.inputs(operator.name)) or "the meters"
-
-
-def _hosts(outcome: DemoOutcome) -> str:
+def _hosts(scenario: Scenario) -> str:
+    alike = dict[Host, list[str]]()
+    for host in scenario.cluster.hosts:
+        alike.setdefault(host.model_copy(update={"name": ""}), []).append(host.name)
     return _html_rows(
         HOSTS,
         (
             [
-                host.name,
+                ", ".join(names),
                 host.tier or "-",
                 f"{host.cpu_percent:g} %",
                 f"{host.ram_mb:,.0f} MB",
                 f"{host.bandwidth_mbps:,.0f} Mbit/s",
                 f"{host.latency_ms:g} ms",
             ]
-            for host in outcome.scenario.cluster.hosts
+            for host, names in alike.items()
         ),
     )
 

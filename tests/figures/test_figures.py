@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from figures.answers import comparison
 from figures.charts import bars, distributions, grouped_bars, lines, profile_times, scalability
 from figures.learning import error_by_group, learning_curve, predicted_vs_simulated
-from figures.plans import placement_regret
+from figures.plans import plans_beside_a_promise
 from figures.style import looks
 
 PLANS = {
@@ -34,25 +34,26 @@ def dots(axes: Axes) -> list[tuple[float, float]]:
     return [(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines if line.get_marker() == "o"]
 
 
-def test_regret_has_a_dot_a_plan_with_a_latency() -> None:
-    axes = axes_of(placement_regret(PLANS, "latency"))
+def test_each_plan_with_a_latency_has_a_dot_beside_the_promise() -> None:
+    axes = axes_of(plans_beside_a_promise(PLANS, 0.15, "latency"))
     assert dots(axes) == [(20.0, 0), (0.2, 2), (0.1, 3)]
     assert [label.get_text() for label in axes.get_yticklabels()] == PLANS["plan"]
     assert axes.get_xscale() == "log"
     assert axes.get_xlim()[0] < 0.1 < 20.0 < axes.get_xlim()[1]
 
 
-def test_regret_is_measured_from_the_best_plan_that_keeps_up() -> None:
+def test_a_promise_is_kept_by_plans_that_keep_up_within_it() -> None:
     faster_but_failing = {**PLANS, "latency_s": [0.01, float("nan"), 0.2, 0.1]}
-    words = [text.get_text() for text in axes_of(placement_regret(faster_but_failing, "latency")).texts]
-    assert any("×2.00" in each for each in words)
-    assert any("×0.10, does not keep up" in each for each in words)
+    words = [text.get_text() for text in axes_of(plans_beside_a_promise(faster_but_failing, 0.15, "latency")).texts]
+    assert [each for each in words if "kept" in each] == ["100 ms, kept"]
+    assert any("200 ms, broken" in each for each in words)
+    assert any("10 ms, does not keep up" in each for each in words)
     assert any("no result" in each for each in words)
 
 
-def test_regret_needs_a_latency() -> None:
+def test_plans_beside_a_promise_need_a_latency() -> None:
     with pytest.raises(ValueError, match="finite latency_s"):
-        placement_regret({**PLANS, "latency_s": [float("nan")] * 4}, "latency")
+        plans_beside_a_promise({**PLANS, "latency_s": [float("nan")] * 4}, 0.1, "latency")
 
 
 def test_predictions_are_placed_as_given_and_summarised() -> None:
@@ -79,7 +80,7 @@ def test_learning_curve_rings_the_best_step_of_each_member() -> None:
 
 
 def test_no_figure_uses_pyplot() -> None:
-    placement_regret(PLANS, "latency")
+    plans_beside_a_promise(PLANS, 0.15, "latency")
     assert "matplotlib.pyplot" not in sys.modules
 
 
