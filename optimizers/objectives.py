@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
@@ -136,7 +136,7 @@ def at_rates(deployment: Job, factor: Callable[[ArrivalLaw], float]) -> Job:
 
 
 # objectives ----------------------------------------------------------------------------------------------------------
-# Objectives of plans: metrics that a cost model predicts, and prices and traffic, which follow from the plan alone.
+# Objectives of plans: metrics that a cost model predicts; prices, traffic and changes, which follow from the plan.
 #
 # Traffic is counted at the offered rates: bytes a second over each link that a stream crosses; without links in the
 # cluster, bytes a second from one host to another. Subtasks emit in proportion to their input, and chained operators
@@ -181,6 +181,20 @@ def traffic(deployment: Deployment, plans: Sequence[ExecutionPlan], required: Re
     return found
 
 
+def changed(deployment: Deployment, plans: Sequence[ExecutionPlan], required: Requirements | None = None) -> np.ndarray:
+    """[N] subtasks that are moved to another host or socket, stopped or started on the way from the deployment's own
+    plan to each."""
+    del required
+    names = [operator.name for operator in deployment.query.operators]
+    now = {name: Counter(map(str, deployment.plan.locations(name))) for name in names}
+
+    def count(plan: ExecutionPlan) -> int:
+        then = {name: Counter(map(str, plan.locations(name))) for name in names}
+        return sum(max((now[name] - then[name]).total(), (then[name] - now[name]).total()) for name in names)
+
+    return np.array([float(count(plan)) for plan in plans])
+
+
 def _sent_between(job: PlacementCoefficients, plan: ExecutionPlan) -> list[np.ndarray]:
     """[K, R] for each stream: share of its records that each subtask sends to each, with the subtasks of this plan."""
     query, parts = job.deployment.query, dict[str, np.ndarray]()
@@ -213,5 +227,6 @@ OBJECTIVES: Mapping[str, Objective] = {
     **{name: Objective(better=TABLE[name].better) for name in REGRESSION_METRICS},
     PRICE: Objective(better="min", of=prices),
     "traffic_bytes_per_s": Objective(better="min", of=traffic),
+    "subtasks_changed": Objective(better="min", of=changed),
 }
 """Objectives by name. Of plans with equal price or traffic, the one with the lower processing latency is better."""

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import add, ge, gt, le, lt, mul, sub
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from twin.breakdown import parts
 from twin.errors import BadInput, suggest
@@ -34,12 +34,17 @@ EVENT_TIME = tuple(field.name for field in dataclasses.fields(EventTimeTotals))
 KEEPS_UP = "keeps_up"
 FLAGS = (KEEPS_UP, "backpressured", "success", "crashed")
 COUNTS = ("records_in", "records_out", "duplicates")
+PAUSED = "paused_s"
+"""Longest time for which a failure, a migration or a change of numbers stopped what it touches."""
+CHANGES = ("migration", "scale", "failure")
+"""Kinds of events that stop something."""
 WHOLE_JOB = (
     "throughput_per_s",
     *(f"{name}.{quantile}" for name in LATENCIES for quantile in QUANTILES),
     "backpressure_per_s",
     "queue_growth_per_s",
     "late_per_s",
+    PAUSED,
     *FLAGS,
     *COUNTS,
 )
@@ -58,6 +63,7 @@ def measures(run: Run) -> dict[str, float]:
         "backpressure_per_s": metrics.backpressure_per_s,
         "queue_growth_per_s": metrics.queue_growth_per_s,
         "late_per_s": metrics.late_per_s,
+        PAUSED: max((paused_s(row) for row in run.event_rows if row["kind"] in CHANGES), default=0.0),
         "backpressured": float(metrics.backpressured),
         "success": float(metrics.success),
         "crashed": float(run.crashed),
@@ -85,6 +91,13 @@ def measures(run: Run) -> dict[str, float]:
     for link in run.links:
         named |= _totals(f"links.{link.link}", link)
     return named
+
+
+def paused_s(change: Mapping[str, Any], given: bool = True) -> float:
+    """Seconds for which a change stopped the job or a part of it. inf if it has not ended, or a failed part stays down:
+    of changes that a policy decides on (given: False), only failures."""
+    for_good = change["end_s"] is None and ("restarted" in change["detail"] if change["kind"] == "failure" else given)
+    return math.inf if for_good else float(change["paused_s"] or 0.0)
 
 
 def busy_on(operator: str, host: str) -> str:

@@ -23,7 +23,7 @@ from dataclasses import replace
 import numpy as np
 
 from optimizers.interface import Candidate, Deadline, Optimizer, Problem, Solution, Status, Traits, traits_of
-from optimizers.objectives import traffic
+from optimizers.objectives import changed, traffic
 from optimizers.plugins import fitting
 from optimizers.selection import SURE, Estimated, answering, as_close, estimate, ranks, safer, said, shortfall
 from optimizers.space import Space, as_plans, counts_of, subtasks_of
@@ -77,7 +77,8 @@ def kept(problem: Problem, optimizer: Optimizer) -> Solution:
         found = better(problem, sure, judged)
         if found.plan != problem.deployment.plan and not deadline.over:
             spared = min(spared, problem.budget - found.evaluations)
-            found = with_fewest_moves(problem, found, judged.candidate(1), spared)
+            ruled = replace(problem.space, costream_rules=problem.space.costream_rules or traits.costream_rules)
+            found = with_fewest_moves(replace(problem, space=ruled), found, judged.candidate(1), spared)
     elif traits.goal is not None:
         found = _unless_reached(problem, found, judged, traits)
     return replace(
@@ -165,10 +166,9 @@ def _as_good(problem: Problem, found: Solution, one: Candidate, best: Candidate)
 
 
 def _disturbance(problem: Problem, plan: ExecutionPlan) -> tuple[int, float]:
-    """Number of subtasks that a plan moves, and its bytes a second on the network."""
+    """Number of subtasks that a plan moves, stops and starts, and its bytes a second on the network."""
     job = problem.deployment
-    moved = np.abs(counts_of(job, plan) - counts_of(job, job.plan)).sum()
-    return int(moved), float(traffic(job, [plan])[0])
+    return int(changed(job, [plan])[0]), float(traffic(job, [plan])[0])
 
 
 def _in_slots(problem: Problem, found: Solution) -> Solution:

@@ -88,7 +88,7 @@ class Goal:
         named = objective if _follows(objective) else measures.full_name(objective, scenario, "--objective")
         limits: dict[str, float] = {}
         for name, most in (*requirements.at_most.items(), *requirements.measured.items()):
-            full = measures.full_name(name, scenario, "--at-most")
+            full = name if _follows(name) else measures.full_name(name, scenario, "--at-most")
             if full in MORE_IS_BETTER:
                 raise BadInput(f"--at-most {name}: more of it is better; limit something that may be too much")
             limits[full] = min(most, limits.get(full, math.inf))
@@ -114,7 +114,12 @@ class Goal:
     def names(self) -> tuple[str, ...]:
         """Measures that runs must tell; between plans of equal price or traffic, the usual latency decides."""
         first = f"{USUAL}{measures.MEAN}" if self.follows else self.objective
-        return tuple(dict.fromkeys([first, *self.at_most]))
+        return tuple(dict.fromkeys([first, *(name for name in self.at_most if not _follows(name))]))
+
+    @property
+    def following(self) -> tuple[str, ...]:
+        """Measures that follow from the plan alone."""
+        return tuple(name for name in dict.fromkeys([self.objective, *self.at_most]) if _follows(name))
 
     @property
     def names_hosts(self) -> bool:
@@ -258,9 +263,9 @@ def _made(scenario: Scenario, goal: Goal, requirements: Requirements, item: tupl
     except TooMuch:
         values, histograms, succeeded, behind = dict.fromkeys(goal.names, math.inf), {}, False, 0.0
     ahead = _behind_ahead(planned, 1.0 + goal.head_room) if goal.head_room else 0.0
-    of = OBJECTIVES[goal.objective].of if goal.follows else None
-    if of is not None:
-        values[goal.objective] = float(of(scenario, [plan], requirements)[0])
+    for name in goal.following:
+        of = OBJECTIVES[name].of
+        values[name] = math.nan if of is None else float(of(scenario, [plan], requirements)[0])
     return SearchRun(values, histograms, succeeded, behind, ahead, process_time() - began_s, os.getpid())
 
 

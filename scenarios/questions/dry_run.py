@@ -21,7 +21,7 @@ import numpy as np
 from scenarios.executing import Audience
 from scenarios.files.documents import CLOSED, Number, Seconds
 from scenarios.files.scenario_file import parted
-from scenarios.measures import of
+from scenarios.measures import CHANGES, of, paused_s
 from scenarios.questions.bench import Bench, Job, MeanOfRuns, of_mean, outcome_of, run
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import check_operator
@@ -222,7 +222,6 @@ OF_RESTARTS = ("restarted", "redone_s", "replayed")
 """Measures that are shown only if something fails, or if the engine restarts the job to change its plan."""
 TIMED = "catch_up_s"
 """Measure that is known only to the time between two looks."""
-CHANGES = ("migration", "scale", "failure")
 Courses = Mapping[str, Sequence[float]]
 
 
@@ -366,18 +365,12 @@ def _course(made: Run, at_s: float, given_s: Container[float]) -> dict[str, list
         "queued": [float(count) for _, count in made.looks],
         "kind": [float(CHANGES.index(row["kind"])) for row in changes],
         "changed_s": [float(row["at_s"]) for row in changes],
-        "paused_s": [_paused_s(row, row["at_s"] in given_s) for row in changes],
+        "paused_s": [paused_s(row, row["at_s"] in given_s) for row in changes],
         "bytes": [float(row["bytes"] or 0.0) for row in changes],
         **{name: [_of_restart(row, name) for row in changes] for name in OF_RESTARTS},
         "twice": [float(made.duplicates)],
         "lost": [float(sum(row["numRecordsDropped"] for row in after))],
     }
-
-
-def _paused_s(change: Row, given: bool) -> float:
-    """Seconds for which a change paused the job; inf if a given change has not ended, or a failed part stays down."""
-    for_good = change["end_s"] is None and ("restarted" in change["detail"] if change["kind"] == "failure" else given)
-    return math.inf if for_good else float(change["paused_s"] or 0.0)
 
 
 def _of_restart(change: Row, name: str) -> float:

@@ -39,7 +39,8 @@ class Searching(Options):
     )
     objective: str | None = option(
         None,
-        "processing_latency_s, e2e_latency_s, throughput_per_s, traffic_bytes_per_s, price; with a budget any measure.",
+        "processing_latency_s, e2e_latency_s, throughput_per_s, traffic_bytes_per_s, subtasks_changed, price; with a "
+        "budget any measure.",
     )
     estimates: int | None = option(None, "Plans to predict. Default: 1000.", "N", min=1)
     seconds: float | None = TIME_LIMIT()

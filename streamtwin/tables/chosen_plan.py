@@ -27,6 +27,7 @@ OBJECTIVES: Mapping[str, str] = {
     "throughput_per_s": "results a second",
     "price": "price of the hosts",
     "traffic_bytes_per_s": "bytes a second between hosts",
+    "subtasks_changed": "subtasks moved, started or stopped",
 }
 """Words for all of `optimizers.objectives`."""
 EVERY_S = 2.0

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from optimizers.interface import Problem
-from optimizers.objectives import Requirements
+from optimizers.objectives import NOTHING_MORE, OBJECTIVES, Requirements
 from optimizers.searching import Budget
 from optimizers.space import Space, SpacePlans, as_plans
+from scenarios import measures
 from scenarios.executing import Processes
 from scenarios.files import scenario_file
 from scenarios.planning import planner
@@ -22,6 +27,7 @@ from scenarios.planning.validation import validate
 from tests.commands import answer, done, refused, twin
 from tests.twin.worlds import deployment, sink, source
 from twin.errors import BadInput
+from twin.events import Failure
 from twin.histograms import bucket
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
@@ -51,8 +57,8 @@ def machines(count: int = 3, seed: int = 5) -> Scenario:
 
 
 def found(job: Scenario, objective: str, runs: int = 30, required: Requirements | None = None) -> PlansSearched:
-    given = {} if required is None else {"requirements": required}
-    problem = Problem(scenario=job, cost_model=cost_model("rates"), seed=job.run.seed, **given)
+    asked = {} if required is None else {"requirements": required}
+    problem = Problem(scenario=job, cost_model=cost_model("rates"), seed=job.run.seed, **asked)
     return search(problem, objective, Budget(runs=runs))
 
 
@@ -239,6 +245,40 @@ def test_the_command_searches_writes_draws_and_tells_the_path(tmp_path: Path) ->
     told = done(*asked)
     assert "the search" in told and "12 runs in" in told and "by searched" in told
     assert "the cost model rates ignores" not in twin(*asked).stderr, "runs have judged"
+
+
+def test_downtime_price_and_changes_are_objectives_and_limits_by_the_plans_that_are_all_run() -> None:
+    """The cloud fails, where all is now: a plan without it loses no time. All plans are run."""
+    job = machines(2).with_events(Failure(at_s=10.0, host="cloud", recover_after_s=3.0)).with_run(horizon_s=20.0)
+    space = Space(free_subtasks=False)
+    plans = list(as_plans(job, SpacePlans(job, space).all()))
+    pauses = [measures.measures(simulate(job.with_plan(plan)))[measures.PAUSED] for plan in plans]
+    assert max(pauses) >= 3.0 > min(pauses)
+    base = Problem(scenario=job, cost_model=cost_model("rates"), space=space)
+    found = search(base, measures.PAUSED, Budget(runs=40))
+    run = measures.measures(simulate(job.with_plan(found.solution.plan)))
+    assert run[measures.PAUSED] < 3.0
+    for name, limit in (("price", 2.0), ("subtasks_changed", 0.0)):
+        kept = replace(base, requirements=Requirements(measured={name: limit}))
+        bound = search(kept, "e2e_latency_s", Budget(runs=25))
+        assert bound.told.limits[name] <= limit or not bound.solution.fulfils
+        assert float(OBJECTIVES[name].of(job, [bound.solution.plan], kept.requirements)[0]) == bound.told.limits[name]
+
+
+PLACES = st.lists(st.sampled_from(["slow1", "slow2", "fast"]), min_size=1, max_size=4)
+
+
+@given(PLACES, PLACES)
+def test_subtasks_that_change_are_those_that_no_order_of_subtasks_keeps(now: list[str], then: list[str]) -> None:
+    job = skewed()
+    job = job.with_plan(job.plan.with_placement({**job.plan.placement, "count": tuple(now)}))
+    plan = job.plan.with_placement({**job.plan.placement, "count": tuple(then)})
+    few, many = sorted((now, then), key=len)
+    stay = max(sum(a == b for a, b in zip(few, order, strict=False)) for order in permutations(many))
+    assert OBJECTIVES["subtasks_changed"].of(job, [plan, job.plan], NOTHING_MORE).tolist() == [
+        max(len(now), len(then)) - stay,
+        0.0,
+    ]
 
 
 @pytest.mark.parametrize(
