@@ -115,7 +115,7 @@ def charged(scenario: Scenario, costs: Mapping[str, float]) -> Scenario:
         plain = {name: value for name, value in named.items() if ":" not in name}
         engine = engine.model_copy(update={group: getattr(engine, group).model_copy(update=plain)})
     engine = engine.model_copy(update={name: costs[name] for name in SCALARS if name in costs})
-    if engine.state_backend is not None:
+    if engine.state_backend is not None and engine.stores:
         stored = {name.removeprefix(BACKEND): value for name, value in costs.items() if name.startswith(BACKEND)}
         if any(name.startswith(OWN) for name in costs):  # an operator's cost is all of its work
             stored = {"read_us": 0.0, "write_us": 0.0, "ns_per_byte": 0.0}

@@ -162,6 +162,7 @@ def flink(
     from scenarios.files.run_folder import check_free
     from streamtwin.connect.importers.flink_job import read_job
     from streamtwin.connect.importers.flink_scenario import scenario_of
+    from twin.errors import BadInput
     from twin.files import write_bytes
 
     check_free(out, save)
@@ -172,6 +173,8 @@ def flink(
     imported = scenario_of(read_job(answers), rates)
     for note in imported.notes:
         terminal.note(f"note: {note}")
+    if points is not None and not imported.readings:
+        raise BadInput("this job's records cross no channel, so nothing tells its rate; add --offered SOURCE=RATE")
     if points is not None:
         write_bytes(points, with_point(points, point or imported.scenario.name, imported.readings).encode())
     words = f"scenario {imported.scenario.name!r} in {out}; run it with: twin run {out}"

@@ -183,6 +183,12 @@ def test_calibration_fits_what_an_access_costs() -> None:
     assert alike.engine.service_s(alike.query, alike.query.operator("w")) == pytest.approx(services[0], rel=1e-9)
 
 
+def test_a_profile_with_state_on_the_heap_may_be_written_out() -> None:
+    found = engine("heap")
+    assert found.state_backend is not None
+    assert type(found.state_backend).model_validate(found.state_backend.model_dump()) == found.state_backend
+
+
 def test_what_is_of_rocksdb_needs_its_name() -> None:
     """A cost that would not count is refused with the remedy."""
     with pytest.raises(BadInput, match="read_us is about rocksdb; add kind: rocksdb"):

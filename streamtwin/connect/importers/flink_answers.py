@@ -13,7 +13,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from urllib.parse import quote, unquote, urlsplit
 from pydantic import BaseModel, TypeAdapter
 
 from streamtwin.connect.importers import flink_form as forms
+from streamtwin.connect.importers.flink_chain import COUNTED
 from twin.errors import BadInput, suggest
 from twin.files import parse_json
 
@@ -62,7 +63,8 @@ class Answers:
     details: by vertex, places of its subtasks; absent if they were not requested. markers: by vertex, ages of latency
     markers, if the job has any. averages: by vertex, shares of time over its subtasks, where Flink does not add up
     times. threads: by vertex, counts of what threads did. managers, config: of the cluster. cpu, cpu_first: metrics of
-    each task manager at the last and at the first snapshot.
+    each task manager at the last and at the first snapshot. operators, operators_first: by vertex, counters of the
+    operators in it, at both. checkpoint, checkpoint_first: the last complete checkpoint, and the oldest that is known.
     """
 
     where: str
@@ -78,6 +80,11 @@ class Answers:
     cpu_first: tuple[list[forms.ReadingAnswer], ...] = ()
     config: list[forms.Setting] = field(default_factory=list)
     checkpoints: forms.CheckpointsAnswer | None = None
+    checkpoint: forms.CheckpointAnswer | None = None
+    checkpoint_first: forms.CheckpointAnswer | None = None
+    checkpoint_config: forms.CheckpointConfig | None = None
+    operators: tuple[list[forms.ReadingAnswer], ...] = ()
+    operators_first: tuple[list[forms.ReadingAnswer], ...] = ()
     version: str = ""
 
     def saved(self) -> dict[str, Any]:
@@ -88,12 +95,17 @@ class Answers:
             "taskmanagers.json": self.managers,
             "job_jobs_id_first.json": self.first,
             "job_jobs_id_checkpoints.json": self.checkpoints,
+            "job_jobs_id_checkpoints_details.json": self.checkpoint,
+            "job_jobs_id_checkpoints_details_first.json": self.checkpoint_first,
+            "job_jobs_id_checkpoints_config.json": self.checkpoint_config,
             "jobmanager_config.json": self.config,
             "overview.json": {"flink-version": self.version} if self.version else None,
             **{f"job_v{number}_detail.json": each for number, each in enumerate(self.details)},
             **{f"job_v{number}_latency_markers.json": each for number, each in enumerate(self.markers)},
             **{f"job_v{number}_subtasks_metrics.json": each for number, each in enumerate(self.averages)},
             **{f"job_v{number}_threads.json": each for number, each in enumerate(self.threads)},
+            **{f"job_v{number}_operators.json": each for number, each in enumerate(self.operators)},
+            **{f"job_v{number}_operators_first.json": each for number, each in enumerate(self.operators_first)},
             **{f"job_taskmanager_{number}_metrics.json": each for number, each in enumerate(self.cpu)},
             **{f"job_taskmanager_{number}_metrics_first.json": each for number, each in enumerate(self.cpu_first)},
         }
@@ -143,6 +155,9 @@ def from_folder(folder: Path, job: str | None = None) -> Answers:
     version = read("overview.json", forms.VersionAnswer)
     managers = needed("taskmanagers.json", forms.ManagersAnswer)
 
+    def of_vertices(ending: str) -> tuple[list[forms.ReadingAnswer], ...]:
+        return tuple(read(f"{name}_v{number}_{ending}.json", forms.READINGS) or [] for number in numbers)
+
     def of_managers(when: str) -> tuple[list[forms.ReadingAnswer], ...]:
         files = (f"{name}_taskmanager_{number}_metrics{when}.json" for number in range(len(managers.taskmanagers)))
         return tuple(read(file, forms.READINGS) or [] for file in files)
@@ -153,7 +168,7 @@ def from_folder(folder: Path, job: str | None = None) -> Answers:
         job=last,
         plan=needed(f"{name}_jobs_id_plan.json", forms.PlanAnswer),
         details=tuple(read(f"{name}_v{number}_detail.json", forms.DetailAnswer) for number in numbers),
-        markers=tuple(read(f"{name}_v{number}_latency_markers.json", forms.READINGS) or [] for number in numbers),
+        markers=of_vertices("latency_markers"),
         averages=tuple(read(f"{name}_v{number}_subtasks_metrics.json", forms.AVERAGES) or [] for number in numbers),
         threads=tuple(read(f"{name}_v{number}_threads.json", forms.ThreadsAnswer) for number in numbers),
         managers=managers,
@@ -161,6 +176,11 @@ def from_folder(folder: Path, job: str | None = None) -> Answers:
         cpu_first=of_managers("_first"),
         config=read("jobmanager_config.json", forms.SETTINGS) or [],
         checkpoints=read(f"{name}_jobs_id_checkpoints.json", forms.CheckpointsAnswer),
+        checkpoint=read(f"{name}_jobs_id_checkpoints_details.json", forms.CheckpointAnswer),
+        checkpoint_first=read(f"{name}_jobs_id_checkpoints_details_first.json", forms.CheckpointAnswer),
+        checkpoint_config=read(f"{name}_jobs_id_checkpoints_config.json", forms.CheckpointConfig),
+        operators=of_vertices("operators"),
+        operators_first=of_vertices("operators_first"),
         version=(version and version.version) or "",
     )
 
@@ -286,22 +306,29 @@ def from_endpoint(
     found = _job_id(flink, job)
     of_job = f"jobs/{quote(found, safe='')}"
     managers = flink.ask("taskmanagers", forms.ManagersAnswer)
-    (first, cpu_first), (last, cpu), threads = _watched(flink, of_job, managers, window_s, report, sleep)
-    vertices = [f"{of_job}/vertices/{quote(each.id, safe='')}" for each in last.vertices]
+    first, last, threads = _watched(flink, of_job, managers, window_s, report, sleep)
+    vertices = [f"{of_job}/vertices/{quote(each.id, safe='')}" for each in last.job.vertices]
+    checkpoints = flink.ask_if_known(f"{of_job}/checkpoints", forms.CheckpointsAnswer)
+    checkpoint_first, checkpoint = _checkpoints(flink, of_job, checkpoints)
     return Answers(
         where=f"{flink.base}, job {found}",
-        first=first,
-        job=last,
+        first=first.job,
+        job=last.job,
         plan=flink.ask(f"{of_job}/plan", forms.PlanAnswer),
         details=tuple(flink.ask(each, forms.DetailAnswer) for each in vertices),
         markers=tuple(_markers(flink, each) for each in vertices),
-        averages=tuple(_averages(flink, *each) for each in zip(vertices, last.vertices, strict=True)),
+        averages=tuple(_averages(flink, *each) for each in zip(vertices, last.job.vertices, strict=True)),
         threads=threads,
         managers=managers,
-        cpu=cpu,
-        cpu_first=cpu_first,
+        cpu=last.cpu,
+        cpu_first=first.cpu,
         config=flink.ask_if_known("jobmanager/config", forms.SETTINGS) or [],
-        checkpoints=flink.ask_if_known(f"{of_job}/checkpoints", forms.CheckpointsAnswer),
+        checkpoints=checkpoints,
+        checkpoint=checkpoint,
+        checkpoint_first=checkpoint_first,
+        checkpoint_config=flink.ask_if_known(f"{of_job}/checkpoints/config", forms.CheckpointConfig),
+        operators=last.operators,
+        operators_first=first.operators,
         version=flink.ask("overview", forms.VersionAnswer).version or "",
     )
 
@@ -315,15 +342,45 @@ def _averages(flink: Endpoint, vertex: str, answer: forms.VertexAnswer) -> list[
 
 def _markers(flink: Endpoint, vertex: str) -> list[forms.ReadingAnswer]:
     """Mean ages of latency markers at a vertex, by source and subtask; empty if the job sends none."""
-    listed = flink.ask_if_known(f"{vertex}/metrics", forms.READINGS) or []
-    names = [quote(each.id, safe="") for each in listed if each.id.endswith(MARKERS)]
-    asked = (",".join(names[start : start + AT_A_TIME]) for start in range(0, len(names), AT_A_TIME))
+    return _readings(flink, vertex, [each for each in _listed(flink, vertex) if each.endswith(MARKERS)])
+
+
+def _listed(flink: Endpoint, vertex: str) -> list[str]:
+    """Names of the metrics that a vertex has."""
+    return [each.id for each in flink.ask_if_known(f"{vertex}/metrics", forms.READINGS) or []]
+
+
+def _readings(flink: Endpoint, vertex: str, names: Sequence[str]) -> list[forms.ReadingAnswer]:
+    """Metrics of a vertex by their names."""
+    written = [quote(each, safe="") for each in names]
+    asked = (",".join(written[start : start + AT_A_TIME]) for start in range(0, len(written), AT_A_TIME))
     answers = (flink.ask_if_known(f"{vertex}/metrics?get={part}", forms.READINGS) for part in asked)
     return [each for answer in answers for each in answer or ()]
 
 
-Snapshot = tuple[forms.JobAnswer, tuple[list[forms.ReadingAnswer], ...]]
-"""Snapshot of a job, and the metrics of each task manager, gathered with it."""
+def _counters(listed: Sequence[str]) -> list[str]:
+    """Those of a vertex's metrics that are counters of operators within it: `0.Calc[4].numRecordsIn`."""
+    return [each for each in listed if each.count(".") > 1 and each.rpartition(".")[2] in COUNTED]
+
+
+def _checkpoints(
+    flink: Endpoint, of_job: str, found: forms.CheckpointsAnswer | None
+) -> tuple[forms.CheckpointAnswer | None, forms.CheckpointAnswer | None]:
+    """Details of the oldest complete checkpoint of which Flink knows, and of the last one; None if there is none."""
+    done = [each.id for each in found.history if each.status == "COMPLETED"] if found else []
+    ids = (done[-1], done[0]) if done else ()
+    details = [flink.ask_if_known(f"{of_job}/checkpoints/details/{each}", forms.CheckpointAnswer) for each in ids]
+    return (details[0], details[1]) if details else (None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Snapshot of a job, and what was gathered with it: metrics of each task manager, and counters of the operators
+    within each vertex."""
+
+    job: forms.JobAnswer
+    cpu: tuple[list[forms.ReadingAnswer], ...] = ()
+    operators: tuple[list[forms.ReadingAnswer], ...] = ()
 
 
 def _watched(
@@ -339,6 +396,7 @@ def _watched(
     threads, from a dump of one task manager at each poll, in turn.
     """
     of_managers = [f"taskmanagers/{quote(each.id, safe='')}" for each in managers.taskmanagers]
+    counters = dict[str, list[str]]()
     fresh: list[Snapshot] = []
     polls, last = max(3, round(window_s / ASKED_EVERY_S)), flink.ask(of_job, forms.JobAnswer)
     threads = [forms.ThreadsAnswer() for _ in last.vertices]
@@ -348,10 +406,14 @@ def _watched(
         sleep(ASKED_EVERY_S)
         seen, last = last, flink.ask(of_job, forms.JobAnswer)
         if last.state != forms.RUNNING or not last.vertices:
-            return (seen, ()), (last, ()), ()
+            return Snapshot(seen), Snapshot(last), ()
         if _metrics(last) != _metrics(seen) and _complete(last):
             cpu = (flink.ask_if_known(f"{each}/metrics?get={CPU}", forms.READINGS) for each in of_managers)
-            fresh.append((last, tuple(each or [] for each in cpu)))
+            chains = [f"{of_job}/vertices/{quote(each.id, safe='')}" * (" -> " in each.name) for each in last.vertices]
+            if not fresh:  # Flink has gathered the names of metrics with the metrics
+                counters = {each: _counters(_listed(flink, each)) for each in chains if each}
+            operators = [_readings(flink, each, counters.get(each, [])) for each in chains]
+            fresh.append(Snapshot(last, tuple(each or [] for each in cpu), tuple(operators)))
         if of_managers:
             dump = flink.ask_if_known(f"{of_managers[done % len(of_managers)]}/thread-dump", forms.DumpAnswer)
             _count(dump, last, threads)

@@ -167,8 +167,37 @@ class ThreadsAnswer(RestAnswer):
     asleep: Annotated[int, Field(ge=0)] = 0
 
 
-class Completed(RestAnswer):
+class TaskState(RestAnswer):
     state_size: Any = None
+
+
+class CheckpointAnswer(RestAnswer):
+    """Answer to GET /jobs/:id/checkpoints/details/:checkpointid. tasks: by vertex."""
+
+    trigger_timestamp: Any = None
+    tasks: dict[str, TaskState] = {}
+
+
+class CheckpointConfig(RestAnswer):
+    """Answer to GET /jobs/:id/checkpoints/config. Times are in ms."""
+
+    mode: Text = ""
+    interval: Any = None
+    timeout: Any = None
+    min_pause: Any = None
+    max_concurrent: Any = None
+    unaligned_checkpoints: Any = None
+    aligned_checkpoint_timeout: Any = None
+    tolerable_failed_checkpoints: Any = None
+    state_backend: Text | None = None
+
+
+class Completed(RestAnswer):
+    id: Any = None
+    status: Text = ""
+    state_size: Any = None
+    end_to_end_duration: Any = None
+    trigger_timestamp: Any = None
 
 
 class Latest(RestAnswer):
@@ -179,6 +208,7 @@ class CheckpointsAnswer(RestAnswer):
     """Answer to GET /jobs/:id/checkpoints."""
 
     latest: Latest | None = None
+    history: list[Completed] = []
 
 
 class VersionAnswer(RestAnswer):

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
 from streamtwin.connect.importers.flink_answers import ACCUMULATED, COMPLETE, CPU, MARKERS, OF_A_SECOND, Answers
-from streamtwin.connect.importers.flink_form import RUNNING, ReadingAnswer, Subtask, VertexAnswer, finite
+from streamtwin.connect.importers.flink_chain import COUNTED, Step, is_planned, steps_of
+from streamtwin.connect.importers.flink_form import (
+    RUNNING,
+    CheckpointConfig,
+    ReadingAnswer,
+    Subtask,
+    VertexAnswer,
+    finite,
+)
 from twin.errors import BadInput
 
 COUNTERS = ("read-records", "write-records", "read-bytes", "write-bytes")
@@ -26,17 +33,18 @@ SOUND = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Vertex:
-    """Vertex of a job: one or more chained operators. Rates are of all subtasks together; None: not measured. steps:
+    """Vertex of a job: one or more chained operators. Rates are of all subtasks together; None: not measured. chain:
 
-    descriptions of its operators. inputs: ids of producers, and how they ship. hosts: of the subtasks, or empty; dealt:
+    its operators. inputs: ids of producers, and how they ship. hosts: of the subtasks, or empty; dealt:
     records that each has taken, or empty. busy, backpressured: shares of time; busy of calls is not known, as Flink
     counts waits for a place as busy. asleep: share of the busy time without computing or waiting for a core. passed_s:
-    seconds for which it was watched.
+    seconds for which it was watched. lived_s: seconds since it started. taken: records since then. state_bytes: in the
+    last checkpoint; None: not known.
     """
 
     id: str
     name: str
-    steps: tuple[str, ...]
+    chain: tuple[Step, ...]
     inputs: tuple[tuple[str, str], ...]
     parallelism: int
     key_groups: int
@@ -50,6 +58,19 @@ class Vertex:
     marker_s: float | None = None
     asleep: float = 0.0
     passed_s: float = 0.0
+    lived_s: float = 0.0
+    taken: float = 0.0
+    state_bytes: float | None = None
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """Descriptions of its operators."""
+        return tuple(each.text for each in self.chain)
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether it is of a SQL query."""
+        return is_planned(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +86,9 @@ class TaskManagers:
 
 @dataclass(frozen=True, slots=True)
 class FlinkJob:
-    """Running Flink job. settings: configuration by key. state_bytes: of the last checkpoint, 0 if there is none."""
+    """Running Flink job. settings: configuration by key. state_bytes: of the last checkpoint, 0 if there is none.
+    durations_s: of complete checkpoints. grown: by vertex, its state (bytes) in an older and in the last checkpoint,
+    and the seconds between them."""
 
     name: str
     version: str
@@ -74,6 +97,9 @@ class FlinkJob:
     settings: Mapping[str, str]
     state_bytes: float
     notes: tuple[str, ...]
+    checkpoint_config: CheckpointConfig | None = None
+    durations_s: tuple[float, ...] = ()
+    grown: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
 
 
 def read_job(answers: Answers) -> FlinkJob:
@@ -98,6 +124,9 @@ def read_job(answers: Answers) -> FlinkJob:
         settings={each.key: str(each.value) for each in answers.config},
         state_bytes=_state_bytes(answers),
         notes=tuple(notes),
+        checkpoint_config=answers.checkpoint_config,
+        durations_s=_durations_s(answers),
+        grown=_grown(answers),
     )
 
 
@@ -154,7 +183,8 @@ def _vertex(answers: Answers, number: int, managers: Mapping[str, str], notes: l
         notes.append(
             f"{name}: no busy time (NaN or absent), as of sources of the old interface; its cost is the profile's"
         )
-    steps = _steps(name if node.description is None else node.description)
+    chain = steps_of(name, node.description, _counters(answers, number, passed_s))
+    calls = any(each.text == CALLS for each in chain)
     rates = {each: (counts[each] or 0.0) / passed_s for each in COUNTERS}
     lacking = [each for each in COUNTERS if counts[each] is None]
     if len(lacking) == len(COUNTERS):
@@ -166,7 +196,7 @@ def _vertex(answers: Answers, number: int, managers: Mapping[str, str], notes: l
     return Vertex(
         id=given.id,
         name=name,
-        steps=steps,
+        chain=chain,
         inputs=tuple((each.id, each.ship_strategy) for each in node.inputs),
         parallelism=parallelism,
         key_groups=given.maxParallelism,
@@ -175,11 +205,14 @@ def _vertex(answers: Answers, number: int, managers: Mapping[str, str], notes: l
         in_per_s=rates["read-records"],
         out_per_s=rates["write-records"],
         out_bytes_per_s=rates["write-bytes"],
-        busy=None if CALLS in steps else busy,
+        busy=None if calls else busy,
         backpressured=backpressured,
         passed_s=passed_s,
         marker_s=_marker_s(answers, number),
-        asleep=0.0 if CALLS in steps else _asleep(answers, number),
+        asleep=0.0 if calls else _asleep(answers, number),
+        lived_s=(finite(given.duration) or 0.0) / 1000.0,
+        taken=finite(given.metrics.get("read-records")) or 0.0,
+        state_bytes=_state_of(answers, given.id),
     )
 
 
@@ -291,12 +324,55 @@ def _host(where: str, subtask: Subtask, managers: Mapping[str, str], name: str) 
     return managers[subtask.manager]
 
 
-def _steps(description: str) -> tuple[str, ...]:
-    """Descriptions of the chained operators, first to last."""
-    lines = re.split(r"<br\s*/?>", description)
-    return tuple(line for line in (html.unescape(each).strip().lstrip("+-: ").strip() for each in lines) if line)
+def _counters(answers: Answers, number: int, passed_s: float) -> dict[str, float]:
+    """Counters of a vertex's operators, by operator and name of the counter: records a second of all subtasks. Those
+    that fell, or have only the first of two readings, are left out."""
+    now, before = (_sums(each, number) for each in (answers.operators, answers.operators_first))
+    if answers.first is not None:
+        now = {key: value - before[key] for key, value in now.items() if key in before}
+    return {key: value / passed_s for key, value in now.items() if value >= 0}
+
+
+def _sums(answers: Sequence[list[ReadingAnswer]], number: int) -> dict[str, float]:
+    """Sums of counters over subtasks, by their names without the subtask's index; those that all subtasks have."""
+    found: dict[str, list[float | None]] = {}
+    for each in answers[number] if number < len(answers) else ():
+        subtask, _, key = each.id.partition(".")
+        if subtask.isdigit() and key.rpartition(".")[2] in COUNTED:
+            found.setdefault(key, []).append(finite(each.value))
+    return {
+        key: sum(each for each in values if each is not None) for key, values in found.items() if None not in values
+    }
+
+
+def _state_of(answers: Answers, vertex: str) -> float | None:
+    """State of a vertex in the last checkpoint (bytes); None if it was not asked for."""
+    task = answers.checkpoint.tasks.get(vertex) if answers.checkpoint else None
+    return None if task is None else finite(task.state_size)
 
 
 def _state_bytes(answers: Answers) -> float:
     latest = answers.checkpoints and answers.checkpoints.latest
     return (finite(latest.completed.state_size) if latest and latest.completed else None) or 0.0
+
+
+def _durations_s(answers: Answers) -> tuple[float, ...]:
+    """Durations of the complete checkpoints that Flink remembers."""
+    done = (each for each in answers.checkpoints.history if each.status == "COMPLETED") if answers.checkpoints else ()
+    found = (finite(each.end_to_end_duration) for each in done)
+    return tuple(each / 1000.0 for each in found if each is not None)
+
+
+def _grown(answers: Answers) -> dict[str, tuple[float, float, float]]:
+    """States of vertices in two checkpoints, and the seconds between these, if both were asked for."""
+    first, last = answers.checkpoint_first, answers.checkpoint
+    times = [finite(each.trigger_timestamp) for each in (first, last) if each is not None]
+    if first is None or last is None or len(times) < 2 or times[0] is None or times[1] is None:
+        return {}
+    found = {}
+    for vertex, task in last.tasks.items():
+        before = finite(first.tasks[vertex].state_size) if vertex in first.tasks else None
+        now = finite(task.state_size)
+        if before is not None and now is not None:
+            found[vertex] = (before, now, (times[1] - times[0]) / 1000.0)
+    return found

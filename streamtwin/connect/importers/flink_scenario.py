@@ -1,233 +1,29 @@
-"""Makes a scenario of a running Flink job: one operator a vertex, at the rates that were read."""
+"""Makes a scenario of a running Flink job: an operator or a chain a vertex, at the rates that were read."""
 
 from __future__ import annotations
 
-import math
 import re
-import unicodedata
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from scenarios.calibration.structures import APART, Wanted, in_use, waited
 from scenarios.files.documents import CLOSED
-from streamtwin.connect.importers.flink_job import CALLS, FlinkJob, TaskManagers, Vertex
+from streamtwin.connect.importers.flink_chain import LATE, once, plain_name, without_numbers
+from streamtwin.connect.importers.flink_checkpoints import checkpoints_of
+from streamtwin.connect.importers.flink_cpu import HostUse, busy_of, uses_of
+from streamtwin.connect.importers.flink_flow import Flow, Part, flow_of
+from streamtwin.connect.importers.flink_job import FlinkJob, TaskManagers, Vertex
+from streamtwin.connect.importers.flink_kinds import Head, kind_of
+from streamtwin.connect.importers.flink_times import seconds_in, watermark_delay_s
+from twin.chaining import path_to, why_apart
 from twin.errors import BadInput
 from twin.keys import contiguous
 from twin.kinds.registry import BY_KIND
 from twin.profiles import FLINK
 from twin.scenario import Scenario
 from twin.spec import parse
-
-# CPU -----------------------------------------------------------------------------------------------------------------
-# Splits busy times into CPU and waiting for a core, by host.
-#
-# A subtask is busy while it computes, while it waits for a core, and while it sleeps or waits for an answer. Thread
-# dumps tell the last; JVMs tell the CPU that they used. One point does not tell the CPU that they use without records.
-
-
-TOLD = 0.1
-"""Share of its busy time beyond which a vertex that is asleep is named in a note."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostUse:
-    """Use of a host. share: of the time for which subtasks want a core, in which they have one. others: cores that
-    other processes use. asleep: mean number of subtasks that are busy without needing a core. cpu: share of the cores
-    left by others that was used; None if busy times cannot tell the part of it that records used."""
-
-    share: float = 1.0
-    others: float = 0.0
-    asleep: float = 0.0
-    cpu: float | None = None
-
-
-def uses_of(
-    job: FlinkJob, places: Mapping[str, Sequence[str]], names: Mapping[str, str], notes: list[str]
-) -> dict[str, HostUse]:
-    """Use of each host, by name. places: by vertex, the host of each of its subtasks. names: by vertex, its name in the
-    twin. notes: get words for people."""
-    wanted: dict[str, list[Wanted]] = defaultdict(list)
-    asleep: dict[str, float] = defaultdict(float)
-    unread = {host for vertex in job.vertices if vertex.busy is None for host in places[vertex.id]}
-    for vertex in job.vertices:
-        for host, count in Counter(places[vertex.id]).items():
-            wanted[host].append((count, min(1.0, vertex.busy or 0.0) * (1.0 - vertex.asleep)))
-            asleep[host] += count * vertex.asleep if vertex.asleep > TOLD else 0.0
-        if vertex.asleep > TOLD:
-            notes.append(
-                f"{names[vertex.id]}: it sleeps or waits for answers for {vertex.asleep:.0%} of its busy time; its "
-                "service time holds that, and as it takes no core, its hosts count as many cores more; for each "
-                "subtask that you add to it, give its host another one (cpu_percent)"
-            )
-    uses = {
-        each.name: _use(each, wanted[each.name], asleep[each.name], each.name in unread, notes) for each in job.machines
-    }
-    if any(use.cpu is not None for use in uses.values()):
-        notes.append(
-            "what task managers use without records (garbage collection, heartbeats) counts as costs, as one point "
-            "cannot tell it; a second one in --points, at half or twice the rate, tells twin calibrate"
-        )
-    return uses
-
-
-def busy_of(vertex: Vertex, places: Sequence[str], uses: Mapping[str, HostUse]) -> float | None:
-    """Sum of the subtasks' busy shares of time without waiting for a core; None if they were not measured."""
-    if vertex.busy is None:
-        return None
-    return sum(vertex.busy * (vertex.asleep + (1.0 - vertex.asleep) * uses[host].share) for host in places)
-
-
-def _use(machine: TaskManagers, wanted: Sequence[Wanted], asleep: float, unread: bool, notes: list[str]) -> HostUse:
-    demand, cores, used = sum(count * share for count, share in wanted), machine.cores, machine.cpu
-    if used is None and demand <= cores:
-        return HostUse(asleep=asleep)
-    says, left = f"{machine.name}: its subtasks are busy for {demand:.2f} cores", cores
-    if used is None:
-        notes.append(
-            f"{says} of {cores:g}, so they wait for cores: costs are CPU, {in_use(wanted, cores) / demand:.0%} of the "
-            "busy times; if they sleep or wait for answers instead, import the running job, whose threads tell"
-        )
-    elif (found := waited(wanted, cores, used)) is not None:
-        left = found
-        notes.append(
-            f"{says}, {demand / used:.1f} times the {used:.2f} that its JVMs used, so they wait for cores: costs are "
-            f"CPU, and others use {cores - left:.2f} of {cores:g} cores (others_percent)"
-        )
-    share = in_use(wanted, left) / demand if demand > 0 else 1.0
-    if used is None or asleep or (unread and used > APART * demand):  # the part that records used is unknown
-        return HostUse(share, cores - left, asleep)
-    return HostUse(share, cores - left, asleep, min(1.0, used / left))
-
-
-# windows, sessions and calls -----------------------------------------------------------------------------------------
-# Reads windows, sessions and calls of a Flink job from its plan and its readings.
-
-
-JOINS = re.compile("CoGroup|Join")
-"""Words in the descriptions of windows that join; several inputs of other windows are one stream."""
-MOST_KEYS = 10**9
-SECONDS = {
-    name: seconds
-    for seconds, names in (
-        (1e-9, "ns nano nanosecond"),
-        (1e-6, "us µs micro microsecond"),
-        (1e-3, "ms milli millisecond"),
-        (1.0, "s sec second"),
-        (60.0, "m min minute"),
-        (3600.0, "h hour"),
-        (86400.0, "d day"),
-    )
-    for name in names.split()
-}
-"""Units of time, by their names in Flink's plans and configuration (TimeUtils), in the singular."""
-TIME = r"\[([^\]]*)\]"
-"""A time in the description of a SQL operator."""
-
-
-def window_in(text: str) -> dict[str, Any] | None:
-    """Time window in a description; None if there is none."""
-    if found := re.search(r"Tumbling\w*TimeWindows\((\d+)", text):
-        return {"policy": "time", "size_s": int(found.group(1)) / 1000}
-    if found := re.search(r"Sliding\w*TimeWindows\((\d+),\s*(\d+)", text):
-        return {"policy": "time", "size_s": int(found.group(1)) / 1000, "slide_s": int(found.group(2)) / 1000}
-    if found := re.search(rf"TUMBLE\(.*?size={TIME}", text):
-        return {"policy": "time", "size_s": seconds_in(found[1])}
-    if found := re.search(rf"HOP\(.*?size={TIME}.*?slide={TIME}", text):
-        return {"policy": "time", "size_s": seconds_in(found[1]), "slide_s": seconds_in(found[2])}
-    return None
-
-
-def gap_s_in(text: str) -> float | None:
-    """Gap (s) of the session windows in a description; None if there is none."""
-    if found := re.search(r"TimeSessionWindows\((\d+)", text):
-        return int(found.group(1)) / 1000
-    if found := re.search(rf"SESSION\(.*?gap={TIME}", text):
-        return seconds_in(found[1])
-    return None
-
-
-def keys_of(vertex: Vertex, told: int, noun: str, notes: list[str]) -> int:
-    """Number of keys: `told` by results, but at least the number of subtasks that got records. If results tell nothing
-    (0): one a key group, which allows for any shares of the subtasks. noun: for notes.
-    """
-    fed = sum(each > 0 for each in vertex.dealt)
-    if not told:
-        notes.append(
-            f"{vertex.name}: its results do not say how many {noun} it has; taken as {vertex.key_groups:,}, one a key "
-            f"group; set its {noun} if you know them"
-        )
-    elif told < fed:
-        notes.append(
-            f"{vertex.name}: its results tell of {told:,} {noun}, but {fed:,} subtasks get records; taken as {fed:,}"
-        )
-    return max(told, fed) if told else vertex.key_groups
-
-
-def sessions(vertex: Vertex, gap_s: float, notes: list[str]) -> dict[str, Any]:
-    """Session operator with its number of keys, from the share of results: if each of n keys gets in_per_s / n records
-    a second at random, a record is the last of its session with probability exp(-gap in_per_s / n).
-    """
-    ended = vertex.out_per_s / vertex.in_per_s if vertex.in_per_s else 0.0
-    keys = MOST_KEYS if ended >= 1 else 0
-    if 0 < ended < 1:
-        keys = min(MOST_KEYS, round(vertex.in_per_s * gap_s / -math.log(ended)))
-    if keys:
-        notes.append(
-            f"{vertex.name}: Flink does not tell how many keys have sessions; that one record in {1 / ended:.3g} ends "
-            f"a session says {keys:,}, if keys are alike and their records come by chance; else set its keys"
-        )
-    keys = keys_of(vertex, keys, "keys", notes)
-    groups = {"key_groups": vertex.key_groups} if keys >= vertex.key_groups else {}
-    return {"kind": "session", "gap_s": gap_s, "keys": keys, **groups}
-
-
-def calls(vertex: Vertex, notes: list[str]) -> dict[str, Any]:
-    """Asynchronous call, of which no answer of Flink's tells more."""
-    notes.append(
-        f"{vertex.name}: Flink tells neither how long a call takes nor how many may wait; taken as 0 s and its default "
-        "of 100: set its latency_s, capacity and ordered; its busy time holds waits for a place, so it says no cost"
-    )
-    return {"kind": "async", "latency_s": 0.0}
-
-
-def matching(vertex: Vertex, job: FlinkJob, window: dict[str, Any], notes: list[str]) -> dict[str, float]:
-    """Selectivity of a join of two streams: the probability that a pair matches; else its output per input."""
-    sent_per_s = [each.out_per_s for each in job.vertices if each.id in dict(vertex.inputs)]
-    size_s = window["size_s"]
-    pairs_per_s = float(np.prod([rate * size_s for rate in sent_per_s])) / window.get("slide_s", size_s)
-    if len(sent_per_s) == 2 and 0 < vertex.out_per_s <= pairs_per_s:
-        return {"selectivity": vertex.out_per_s / pairs_per_s}
-    notes.append(f"{vertex.name}: what matches cannot be read; its results by input are those at these rates")
-    return {"amplification": vertex.out_per_s / vertex.in_per_s if vertex.in_per_s else 0.0}
-
-
-def seconds_in(text: str, unit: str | None = None) -> float:
-    """Seconds of a time as Flink writes it: `10 s`, `1 d`, `1 h 30 min`, `500 ms`, `PT1M30S`. unit: of a number
-    without one. Raises BadInput for any other unit, naming it."""
-    iso = re.fullmatch(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", text.strip())
-    if iso and any(iso.groups()):
-        days, hours, minutes, seconds = (float(each or 0) for each in iso.groups())
-        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    if clock := re.fullmatch(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)", text.strip()):
-        return (int(clock[1]) * 60 + int(clock[2])) * 60 + float(clock[3])
-    parts = re.findall(r"(\d+) *([^\W\d]*)", text)
-    if not parts or re.sub(r"(\d+) *([^\W\d]*)", "", text).strip():
-        raise BadInput(f"Flink's plan or configuration has the time {text!r}; one such as '10 s' or '1 d' is expected")
-    found = 0.0
-    for number, written in parts:
-        name = written.lower() or unit or ""
-        if (known := SECONDS.get(name) or SECONDS.get(name.removesuffix("s"))) is None:
-            raise BadInput(f"the time {text!r} has the unit {written!r}; known are {', '.join(SECONDS)}")
-        found += int(number) * known
-    return found
-
-
-# the scenario --------------------------------------------------------------------------------------------------------
-
 
 SHIPPING = {
     "FORWARD": "forward",
@@ -243,15 +39,14 @@ SLOWED = 0.05
 """Share of its time beyond which a backpressured source delivers less than it is offered."""
 UNEVEN = 5.0
 """Number of standard deviations beyond chance from which on inputs of subtasks count as uneven."""
-ONE_FOR_ONE = 0.01
-"""Distance to 1 below which a ratio of output to input counts as 1: counters are read at different moments."""
-WINDOWS = re.compile("Window|Join|CoGroup")
-"""Words in the descriptions of operators that hold records, whatever their inputs."""
-UNREAD = "Flink's plan does not tell what it does with keys, windows or several inputs"
 ASSUMED = (
     f"bandwidth_mbps {BANDWIDTH_MBPS:g} and latency_ms {LATENCY_MS:g} of the network are assumed; Flink says neither",
     "arrivals are taken as constant; Flink does not say how they vary",
 )
+ASSUMED_PER_S = 1000.0
+"""Rate of a source of which nothing tells one."""
+TTL = "table.exec.state.ttl"
+WATERMARKS = "pipeline.auto-watermark-interval"
 BUFFER = "taskmanager.memory.segment-size"
 TIMEOUT = "execution.buffer-timeout"
 BACKENDS = ("state.backend.type", "state.backend")
@@ -278,109 +73,243 @@ def scenario_of(job: FlinkJob, offered_per_s: Mapping[str, float]) -> ImportedJo
 
     differ from what the sources deliver. Raises BadInput for names of no source, or a job that makes no valid scenario.
     """
-    names = names_of(job.vertices)
-    consumers = {each.id: [other for other in job.vertices if each.id in dict(other.inputs)] for each in job.vertices}
-    notes = [*job.notes, *renamed(job.vertices, names)]
-    operators, streams, placement, arrivals = [], [], {}, {}
+    timed = {each.id: is_timed(job.vertices, each) for each in job.vertices}
+    if not any(timed.values()):
+        return _made(job, offered_per_s, timed)
+    try:
+        return _made(job, offered_per_s, timed)
+    except BadInput as error:
+        found = _made(job, offered_per_s, dict.fromkeys(timed, False))
+        why = (
+            f"windows over event time are taken as ones of processing time, as the twin cannot have them here: {error}"
+        )
+        return replace(found, notes=(*found.notes, why))
+
+
+def _made(job: FlinkJob, offered_per_s: Mapping[str, float], timed: Mapping[str, bool]) -> ImportedJob:
+    flow, names = flow_of(job.vertices), heads_of(job.vertices)
+    notes, asks = [*job.notes, *renamed(job.vertices, names)], list[str]()
+    named = _parts_named(job.vertices, flow, names)
+    operators, streams = list[dict[str, Any]](), list[dict[str, Any]]()
+    placement, arrivals = dict[str, list[str]](), dict[str, float]()
     hosts = [machine.name for machine in job.machines]
     places = {each.id: _places(each, hosts, number, notes) for number, each in enumerate(job.vertices)}
     uses = uses_of(job, places, names, notes)
+    rows, heads = [], list[dict[str, Any]]()
     for vertex in job.vertices:
-        name, last = names[vertex.id], not consumers[vertex.id]
-        busy = busy_of(vertex, places[vertex.id], uses)
-        operators.append({"name": name, **_kind(vertex, job, last, notes), **_cost(vertex, busy)})
-        placement[name] = places[vertex.id]
-        streams += [_stream(names[producer], name, how, notes) for producer, how in vertex.inputs]
+        name, parts = names[vertex.id], flow.parts[vertex.id]
+        taken = parts[0].sent_per_s if not vertex.inputs else vertex.in_per_s
         if not vertex.inputs:
-            arrivals[name] = _offered(name, vertex, offered_per_s, notes)
-        if last and (not vertex.inputs or not BY_KIND[operators[-1]["kind"]].is_sink):
-            _end(name, operators, streams, placement)
+            arrivals[name] = _offered(name, vertex, taken, offered_per_s, notes, asks)
+            taken = offered_per_s.get(name) if taken is None else taken
+        inputs = _inputs(vertex, flow, named)
+        last = not any(vertex.id in dict(other.inputs) for other in job.vertices)
+        head = Head(
+            vertex,
+            name,
+            tuple((each["input"] or each["producer"], rate) for each, rate in inputs),
+            parts[0].sent_per_s,
+            last,
+            timed[vertex.id],
+            _state_a_group(vertex, job),
+            _ttl_s(job),
+            notes,
+            asks,
+        )
+        kind = kind_of(head)
+        busy = busy_of(vertex, places[vertex.id], uses)
+        size = _record_bytes(vertex)
+        heads.append({"name": name, **kind, **_cost(busy, taken), **size})
+        own = _behind(parts[1:], parts, named[vertex.id], size) if not BY_KIND[kind["kind"]].is_sink else []
+        operators += [heads[-1], *(operator for operator, _ in own)]
+        streams += [_stream(vertex, number, each, kind, notes) for number, (each, _) in enumerate(inputs)]
+        streams += [{"producer": on, "consumer": each["name"], "partitioning": "forward"} for each, on in own]
+        if last and not BY_KIND[operators[-1]["kind"]].is_sink:
+            _end(name, operators, streams)
+        placement |= {each["name"]: places[vertex.id] for each in operators if each["name"] not in placement}
+        rows.append(_reading(head, parts[0], taken, arrivals))
+    notes += _told(job, flow, names)
     unknown = sorted(set(offered_per_s) - set(arrivals))
     if unknown:
         raise BadInput(f"--offered {unknown[0]}: no such source; there are {', '.join(arrivals)}")
     data = {
         "name": re.sub(r"\s+", "-", job.name) or "flink-job",
         "description": _description(job),
-        "query": {"operators": operators, "streams": streams},
+        "query": {"operators": _with_watermarks(job, operators), "streams": streams},
         "cluster": {"hosts": [_host(each, uses[each.name]) for each in job.machines]},
         "plan": {"placement": placement},
         "workload": {
             "arrivals": {k: {"law": "constant", "rate_per_s": v} for k, v in arrivals.items()},
-            "keys": _keys(job, names, operators, notes),
+            "keys": _keys(job, names, heads, notes),
         },
         "engine": _engine(job),
+        **checkpoints_of(job, notes),
     }
-    rows = [_reading(names[each.id], each, arrivals) for each in job.vertices]
+    scenario = _chained(parse(Scenario, data, where=job.name), data, job.vertices, flow, named)
+    counted = all(row for row in rows)
     rows += [{"host": name, **_of_host(use)} for name, use in uses.items() if _of_host(use)]
-    return ImportedJob(parse(Scenario, data, where=job.name), tuple(rows), (*notes, *ASSUMED))
+    if asks:
+        notes.append(f"Flink does not tell, so it is assumed; set what you know (--set): {'; '.join(asks)}")
+    return ImportedJob(scenario, tuple(rows) if counted else (), (*notes, *ASSUMED))
 
 
-def names_of(vertices: tuple[Vertex, ...]) -> dict[str, str]:
-    """Unique names of operators, by vertex, from the free text that names vertices."""
-    found: dict[str, str] = {}
-    for vertex in vertices:
-        plain = re.sub(r"\b(Source|[Ss]ink): ", "", vertex.name).replace(" -> ", "-").replace(": ", ".")
-        letters = unicodedata.normalize("NFC", plain).replace(" ", "_")
-        name = re.sub(r"[^\w.-]+", "", letters).strip("-_.") or "vertex"
-        taken = sum(each == name or each.startswith(f"{name}#") for each in found.values())
-        found[vertex.id] = f"{name}#{taken + 1}" if taken else name
-    return found
+# names, streams and chains -------------------------------------------------------------------------------------------
+
+
+def heads_of(vertices: Sequence[Vertex]) -> dict[str, str]:
+    """Unique names of the first operators of vertices, by vertex: of SQL by the planner's word or the table, which are
+    the same at each submission; of others from the free text that names the vertex."""
+    names = [each.chain[0].name if each.is_planned else plain_name(each.name) for each in vertices]
+    return dict(zip((each.id for each in vertices), once(names), strict=True))
 
 
 def renamed(vertices: tuple[Vertex, ...], names: Mapping[str, str]) -> list[str]:
-    """Notes on vertices that share a name, or whose name has letters that names of operators cannot have."""
+    """Notes on vertices that share a name, or whose name has letters that names of operators cannot have. Those of SQL
+    all have other names."""
     return [
         f"{each.name} is called {names[each.id]}"
         for each in vertices
-        if set(names[each.id]) - set(each.name) - {"_"} or not each.name.isascii()
+        if not each.is_planned and (set(names[each.id]) - set(each.name) - {"_"} or not each.name.isascii())
     ]
 
 
-def _kind(vertex: Vertex, job: FlinkJob, last: bool, notes: list[str]) -> dict[str, Any]:
-    """Kind of an operator, and the fields that only this kind has."""
-    text, ratio = " ".join(vertex.steps), vertex.out_per_s / vertex.in_per_s if vertex.in_per_s else None
-    window, gap_s = window_in(text), gap_s_in(text)
-    keyed = any(how == "HASH" for _, how in vertex.inputs)
-    state = {"key_groups": vertex.key_groups, **_state(job)} if keyed else {}
-    if not vertex.inputs:
-        if vertex.out_per_s <= 0 and not last:
-            raise BadInput(
-                f"{vertex.name}: the source has delivered nothing in this time; import the job while it runs"
+def _parts_named(vertices: Sequence[Vertex], flow: Flow, names: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Names of all operators that each vertex becomes, the first one first."""
+    inner = [(each, part) for each in vertices for part in flow.parts[each.id][1:]]
+    called = [
+        each.chain[part.step].name if each.is_planned or not part.is_sink else f"{names[each.id]}#sink"
+        for each, part in inner
+    ]
+    taken = once([*names.values(), *called])[len(names) :]
+    found = {each.id: [names[each.id]] for each in vertices}
+    for (vertex, _), name in zip(inner, taken, strict=True):
+        found[vertex.id].append(name)
+    return {key: tuple(each) for key, each in found.items()}
+
+
+def _inputs(vertex: Vertex, flow: Flow, named: Mapping[str, tuple[str, ...]]) -> list[tuple[dict[str, Any], float]]:
+    """Streams into a vertex, with their rates. Several from one operator get names of their own."""
+    found = []
+    producers = [named[producer][flow.exits[vertex.id, number]] for number, (producer, _) in enumerate(vertex.inputs)]
+    for number, producer in enumerate(producers):
+        again = producers.count(producer) > 1
+        side = (("left", "right") if len(producers) == 2 else range(1, len(producers) + 1))[number] if again else None
+        stream = {"producer": producer, "consumer": named[vertex.id][0], "input": None if side is None else str(side)}
+        found.append((stream, flow.rates[vertex.id, number]))
+    return found
+
+
+def _stream(
+    vertex: Vertex, number: int, stream: dict[str, Any], kind: Mapping[str, Any], notes: list[str]
+) -> dict[str, Any]:
+    """Stream into a vertex. What keeps keys takes what is meant for one subtask by key, too: it has one."""
+    how = vertex.inputs[number][1]
+    if how not in SHIPPING:
+        producer, consumer = stream["producer"], stream["consumer"]
+        notes.append(f"{producer} -> {consumer}: it ships by {how or 'nothing known'}; taken as rebalance")
+    dealt = SHIPPING.get(how, "rebalance")
+    by_key = "keys" in kind or "key_groups" in kind or "event" in (kind.get("time"), kind.get("window", {}).get("time"))
+    return {**stream, "partitioning": "hash" if by_key and dealt in ("global", "forward") else dealt}
+
+
+def _behind(
+    parts: Sequence[Part], chain: Sequence[Part], names: Sequence[str], size: Mapping[str, float]
+) -> list[tuple[dict[str, Any], str]]:
+    """Operators behind the first one of a chain, each with the one that it follows. Their cost is the first one's."""
+    found = []
+    for number, part in enumerate(parts, start=1):
+        before = chain[part.before or 0]
+        free: dict[str, Any] = {"name": names[number], "service_time_s": 0.0}
+        if part.is_sink:
+            found.append((free | {"kind": "sink"}, names[part.before or 0]))
+            continue
+        ratio = (part.sent_per_s or 0.0) / (before.sent_per_s or 1.0)
+        kind = {"kind": "filter" if ratio < 1.0 else "map", "selectivity": ratio}
+        found.append(({**free, **kind, **size}, names[part.before or 0]))
+    return found
+
+
+def _chained(
+    scenario: Scenario,
+    data: dict[str, Any],
+    vertices: Sequence[Vertex],
+    flow: Flow,
+    named: Mapping[str, tuple[str, ...]],
+) -> Scenario:
+    """Scenario in which what is one task of Flink is a chain, as far as the twin can chain it."""
+    query, plan, chains = scenario.query, scenario.plan, []
+    there = {each.name for each in query.operators}
+    for vertex in vertices:
+        names = named[vertex.id]
+        chain: tuple[str, ...] = names[:1]
+        for part, name in zip(flow.parts[vertex.id][1:], names[1:], strict=True):
+            before = names[part.before or 0]
+            if name in there and before in chain and not why_apart(query, plan, path_to(query, chain, before), name):
+                chain = (*chain, name)
+        if len(chain) > 1:
+            chains.append(list(chain))
+    return parse(Scenario, data | {"plan": data["plan"] | {"fused": chains}}, where=data["name"])
+
+
+def _told(job: FlinkJob, flow: Flow, names: Mapping[str, str]) -> list[str]:
+    """Notes on what counters do not tell apart, on where costs are, and on late records."""
+    found = [f"{names[each]}: no counters tell its streams apart; taken as equal" for each in flow.guessed]
+    split = [names[each.id] for each in job.vertices if len(flow.parts[each.id]) > 1]
+    if split:
+        found.append(
+            f"the cost of a chain is that of its first operator, as Flink measures it as one: {', '.join(split)}"
+        )
+    for vertex in job.vertices:
+        looked_up = next((each for each in vertex.chain[1:] if each.word == "LookupJoin"), None)
+        if looked_up is not None:
+            found.append(
+                f"{names[vertex.id]}: it looks up rows of a table outside; the time of that counts as its cost"
             )
-        return {"kind": "source"}
-    if window is not None and JOINS.search(text):
-        return {"kind": "join", "window": window, **matching(vertex, job, window, notes)}
-    if window is not None:
-        slide_s = window.get("slide_s", window["size_s"])
-        told = 0 if last else round(vertex.out_per_s * slide_s)
-        groups = keys_of(vertex, told, "groups", notes) if keyed else 1
-        return {"kind": "aggregate", "window": window, "group_by": "int" if keyed else None, "groups": groups, **state}
-    if gap_s is not None:
-        return sessions(vertex, gap_s, notes)
-    unread = keyed or len(vertex.inputs) > 1 or WINDOWS.search(text) is not None
-    if last:
-        if unread and len(vertex.steps) > 1:
-            notes.append(f"{vertex.name}: {UNREAD}; taken as a sink")
-        return {"kind": "sink"}
-    if CALLS in vertex.steps:
-        return calls(vertex, notes)
-    if ratio is None:
-        notes.append(f"{vertex.name}: nothing came in, so what leaves it is unknown; taken as one for one")
-    if ratio is None or abs(ratio - 1.0) < ONE_FOR_ONE:
-        ratio = 1.0
-    hashed = all(how == "HASH" for _, how in vertex.inputs)
-    kind = "filter" if ratio < 1.0 and not hashed else "map"
-    if unread:
-        notes.append(f"{vertex.name}: {UNREAD}; taken as a {kind} of selectivity {ratio:.3g}, as at these rates")
-    return {"kind": kind, "selectivity": ratio, **(state if hashed else {})}
+        late = sum(each.counts.get(LATE, 0.0) for each in vertex.chain)
+        if late > 0:
+            found.append(f"{names[vertex.id]}: {late:,.3g} records/s are late; set the source's disorder_s")
+    return found
+
+
+# event time ----------------------------------------------------------------------------------------------------------
+
+
+def is_timed(vertices: Sequence[Vertex], vertex: Vertex) -> bool:
+    """Whether a vertex of a SQL query works in event time: watermarks come to it, and no time that its windows go by is
+    that of processing."""
+    above, ahead = {vertex.id: vertex}, [vertex]
+    while ahead:
+        ids = [producer for producer, _ in ahead.pop().inputs]
+        new = [each for each in vertices if each.id in ids and each.id not in above]
+        above |= {each.id: each for each in new}
+        ahead += new
+    texts = [step.text for each in above.values() for step in each.chain]
+    if not vertex.inputs or not vertex.is_planned or all(watermark_delay_s(text) is None for text in texts):
+        return False
+    columns = {found for text in texts for found in re.findall(r"time_col=\[([^\]]*)\]", text)}
+    processing = {found for text in texts for found in re.findall(r"PROCTIME\(\) AS (\w+)", text)}
+    return not columns & processing
+
+
+def _with_watermarks(job: FlinkJob, operators: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Operators of which sources have the delay and the interval of watermarks, if anything works in event time."""
+    if not any("event" in (each.get("time"), each.get("window", {}).get("time")) for each in operators):
+        return operators
+    interval = {"watermark_interval_s": _seconds(job, WATERMARKS)} if WATERMARKS in job.settings else {}
+    delays_s = [watermark_delay_s(step.text) for each in job.vertices for step in each.chain]
+    slack_s = max((each for each in delays_s if each is not None), default=0.0)
+    return [each | {"slack_s": slack_s} | interval if each["kind"] == "source" else each for each in operators]
+
+
+# details -------------------------------------------------------------------------------------------------------------
 
 
 def _keys(
-    job: FlinkJob, names: Mapping[str, str], operators: list[dict[str, Any]], notes: list[str]
+    job: FlinkJob, names: Mapping[str, str], operators: Sequence[dict[str, Any]], notes: list[str]
 ) -> dict[str, dict[str, list[float]]]:
     """Shares of key groups where subtasks got records unevenly: a subtask's share, divided by its groups with keys."""
     found = {}
-    for vertex, given in zip(job.vertices, (each for each in operators if each["name"] in names.values()), strict=True):
+    for vertex, given in zip(job.vertices, operators, strict=True):
         groups, parallelism = given.get("key_groups"), vertex.parallelism
         if groups is None or len(vertex.dealt) != parallelism or not sum(vertex.dealt):
             continue
@@ -406,21 +335,29 @@ def _uneven(dealt: np.ndarray) -> bool:
     return bool(((dealt - mean) ** 2).sum() / mean > free + UNEVEN * (2 * free) ** 0.5)
 
 
-def _state(job: FlinkJob) -> dict[str, float]:
-    """State of a key group: the last checkpoint, divided evenly among the key groups of all keyed vertices."""
+def _state_a_group(vertex: Vertex, job: FlinkJob) -> float:
+    """State of a key group (bytes), by the last checkpoint: that of its vertex, or the job's, divided evenly among the
+    key groups of all keyed vertices."""
+    if vertex.state_bytes is not None:
+        return vertex.state_bytes / vertex.key_groups
     keyed = sum(each.key_groups for each in job.vertices if any(how == "HASH" for _, how in each.inputs))
-    return {"state_bytes_per_group": job.state_bytes / keyed} if job.state_bytes and keyed else {}
+    return job.state_bytes / keyed if keyed else 0.0
 
 
-def _cost(vertex: Vertex, busy: float | None) -> dict[str, float]:
-    """Service time and size of a record, where they can be read. busy: sum over subtasks, without waiting for cores."""
-    taken = vertex.in_per_s if vertex.inputs else vertex.out_per_s
-    found = {}
-    if busy is not None and taken > 0:
-        found["service_time_s"] = busy / taken
-    if vertex.out_per_s > 0 and vertex.out_bytes_per_s > 0:
-        found["record_bytes"] = vertex.out_bytes_per_s / vertex.out_per_s
-    return found
+def _ttl_s(job: FlinkJob) -> float | None:
+    """Time to live of the rows of a SQL query (s); None if they stay."""
+    return _seconds(job, TTL) or None if TTL in job.settings else None
+
+
+def _cost(busy: float | None, taken: float | None) -> dict[str, float]:
+    """Service time of a record. busy: sum over subtasks, without waiting for cores. taken: records a second."""
+    return {"service_time_s": busy / taken} if busy is not None and taken else {}
+
+
+def _record_bytes(vertex: Vertex) -> dict[str, float]:
+    """Size of the records that leave a vertex."""
+    known = vertex.out_per_s > 0 and vertex.out_bytes_per_s > 0
+    return {"record_bytes": vertex.out_bytes_per_s / vertex.out_per_s} if known else {}
 
 
 def _places(vertex: Vertex, hosts: list[str], number: int, notes: list[str]) -> list[str]:
@@ -430,29 +367,39 @@ def _places(vertex: Vertex, hosts: list[str], number: int, notes: list[str]) -> 
     return [hosts[(number + each) % len(hosts)] for each in range(vertex.parallelism)]
 
 
-def _stream(producer: str, consumer: str, how: str, notes: list[str]) -> dict[str, str]:
-    if how not in SHIPPING:
-        notes.append(f"{producer} -> {consumer}: it ships by {how or 'nothing known'}; taken as rebalance")
-    return {"producer": producer, "consumer": consumer, "partitioning": SHIPPING.get(how, "rebalance")}
-
-
-def _offered(name: str, vertex: Vertex, offered_per_s: Mapping[str, float], notes: list[str]) -> float:
+def _offered(
+    name: str,
+    vertex: Vertex,
+    taken: float | None,
+    offered_per_s: Mapping[str, float],
+    notes: list[str],
+    asks: list[str],
+) -> float:
+    """Rate that arrives at a source. taken: what it delivers; None: no counter tells."""
     if name in offered_per_s:
         return offered_per_s[name]
+    path = f"workload.arrivals.{name}.rate_per_s"
+    if taken is None:
+        why = f"nothing of its task crosses a channel; better, import with --offered {name}=RATE"
+        asks.append(f"{path}={ASSUMED_PER_S:g} ({why})")
+        return ASSUMED_PER_S
+    if taken <= 0:
+        raise BadInput(f"{vertex.name}: the source has delivered nothing in this time; import the job while it runs")
+    if len(vertex.chain) > 1 and vertex.is_planned and not any(each.counts for each in vertex.chain):
+        asks.append(f"{path}={taken:,.6g} (records that leave its chain, as its own counters are not in the answers)")
     if (vertex.backpressured or 0.0) > SLOWED:
         notes.append(
             f"{name}: backpressured {vertex.backpressured:.0%} of its time, so more is offered than the "
-            f"{vertex.out_per_s:,.0f} records/s that it delivers; say how much with --offered {name}=RATE"
+            f"{taken:,.0f} records/s that it delivers; say how much with --offered {name}=RATE"
         )
-    return max(vertex.out_per_s, 1e-6)
+    return taken
 
 
-def _end(name: str, operators: list[Any], streams: list[Any], placement: dict[str, list[str]]) -> None:
+def _end(name: str, operators: list[Any], streams: list[Any]) -> None:
     """Adds a sink that costs nothing, for a last vertex that has its sink in its chain."""
     end = f"{name}#sink"
+    streams.append({"producer": operators[-1]["name"], "consumer": end, "partitioning": "forward"})
     operators.append({"name": end, "kind": "sink", "service_time_s": 0.0})
-    streams.append({"producer": name, "consumer": end, "partitioning": "forward"})
-    placement[end] = placement[name]
 
 
 def _host(machine: TaskManagers, use: HostUse) -> dict[str, Any]:
@@ -500,6 +447,7 @@ def _numbers(job: FlinkJob, prefix: str, names: Mapping[str, str]) -> dict[str, 
 
 
 def _seconds(job: FlinkJob, key: str) -> float:
+    """Seconds of a setting, whose numbers without a unit are milliseconds."""
     try:
         return seconds_in(job.settings[key], "ms")
     except BadInput as error:
@@ -514,15 +462,23 @@ def _bytes(text: str) -> float:
 
 
 def _description(job: FlinkJob) -> str:
-    chains = "; ".join(each.name for each in job.vertices if len(each.steps) > 1)
+    chains = "; ".join(without_numbers(each.name) for each in job.vertices if len(each.steps) > 1)
     version = f"Flink {job.version}" if job.version else "Flink"
     return f"Imported from {version}." + (f" Chained: {chains}." if chains else "")
 
 
-def _reading(name: str, vertex: Vertex, arrivals: Mapping[str, float]) -> dict[str, Any]:
-    row: dict[str, Any] = {"operator": name, "in_per_s": vertex.in_per_s, "out_per_s": vertex.out_per_s}
-    if name in arrivals:
-        row = {"operator": name, "offered_per_s": arrivals[name], "out_per_s": vertex.out_per_s}
+def _reading(head: Head, first: Part, taken: float | None, arrivals: Mapping[str, float]) -> dict[str, Any]:
+    """Readings of a vertex, at the first of its operators; none of a source of which no counter tells the rate."""
+    vertex = head.vertex
+    row: dict[str, Any] = {"operator": head.name}
+    if not vertex.inputs:
+        if taken is None:
+            return {}
+        row |= {"offered_per_s": arrivals[head.name]}
+    else:
+        row |= {"in_per_s": vertex.in_per_s}
+    sent = vertex.out_per_s if len(vertex.chain) == 1 and first.sent_per_s is None else first.sent_per_s
+    row |= {} if sent is None else {"out_per_s": sent}
     shares = {"busy": vertex.busy, "backpressured": vertex.backpressured}
     row |= {key: min(1.0, value) for key, value in shares.items() if value is not None}
     begins = not vertex.inputs  # of markers, which have no age there

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from scenarios.files import scenario_file
+from streamtwin.connect.importers.flink_chain import steps_of
 from streamtwin.connect.importers.flink_job import FlinkJob, TaskManagers, Vertex
 from streamtwin.connect.importers.flink_scenario import scenario_of
 from tests.commands import twin
@@ -145,7 +146,7 @@ def vertex(name: str, inputs: tuple[str, ...], in_per_s: float, out_per_s: float
     return Vertex(
         id=name,
         name=name,
-        steps=(steps or name,),
+        chain=steps_of(name, steps or name, {}),
         inputs=tuple((each, "HASH" if steps else "REBALANCE") for each in inputs),
         parallelism=1,
         key_groups=128,

@@ -1,0 +1,115 @@
+"""Operators within one vertex of a Flink job: the tree of its description, their names, and their own counters.
+
+Flink writes chained operators as a tree, `:-` and `+-` before each but the first. The SQL planner numbers them
+(`Calc[814]`), on and on over all submissions to a job manager, so numbers are no part of names here.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+NUMBERED = re.compile(r"\[\d+\]")
+"""A number of the planner."""
+HEAD = re.compile(r"^\[\d+\]:\s*")
+PASSING = frozenset(
+    ("WatermarkAssigner", "StreamRecordTimestampInserter", "MiniBatchAssigner", "InputConversion", "OutputConversion")
+)
+"""Operators of SQL that neither drop nor make records."""
+SINK = r"^([Ss]ink: .*|[^()]*: (Writer|Committer))$"
+"""Descriptions of sinks, and of their parts."""
+METRIC_NAME = 80
+"""Longest name of an operator in the names of metrics (Flink's METRICS_OPERATOR_NAME_MAX_LENGTH)."""
+INTO, OUT_OF, LATE = "numRecordsIn", "numRecordsOut", "numLateRecordsDropped"
+COUNTED = (INTO, OUT_OF, LATE)
+"""Counters of an operator that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Operator of a vertex. text: Flink's description, without the planner's number. word: the kind of a SQL operator,
+    such as `Calc`; empty for others. before: index of the operator that it follows in the chain; None: it is the first.
+    name: in the twin. counts: its counters, records a second of all subtasks; those that were read."""
+
+    text: str
+    word: str
+    before: int | None
+    name: str
+    counts: Mapping[str, float]
+
+    @property
+    def is_sink(self) -> bool:
+        """Whether it writes the results that a chain ends in."""
+        return self.before is not None and (self.word == "Sink" or re.search(SINK, self.text) is not None)
+
+
+def is_planned(name: str) -> bool:
+    """Whether the SQL planner named a vertex."""
+    return NUMBERED.search(name) is not None
+
+
+def without_numbers(name: str) -> str:
+    """Name without the planner's numbers."""
+    return NUMBERED.sub("", name)
+
+
+def tree(description: str) -> list[tuple[str, int | None]]:
+    """Descriptions of the operators of a vertex, depth first, each with the index of the operator that it follows."""
+    found: list[tuple[str, int | None]] = []
+    above: list[int] = []
+    for line in re.split(r"<br\s*/?>|\n", description):
+        marked = re.match(r"((?:[: ]  )*)([:+]- )?(.*)", html.unescape(line).rstrip())
+        text = marked[3].strip() if marked else ""
+        if not marked or not text:
+            continue
+        depth = min(len(marked[1]) // 3 + 1 if marked[2] else len(above), len(above)) if found else 0
+        del above[depth:]
+        found.append((text, above[-1] if above else None))
+        above.append(len(found) - 1)
+    return found
+
+
+def steps_of(name: str, description: str | None, counters: Mapping[str, float]) -> tuple[Step, ...]:
+    """Operators of a vertex. counters: records a second by the name of the metric, without the subtask's index."""
+    lines = tree(name.replace(" -> ", "<br/>") if description is None else description) or [(name, None)]
+    parts = [each.strip(" ()") for each in re.split(r" -> |, ", name)]
+    own = parts if len(parts) == len(lines) else [text for text, _ in lines]
+    filtered = [re.sub(r"[ .:,]", "_", each)[:METRIC_NAME] for each in own]
+    times = Counter(filtered)
+    steps = []
+    for (text, before), called, metric in zip(lines, own, filtered, strict=True):
+        words = re.match(r"(\w+)\(", HEAD.sub("", text)) if is_planned(name) or HEAD.match(text) else None
+        word = words[1] if words else ""
+        counts = {key: counters[f"{metric}.{key}"] for key in COUNTED if f"{metric}.{key}" in counters}
+        steps.append(Step(HEAD.sub("", text), word, before, _short(called, word), counts if times[metric] == 1 else {}))
+    return tuple(steps)
+
+
+def _short(called: str, word: str) -> str:
+    """Name of an operator in the twin: the table's of a source or sink, or the planner's word as it is written in
+    YAML."""
+    if word and not re.match(r"(?i)(source|sink)\b|TableSource|.*Scan\b", called):
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", word).lower()
+    plain = re.sub(r"^\[\d+\]:|\b([Ss]ource|[Ss]ink): |: (Writer|Committer)$", "", called)
+    return plain_name(without_numbers(plain))
+
+
+def plain_name(text: str) -> str:
+    """Name of an operator from free text, of letters that names of operators may have."""
+    plain = re.sub(r"\b(Source|[Ss]ink): ", "", text).replace(" -> ", "-").replace(": ", ".")
+    letters = unicodedata.normalize("NFC", plain).replace(" ", "_")
+    return re.sub(r"[^\w.-]+", "", letters).strip("-_.") or "vertex"
+
+
+def once(names: Sequence[str]) -> list[str]:
+    """Names of which each is used once: `#2` and so on follow a name that is there already."""
+    found: list[str] = []
+    taken = Counter[str]()
+    for name in names:
+        taken[name] += 1
+        found.append(name if taken[name] == 1 else f"{name}#{taken[name]}")
+    return found

@@ -1,0 +1,429 @@
+"""`twin import flink` of SQL queries: Nexmark's, as Flink 2.3 answered, and plans as Flink writes them."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scenarios.calibration.points import check, points_of, read_points
+from scenarios.files import scenario_file
+from streamtwin.connect.importers.flink_answers import from_endpoint, from_folder
+from streamtwin.connect.importers.flink_chain import steps_of, tree
+from streamtwin.connect.importers.flink_flow import flow_of
+from streamtwin.connect.importers.flink_job import FlinkJob, read_job
+from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
+from streamtwin.connect.importers.flink_times import keys_that_give
+from tests.commands import refused, twin
+from tests.streamtwin.importers.flink_cluster import Cluster, serving, written
+from tests.streamtwin.importers.test_flink_versions import joining, vertex
+from twin.chaining import written as chain_written
+from twin.flow import nominal_rates
+
+SAVED = Path(__file__).with_name("nexmark")
+RUNS = sorted(each.stem for each in SAVED.glob("*.json"))
+TWICE = sorted({run.partition("-")[0] for run in RUNS if f"{run.partition('-')[0]}-40000" in RUNS})
+
+
+def answers(run: str) -> dict[str, Any]:
+    return dict(json.loads((SAVED / f"{run}.json").read_text()))
+
+
+def job_of(folder: Path, run: str, **changed: Any) -> FlinkJob:
+    """Job of saved answers, of which some are others. changed: by file, without its `job_` and `.json`."""
+    files = answers(run) | {f"job_{name}.json": answer for name, answer in changed.items()}
+    return read_job(from_folder(written(folder, files)))
+
+
+def imported(folder: Path, run: str, **changed: Any) -> ImportedJob:
+    return scenario_of(job_of(folder, run, **changed), {})
+
+
+def counted(run: str, number: int, **per_s: float) -> dict[str, Any]:
+    """Counters of operators in a vertex, at both snapshots: so many records a second. per_s: by the operator's word and
+    the counter's end, such as Calc_In."""
+    files = answers(run)
+    passed_s = (files["job_jobs_id.json"]["now"] - files["job_jobs_id_first.json"]["now"]) / 1000.0
+    name = files["job_jobs_id.json"]["vertices"][number]["name"]
+    found: dict[str, list[dict[str, str]]] = {"": [], "_first": []}
+    for key, rate in per_s.items():
+        word, _, end = key.rpartition("_")
+        word, _, which = word.partition("__")
+        own = re.findall(rf"(?:Source: )?\b{word}\[\d+\](?:: Writer)?", name)[int(which or 0)]
+        metric = f"0.{re.sub('[ :]', '_', own)}.numRecords{end}"
+        for when, value in (("_first", 1000.0), ("", 1000.0 + rate * passed_s)):
+            found[when].append({"id": metric, "value": str(round(value))})
+    return {f"v{number}_operators{when}": each for when, each in found.items()}
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_every_query_is_imported_and_its_readings_are_read(run: str, tmp_path: Path) -> None:
+    found = imported(tmp_path / "a", run)
+    check(points_of([{"point": "a", **row} for row in found.readings] or [{"point": "a"}], found.scenario, "rows"))
+    assert scenario_file.parse_scenario(scenario_file.dump(found.scenario), "text") == found.scenario
+    assert not any(re.search(r"\d{2,}", each.name) for each in found.scenario.query.operators), "the planner's numbers"
+
+
+@pytest.mark.parametrize("query", TWICE)
+def test_a_query_has_the_same_operators_at_each_submission(query: str, tmp_path: Path) -> None:
+    first, then = (imported(tmp_path / str(rate), f"{query}-{rate}").scenario for rate in (10000, 40000))
+    assert [(each.name, each.kind) for each in first.query.operators] == [
+        (each.name, each.kind) for each in then.query.operators
+    ]
+    assert first.query.streams == then.query.streams and first.plan == then.plan
+    assert first.description == then.description
+
+
+@pytest.mark.parametrize("query", [each for each in TWICE if each != "q0"])
+def test_points_of_two_submissions_are_of_one_job(query: str, tmp_path: Path) -> None:
+    points = tmp_path / "points.csv"
+    for rate in (10000, 40000):
+        folder = written(tmp_path / str(rate), answers(f"{query}-{rate}"))
+        found = twin("import", "flink", folder, "--out", tmp_path / f"{rate}.yaml", "--points", points, "--point", rate)
+        assert found.returncode == 0, found.stderr
+    read = read_points(points, scenario_file.load(str(tmp_path / "10000.yaml")))
+    check(read)
+    assert len(read) == 2 and read[1].taken_per_s["nexmark"] > 3 * read[0].taken_per_s["nexmark"]
+
+
+@pytest.mark.slow
+def test_what_is_imported_is_calibrated_and_asked_without_a_hand(tmp_path: Path) -> None:
+    points, measured, done = (tmp_path / each for each in ("points.csv", "measured.yaml", "done.yaml"))
+    for rate in (10000, 40000):
+        folder = written(tmp_path / str(rate), answers(f"q5-{rate}"))
+        twin("import", "flink", folder, "--out", tmp_path / f"{rate}.yaml", "--points", points, "--point", rate)
+    for command in (
+        ("calibrate", tmp_path / "10000.yaml", points, "--out", measured),
+        ("use-profile", tmp_path / "10000.yaml", measured, "--out", done),
+        ("capacity", done, "--find-max", "workload.arrivals.nexmark.rate_per_s", "--predict-only"),
+        ("run", done, "--set", "run.horizon_s=40", "--set", "run.warmup_s=20"),
+    ):
+        found = twin(*command)
+        assert found.returncode == 0, found.stderr
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_import_writes_calibrate_reads(seed: int, tmp_path: Path) -> None:
+    """Answers that lack files, have other numbers of the planner, counters of operators or none, and stand still."""
+    chance = random.Random(seed)
+    run = chance.choice(RUNS)
+    files = answers(run)
+    for name in list(files):
+        needed = name in ("job_jobs_id.json", "job_jobs_id_plan.json", "taskmanagers.json", "job_jobs_id_first.json")
+        if not needed and chance.random() < 0.3:
+            del files[name]
+    text = json.dumps(files)
+    for number in sorted(set(re.findall(r"\[(\d+)\]", text)), key=int):
+        text = text.replace(f"[{number}]", f"[{int(number) + 100_000}]")
+    files = json.loads(text)
+    for number, each in enumerate(files["job_jobs_id.json"]["vertices"]):
+        if chance.random() < 0.3:
+            for snapshot in ("job_jobs_id.json", "job_jobs_id_first.json"):
+                files[snapshot]["vertices"][number]["metrics"]["accumulated-busy-time"] = "NaN"
+        for own in re.findall(r"[\w: ]+\[\d+\]", each["name"]):
+            metric = f"0.{re.sub('[ :]', '_', own.strip())}.numRecordsIn"
+            for when in ("_first", ""):
+                more = [{"id": metric, "value": str(chance.randrange(10**6))}] if chance.random() < 0.5 else []
+                files.setdefault(f"job_v{number}_operators{when}.json", []).extend(more)
+    found = scenario_of(read_job(from_folder(written(tmp_path / "a", files))), {})
+    check(points_of([{"point": "a", **row} for row in found.readings] or [{"point": "a"}], found.scenario, "rows"))
+    assert scenario_file.parse_scenario(scenario_file.dump(found.scenario), "text") == found.scenario
+
+
+# chains --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_description_is_a_tree() -> None:
+    written_ = (
+        "[1]:A(x)<br/>:- [2]:B(y)<br/>:  +- [3]:C(z)<br/>+- [4]:D(v)<br/>   :- [5]:E(w)<br/>   +- t[6]: Writer<br/>"
+    )
+    assert tree(written_) == [
+        *(("[1]:A(x)", None), ("[2]:B(y)", 0), ("[3]:C(z)", 1), ("[4]:D(v)", 0), ("[5]:E(w)", 3), ("t[6]: Writer", 3)),
+    ]
+    steps = steps_of(
+        "A[1] -> (B[2] -> C[3], D[4] -> (E[5], t[6]: Writer))", written_, {"t[6]__Writer.numRecordsIn": 7.0}
+    )
+    assert [each.name for each in steps] == ["a", "b", "c", "d", "e", "t"]
+    assert [each.is_sink for each in steps] == [False] * 5 + [True] and steps[5].counts == {"numRecordsIn": 7.0}
+
+
+def test_operators_of_one_name_are_not_told_apart_by_their_counters() -> None:
+    steps = steps_of("Map -> Map", "Map<br/>+- Map<br/>", {"Map.numRecordsIn": 5.0})
+    assert [dict(each.counts) for each in steps] == [{}, {}]
+
+
+@pytest.mark.parametrize("run", ["q5-10000", "q7-40000", "q11-10000", "q18-40000"])
+def test_streams_between_vertices_have_the_rates_that_both_ends_counted(run: str, tmp_path: Path) -> None:
+    job = job_of(tmp_path / "a", run)
+    rates = flow_of(job.vertices).rates
+    for each in job.vertices:
+        taken = sum(rates[each.id, number] for number in range(len(each.inputs)))
+        assert taken == pytest.approx(each.in_per_s, rel=0.01, abs=0.1)
+    assert not flow_of(job.vertices).guessed
+
+
+def test_branches_of_a_chain_have_rates_of_their_own_and_are_one_task(tmp_path: Path) -> None:
+    """q7 sends its bids to the join, and partial results, of which there are few, to the window."""
+    found = imported(tmp_path / "a", "q7-10000")
+    rates = nominal_rates(found.scenario.query, found.scenario.workload.arrivals)
+    rows = {row["operator"]: row for row in found.readings if "operator" in row}
+    for name in ("global-window-aggregate", "join"):
+        assert rates[name].in_per_s == pytest.approx(rows[name]["in_per_s"], rel=0.01)
+    (chain,) = found.scenario.plan.fused
+    assert chain_written(found.scenario.query, chain) == "nexmark -> local-window-aggregate"
+
+
+def test_counters_of_operators_tell_the_source_its_filter_and_its_results(tmp_path: Path) -> None:
+    more = counted("q11-10000", 0, Calc_In=10_000.0, nexmark_Out=10_000.0)
+    more |= counted("q11-10000", 1, discard_In=46.0)
+    found = imported(tmp_path / "a", "q11-10000", **more)
+    query, arrivals = found.scenario.query, found.scenario.workload.arrivals
+    assert arrivals["nexmark"].mean_rate_per_s == pytest.approx(10_000, rel=0.01)
+    rates = nominal_rates(query, arrivals)
+    assert rates["calc"].out_per_s == pytest.approx(9200, rel=0.01) and query.operator("calc").kind == "filter"
+    assert rates["window-aggregate"].out_per_s == pytest.approx(46.0, rel=0.02)
+    assert query.operator("calc").service_time_s == 0, "the task's cost is the first operator's"
+    assert ("nexmark", "calc") in found.scenario.plan.fused
+    assert not any("own counters" in note for note in found.notes)
+
+
+def test_two_streams_to_one_consumer_leave_from_their_own_branches(tmp_path: Path) -> None:
+    more = counted("q3-5000", 0, nexmark_Out=5000.0, Calc__0_In=5000.0, Calc__1_Out=32.0, Calc__2_Out=80.0)
+    found = imported(tmp_path / "a", "q3-5000", **more)
+    query = found.scenario.query
+    (left, right) = (stream for stream in query.streams if stream.consumer == "join")
+    assert {left.producer, right.producer} == {"calc", "calc#2"}
+    rates = nominal_rates(query, found.scenario.workload.arrivals)
+    assert rates["calc"].out_per_s == pytest.approx(32.0, rel=0.02)
+    assert rates["calc#2"].out_per_s == pytest.approx(80.0, rel=0.02)
+    join = query.operator("join")
+    assert (join.kind, join.left, join.right) == ("regular-join", "calc", "calc#2")
+
+
+def test_without_counters_two_streams_to_one_consumer_are_taken_as_equal(tmp_path: Path) -> None:
+    found = imported(tmp_path / "a", "q3-5000")
+    assert [each.input for each in found.scenario.query.inputs("join")] == ["left", "right"]
+    assert any("no counters tell its streams apart" in note for note in found.notes)
+
+
+def test_a_job_of_one_task_asks_for_its_rate(tmp_path: Path) -> None:
+    """Nothing of q0 crosses a channel; without counters of operators a person has to say its rate, or it is assumed."""
+    folder, points = written(tmp_path / "a", answers("q0-10000")), tmp_path / "points.csv"
+    assert "--offered SOURCE=RATE" in refused(
+        "import", "flink", folder, "--points", points, "--out", tmp_path / "no.yaml"
+    )
+    assert not points.exists()
+    found = imported(tmp_path / "b", "q0-10000")
+    assert found.scenario.query.operator("nexmark").service_time_s is None
+    assert any("--offered nexmark=RATE" in note for note in found.notes)
+    told = scenario_of(job_of(tmp_path / "c", "q0-10000"), {"nexmark": 10_000.0})
+    row = told.readings[0]
+    assert row["offered_per_s"] == 10_000 and "out_per_s" not in row
+    assert told.scenario.query.operator("nexmark").service_time_s == pytest.approx(row["busy"] / 10_000)
+    counters = imported(tmp_path / "d", "q0-10000", **counted("q0-10000", 0, Calc__0_In=10_000.0, discard_In=9200.0))
+    assert counters.scenario.workload.arrivals["nexmark"].mean_rate_per_s == pytest.approx(10_000, rel=0.01)
+
+
+def test_a_live_import_asks_for_counters_of_operators_and_keeps_them(tmp_path: Path) -> None:
+    class Counting(Cluster):
+        def answer(self, path: str) -> Any:
+            found = super().answer(path)
+            name = "0.clean.numRecordsIn"
+            if path == "/jobs/j1/vertices/v1/metrics":
+                return [*found, {"id": name}]
+            if path == f"/jobs/j1/vertices/v1/metrics?get={name}":
+                return [{"id": name, "value": str(round(950 * self.second))}]
+            return found
+
+    with serving(Counting()) as url:
+        live = from_endpoint(url, window_s=3.0, sleep=lambda _: None)
+    assert (
+        [each.id for each in live.operators[1]]
+        == ["0.clean.numRecordsIn"]
+        == [each.id for each in live.operators_first[1]]
+    )
+    again = from_folder(written(tmp_path / "a", live.saved()))
+    assert again.operators == live.operators and again.operators_first == live.operators_first
+    clean = read_job(again).vertices[1].chain[1]
+    assert clean.counts["numRecordsIn"] == pytest.approx(950, rel=0.2)
+
+
+# kinds ---------------------------------------------------------------------------------------------------------------
+
+
+def headed(text: str, results_per_s: float = 50.0, sides: int = 1, how: str = "HASH") -> ImportedJob:
+    """Import of a SQL job whose vertex with that description takes 100 records/s of each side."""
+    whole = joining("Window", results_per_s, sides)
+    word = text.partition("(")[0]
+    chain = steps_of(f"{word}[7]", f"[7]:{text}", {})
+    made = [
+        vertex(f"{word}[7]", tuple(f"s{side}" for side in range(sides)), 100.0 * sides, results_per_s, text)
+        if each.name == "window"
+        else each
+        for each in whole.vertices
+    ]
+    index = next(number for number, each in enumerate(made) if each.name == f"{word}[7]")
+    inputs = tuple((each, how) for each, _ in made[index].inputs)
+    lived = {"lived_s": 100.0, "passed_s": 20.0, "taken": 10_000.0 * sides}
+    made[index] = replace(made[index], chain=chain, inputs=inputs, **lived)
+    made[-1] = replace(made[-1], inputs=((f"{word}[7]", "REBALANCE"),))
+    return scenario_of(replace(whole, vertices=tuple(made)), {})
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "expected"),
+    [
+        (
+            "Deduplicate(keep=[FirstRow], key=[a], order=[PROCTIME])",
+            "deduplicate",
+            {"kind": "deduplicate", "keep": "first", "time": "processing"},
+        ),
+        ("ChangelogNormalize(key=[a])", "changelog-normalize", {"kind": "deduplicate", "keep": "last"}),
+        ("GroupAggregate(groupBy=[a], select=[a, COUNT(*)])", "group-aggregate", {"kind": "group-aggregate"}),
+        (
+            "Rank(rankType=[ROW_NUMBER], rankRange=[rankStart=1, rankEnd=10], partitionBy=[a], select=[a, p, w0$o0])",
+            "rank",
+            {"kind": "top-n", "n": 10, "row_number": True},
+        ),
+        (
+            "OverAggregate(partitionBy=[a], orderBy=[t ASC], window=[ ROWS BETWEEN 10 PRECEDING AND CURRENT ROW])",
+            "over-aggregate",
+            {"kind": "over-aggregate", "rows": 10},
+        ),
+        (
+            "OverAggregate(partitionBy=[a], orderBy=[t ASC], window=[ RANG BETWEEN 60000 PRECEDING AND CURRENT ROW])",
+            "over-aggregate",
+            {"kind": "over-aggregate", "range_s": 60.0},
+        ),
+        (
+            "GlobalWindowAggregate(groupBy=[a], window=[CUMULATE(slice_end=[$e], max_size=[1 d], step=[10 min])])",
+            "global-window-aggregate",
+            {"kind": "aggregate", "window": {"size_s": 86400.0, "slide_s": 600.0}},
+        ),
+        (
+            "WindowRank(window=[TUMBLE(win_start=[s], win_end=[e], size=[10 s])], partitionBy=[a])",
+            "window-rank",
+            {"kind": "aggregate", "window": {"size_s": 10.0}},
+        ),
+        (
+            "GroupWindowAggregate(groupBy=[a], window=[SessionGroupWindow('w$, ts, 5000)])",
+            "group-window-aggregate",
+            {"kind": "session", "gap_s": 5.0},
+        ),
+        (
+            "GlobalWindowAggregate(window=[HOP(win_end=[$w], size=[10 s], slide=[2 s])], select=[MAX(m)])",
+            "global-window-aggregate",
+            {"kind": "aggregate", "window": {"size_s": 2.0}},
+        ),
+        ("LocalGroupAggregate(groupBy=[a])", "local-group-aggregate", {"kind": "map", "selectivity": 0.5}),
+    ],
+)
+def test_the_first_operator_of_a_chain_says_its_kind(text: str, name: str, expected: dict[str, Any]) -> None:
+    operator = headed(text).scenario.query.operator(name)
+    for key, value in expected.items():
+        own = getattr(operator, key)
+        if isinstance(value, dict):
+            assert {each: getattr(own, each) for each in value} == value
+        else:
+            assert own == value
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "Join(joinType=[LeftOuterJoin], where=[(a = b)], select=[a, b], leftInputSpec=[NoUniqueKey])",
+            {"kind": "regular-join", "left": "s0", "right": "s1", "type": "left"},
+        ),
+        (
+            "IntervalJoin(windowBounds=[isRowTime=false, leftLowerBound=-600000, leftUpperBound=5000])",
+            {"kind": "interval-join", "lower_s": -5.0, "upper_s": 600.0},
+        ),
+        ("TemporalJoin(joinType=[InnerJoin], where=[(a = b)])", {"kind": "temporal-join", "side": "s1"}),
+        (
+            "WindowJoin(leftWindow=[HOP(win_start=[s], win_end=[e], size=[10 s], slide=[2 s])], joinType=[InnerJoin])",
+            {"kind": "join"},
+        ),
+    ],
+)
+def test_joins_say_their_kind(text: str, expected: dict[str, Any]) -> None:
+    found = headed(text, sides=2).scenario.query
+    (operator,) = (each for each in found.operators if each.kind == expected["kind"])
+    assert {key: getattr(operator, key) for key in expected} == expected
+
+
+def test_keys_are_those_that_give_the_results() -> None:
+    """Laws of docs/sql-kinds.md read backwards, at 90 s after the start, the middle of the time that was watched."""
+    first = headed("Deduplicate(keep=[FirstRow], key=[a])", 50.0).scenario.query.operator("deduplicate")
+    assert math.exp(-100.0 * 90.0 / first.keys) == pytest.approx(0.5, rel=0.01)
+    last = headed("Deduplicate(keep=[LastRow], key=[a])", 170.0).scenario.query.operator("deduplicate")
+    assert 2.0 - math.exp(-100.0 * 90.0 / last.keys) == pytest.approx(1.7, rel=0.01)
+    join = headed("Join(joinType=[InnerJoin], where=[(a = b)])", 36.0, sides=2).scenario.query.operator("join")
+    assert 2.0 * 100.0 * 100.0 * 90.0 / join.keys == pytest.approx(36.0, rel=0.01)
+
+
+@pytest.mark.parametrize(("distinct", "content"), [(1.0, 1000.0), (80.0, 100.0), (99.9, 100.0), (500.0, 3600.0)])
+def test_keys_that_give_so_many_distinct_ones(distinct: float, content: float) -> None:
+    keys = keys_that_give(distinct, content)
+    assert -keys * math.expm1(-content / keys) == pytest.approx(distinct, rel=1e-6)
+    assert keys_that_give(content, content) == math.inf
+
+
+def test_state_without_a_bound_is_said(tmp_path: Path) -> None:
+    for run, name in (("q18-10000", "deduplicate"), ("q7-10000", "join")):
+        (note,) = (each for each in imported(tmp_path / run, run).notes if each.startswith("Flink does not tell"))
+        assert f"query.operators.{name}.ttl_s=none" in note and f"query.operators.{name}.keys=" in note
+
+
+# event time and checkpoints ------------------------------------------------------------------------------------------
+
+
+def test_windows_go_by_the_time_of_the_plan(tmp_path: Path) -> None:
+    """The plan's watermarks are 4 s behind; q12 goes by PROCTIME."""
+    event, processing = (imported(tmp_path / run, run).scenario.query for run in ("q11-10000", "q12-2000"))
+    assert event.operator("nexmark").slack_s == 4.0 and event.operator("window-aggregate").time == "event"
+    assert processing.operator("nexmark").slack_s == 0 and processing.operator("window-aggregate").window.time == (
+        "processing"
+    )
+
+
+def test_windows_of_windows_end_with_them(tmp_path: Path) -> None:
+    query = imported(tmp_path / "a", "q5-10000").scenario.query
+    first, again, join = (
+        query.operator(each) for each in ("global-window-aggregate", "global-window-aggregate#2", "window-join")
+    )
+    assert (first.window.size_s, first.window.slide_s) == (10.0, 2.0)
+    assert again.window.size_s == join.window.size_s == 2.0 and again.window.tumbling and join.window.tumbling
+
+
+def test_checkpoints_are_those_of_the_job(tmp_path: Path) -> None:
+    config = {"mode": "exactly_once", "interval": 5000, "timeout": 60_000, "min_pause": 500, "max_concurrent": 1}
+    config |= {"unaligned_checkpoints": True, "aligned_checkpoint_timeout": 2000, "tolerable_failed_checkpoints": 3}
+    found = imported(tmp_path / "a", "q18-10000", jobs_id_checkpoints_config=config).scenario.checkpoints
+    assert found is not None and (found.interval_s, found.mode, found.aligned_timeout_s) == (5.0, "unaligned", 2.0)
+    assert (found.timeout_s, found.min_pause_s, found.tolerated_failures) == (60.0, 0.5, 3)
+    of_the_cluster = imported(tmp_path / "b", "q18-10000")
+    assert of_the_cluster.scenario.checkpoints.interval_s == 3.0
+    assert any(re.search(r"checkpoints took \d+ ms \(median\)", note) for note in of_the_cluster.notes)
+
+
+def test_state_of_a_vertex_and_its_growth_are_read(tmp_path: Path) -> None:
+    files = answers("q18-10000")
+    number = next(n for n, each in enumerate(files["job_jobs_id.json"]["vertices"]) if each["name"].startswith("Dedup"))
+    id_ = files["job_jobs_id.json"]["vertices"][number]["id"]
+    taken = files["job_jobs_id.json"]["vertices"][number]["metrics"]["read-records"]
+    details = {
+        f"jobs_id_checkpoints_details{when}": {"trigger_timestamp": at_ms, "tasks": {id_: {"state_size": size}}}
+        for when, at_ms, size in (("_first", 0, 1_000_000), ("", 10_000, 4_000_000))
+    }
+    found = imported(tmp_path / "a", "q18-10000", **details)
+    assert any("its state grew from 1,000,000 to 4,000,000 bytes" in note for note in found.notes)
+    rows = found.scenario.query.operator("deduplicate")
+    seen = -rows.keys * math.expm1(-taken / rows.keys)
+    assert seen * rows.state_bytes_per_key == pytest.approx(4_000_000)
