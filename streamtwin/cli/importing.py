@@ -138,7 +138,7 @@ def metrics(
 
 def flink(
     source: Annotated[
-        str, typer.Argument(metavar="URL|DIR", help="The REST endpoint of a cluster, or a folder of saved answers.")
+        str, typer.Argument(metavar="URL|DIR|FILE", help="The REST endpoint of a cluster, or saved answers.")
     ],
     out: NewYaml = None,
     job: Annotated[str | None, typer.Option(help="Name or id of the job, where there are several.")] = None,
@@ -182,15 +182,19 @@ def flink(
 
 
 def _answers(terminal: Terminal, source: str, job: str | None, window_s: float) -> Answers:
-    from streamtwin.connect.importers.flink_answers import from_endpoint, from_folder, without_credentials
+    from streamtwin.connect.importers.flink_answers import from_endpoint, from_file, from_folder, without_credentials
     from twin.errors import BadInput
 
     if source.lower().startswith(("http://", "https://")):
         with terminal.progress("answers") as report:
             return from_endpoint(source, job, window_s, report)
+    if Path(source).is_file():
+        return from_file(Path(source))
     if not Path(source).is_dir():
         shown = without_credentials(source)
-        raise BadInput(f"{shown} is neither an address (http://host:8081) nor a folder of saved answers")
+        raise BadInput(
+            f"{shown} is neither an address (http://host:8081) nor a folder of saved answers, nor one of them"
+        )
     return from_folder(Path(source), job)
 
 

@@ -39,6 +39,8 @@ COMPLETE = "-complete"
 """Ending of the key that tells whether a metric covers all subtasks."""
 MARKERS = "latency_mean"
 """Ending of the names of metrics on latency markers."""
+ASSUMED_BYTES = 16e9
+"""Memory of a machine of which nothing is known."""
 AT_A_TIME = 40
 """Most metrics in one request."""
 ACCUMULATED = ("accumulated-busy-time", "accumulated-backpressured-time", "accumulated-idle-time")
@@ -65,6 +67,7 @@ class Answers:
     times. threads: by vertex, counts of what threads did. managers, config: of the cluster. cpu, cpu_first: metrics of
     each task manager at the last and at the first snapshot. operators, operators_first: by vertex, counters of the
     operators in it, at both. checkpoint, checkpoint_first: the last complete checkpoint, and the oldest that is known.
+    notes: on what is assumed.
     """
 
     where: str
@@ -86,6 +89,7 @@ class Answers:
     operators: tuple[list[forms.ReadingAnswer], ...] = ()
     operators_first: tuple[list[forms.ReadingAnswer], ...] = ()
     version: str = ""
+    notes: tuple[str, ...] = ()
 
     def saved(self) -> dict[str, Any]:
         """Answers by the file in which `from_folder` looks for them."""
@@ -134,14 +138,7 @@ def from_folder(folder: Path, job: str | None = None) -> Answers:
 
     def read(file: str, form: Form[T]) -> T | None:
         path = folder / file
-        if not path.is_file():
-            return None
-        try:
-            if path.stat().st_size > MOST_BYTES:
-                raise ValueError(f"it has more than {MOST_BYTES >> 20} MiB")
-            answer = parse_json(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise BadInput(f"{path} is no answer of Flink's REST API ({error}); save it again") from None
+        answer = _parsed(path) if path.is_file() else None
         return None if answer is None else forms.formed(form, answer, str(path))
 
     def needed(file: str, form: Form[T]) -> T:
@@ -182,6 +179,42 @@ def from_folder(folder: Path, job: str | None = None) -> Answers:
         operators=of_vertices("operators"),
         operators_first=of_vertices("operators_first"),
         version=(version and version.version) or "",
+    )
+
+
+def _parsed(path: Path) -> Any:
+    """Saved answer. Raises BadInput if it is too long, or no JSON."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise ValueError(f"it has more than {MOST_BYTES >> 20} MiB")
+        return parse_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} is no answer of Flink's REST API ({error}); save it again") from None
+
+
+def from_file(path: Path) -> Answers:
+    """Reads the answer to GET /jobs/:id alone, which has the plan in it. Machines are assumed: one, of a core for each
+    subtask of the widest vertex. Raises BadInput if it is another answer."""
+    answer = _parsed(path)
+    if not isinstance(answer, dict) or "vertices" not in answer:
+        raise BadInput(f"{path} has no rates; save the answer to GET /jobs/:id of the running job, which has vertices")
+    if not answer.get("plan"):
+        raise BadInput(f"{path} has no plan; put it into a folder with GET /jobs/:id/plan and GET /taskmanagers")
+    job = forms.formed(forms.JobAnswer, answer, str(path))
+    cores = max((each.parallelism for each in job.vertices), default=1)
+    hardware = {"cpuCores": cores, "physicalMemory": ASSUMED_BYTES}
+    note = (
+        f"machines are assumed: one of {cores} cores and {ASSUMED_BYTES / 1e9:g} GB; set cluster.hosts.host, "
+        "or save GET /taskmanagers and the answers of the vertices, too"
+    )
+    return Answers(
+        where=str(path),
+        first=None,
+        job=job,
+        plan=forms.formed(forms.PlanAnswer, {"plan": answer["plan"]}, str(path)),
+        details=(),
+        managers=forms.ManagersAnswer(taskmanagers=[forms.Manager(id="host", hardware=hardware)]),
+        notes=(note,),
     )
 
 
@@ -415,14 +448,22 @@ def _watched(
             operators = [_readings(flink, each, counters.get(each, [])) for each in chains]
             fresh.append(Snapshot(last, tuple(each or [] for each in cpu), tuple(operators)))
         if of_managers:
-            dump = flink.ask_if_known(f"{of_managers[done % len(of_managers)]}/thread-dump", forms.DumpAnswer)
-            _count(dump, last, threads)
+            _count(_dump(flink, of_managers[done % len(of_managers)]), last, threads)
         if report is not None:
             report(min(done + 1, polls), polls)
     raise BadInput(
         f"{flink.base}/{of_job}: its metrics were not refreshed in {window_s + REFRESHED_S:.0f} s; lower the cluster's "
         "metrics.fetcher.update-interval, or take a longer --window"
     )
+
+
+def _dump(flink: Endpoint, manager: str) -> forms.DumpAnswer | None:
+    """Thread dump of a task manager; None if it does not come: where threads wait for cores it may take long, and the
+    import does without."""
+    try:
+        return flink.ask_if_known(f"{manager}/thread-dump", forms.DumpAnswer)
+    except BadInput:
+        return None
 
 
 def _count(dump: forms.DumpAnswer | None, job: forms.JobAnswer, threads: list[forms.ThreadsAnswer]) -> None:

@@ -22,6 +22,11 @@ PASSING = frozenset(
 """Operators of SQL that neither drop nor make records."""
 SINK = r"^([Ss]ink: .*|[^()]*: (Writer|Committer))$"
 """Descriptions of sinks, and of their parts."""
+WORD = r"(?:Source: |Sink: )?(\w+)\("
+"""The planner's word for an operator, at the beginning of its description."""
+AT_TABLES = r"\w*(Scan|Sink)$"
+TABLE = r"table=\[+(?:[\w$]+(?:, |\.)){0,2}([\w$]+)"
+"""The table of a source or sink, behind its catalogue and database."""
 METRIC_NAME = 80
 """Longest name of an operator in the names of metrics (Flink's METRICS_OPERATOR_NAME_MAX_LENGTH)."""
 INTO, OUT_OF, LATE = "numRecordsIn", "numRecordsOut", "numLateRecordsDropped"
@@ -77,25 +82,27 @@ def steps_of(name: str, description: str | None, counters: Mapping[str, float]) 
     """Operators of a vertex. counters: records a second by the name of the metric, without the subtask's index."""
     lines = tree(name.replace(" -> ", "<br/>") if description is None else description) or [(name, None)]
     parts = [each.strip(" ()") for each in re.split(r" -> |, ", name)]
-    own = parts if len(parts) == len(lines) else [text for text, _ in lines]
+    own = parts if len(parts) == len(lines) else [HEAD.sub("", text) for text, _ in lines]
     filtered = [re.sub(r"[ .:,]", "_", each)[:METRIC_NAME] for each in own]
     times = Counter(filtered)
     steps = []
     for (text, before), called, metric in zip(lines, own, filtered, strict=True):
-        words = re.match(r"(\w+)\(", HEAD.sub("", text)) if is_planned(name) or HEAD.match(text) else None
-        word = words[1] if words else ""
+        found = re.match(WORD if is_planned(name) or HEAD.match(text) else rf"{WORD}\w+=\[", HEAD.sub("", text))
+        word = found[1] if found else ""
         counts = {key: counters[f"{metric}.{key}"] for key in COUNTED if f"{metric}.{key}" in counters}
-        steps.append(Step(HEAD.sub("", text), word, before, _short(called, word), counts if times[metric] == 1 else {}))
+        short = _short(called, HEAD.sub("", text), word)
+        steps.append(Step(HEAD.sub("", text), word, before, short, counts if times[metric] == 1 else {}))
     return tuple(steps)
 
 
-def _short(called: str, word: str) -> str:
-    """Name of an operator in the twin: the table's of a source or sink, or the planner's word as it is written in
-    YAML."""
-    if word and not re.match(r"(?i)(source|sink)\b|TableSource|.*Scan\b", called):
-        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", word).lower()
-    plain = re.sub(r"^\[\d+\]:|\b([Ss]ource|[Ss]ink): |: (Writer|Committer)$", "", called)
-    return plain_name(without_numbers(plain))
+def _short(called: str, text: str, word: str) -> str:
+    """Name of an operator in the twin: the table's of a source or sink of SQL, else the planner's word as YAML has it,
+    where Flink's name has that word, or what Flink calls it."""
+    plain = without_numbers(re.sub(r"^\[\d+\]:|\b([Ss]ource|[Ss]ink): |: (Writer|Committer)$", "", called))
+    if not word or word not in plain:
+        return plain_name(plain)
+    table = re.search(TABLE, text)
+    return table[1] if table and re.match(AT_TABLES, word) else re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", word).lower()
 
 
 def plain_name(text: str) -> str:

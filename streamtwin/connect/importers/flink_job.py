@@ -70,7 +70,7 @@ class Vertex:
     @property
     def is_planned(self) -> bool:
         """Whether it is of a SQL query."""
-        return is_planned(self.name)
+        return is_planned(self.name) or any(each.word for each in self.chain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def read_job(answers: Answers) -> FlinkJob:
     """Job in Flink's answers. Raises BadInput, naming the answer and the error, if it does not run or is no job."""
     job = answers.job
     _check(answers)
-    notes: list[str] = []
+    notes = list(answers.notes)
     managers, machines = _machines(answers)
     notes += _as_one(managers)
     vertices = tuple(_vertex(answers, number, managers, notes) for number, _ in enumerate(job.vertices))

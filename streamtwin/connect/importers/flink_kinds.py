@@ -24,6 +24,8 @@ WINDOWS = re.compile("Window|Join|CoGroup")
 """Words in the descriptions of operators that hold records, whatever their inputs."""
 UNREAD = "Flink's plan does not tell what it does with keys, windows or several inputs"
 MOST_KEYS = 10**9
+FEW = 5
+"""Number of windows below which their results are not counted well: one more or less may lie in the time."""
 ALONE = 100.0
 """Keys for each record where no two records seem to share one."""
 
@@ -142,6 +144,12 @@ def _aggregate(head: Head, window: dict[str, Any]) -> dict[str, Any]:
     if "CUMULATE" in head.step.text:
         head.notes.append(
             f"{head.name}: a cumulating window; taken as one of its greatest size that slides by its step"
+        )
+    seen = head.vertex.passed_s / slide_s
+    if 0 < seen < FEW:
+        head.notes.append(
+            f"{head.name}: its results come every {slide_s:g} s, and were counted for {head.vertex.passed_s:.3g} s; a "
+            f"--window of {FEW * slide_s:g} s would tell its groups"
         )
     window = window | head.time
     if not head.keyed:

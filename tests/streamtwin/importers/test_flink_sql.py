@@ -14,7 +14,7 @@ import pytest
 
 from scenarios.calibration.points import check, points_of, read_points
 from scenarios.files import scenario_file
-from streamtwin.connect.importers.flink_answers import from_endpoint, from_folder
+from streamtwin.connect.importers.flink_answers import from_endpoint, from_file, from_folder
 from streamtwin.connect.importers.flink_chain import steps_of, tree
 from streamtwin.connect.importers.flink_flow import flow_of
 from streamtwin.connect.importers.flink_job import FlinkJob, read_job
@@ -108,9 +108,15 @@ def test_what_is_imported_is_calibrated_and_asked_without_a_hand(tmp_path: Path)
         assert found.returncode == 0, found.stderr
 
 
-@pytest.mark.parametrize("seed", range(12))
+def _ships(files: dict[str, Any], id_: str) -> list[str]:
+    """How records come to a vertex."""
+    nodes = files["job_jobs_id_plan.json"]["plan"]["nodes"]
+    return [how["ship_strategy"] for each in nodes if each["id"] == id_ for how in each.get("inputs", [])]
+
+
+@pytest.mark.parametrize("seed", range(24))
 def test_whatever_import_writes_calibrate_reads(seed: int, tmp_path: Path) -> None:
-    """Answers that lack files, have other numbers of the planner, counters of operators or none, and stand still."""
+    """Answers that lack files, have other numbers of the planner, other parallelism, counters of operators or none."""
     chance = random.Random(seed)
     run = chance.choice(RUNS)
     files = answers(run)
@@ -126,6 +132,10 @@ def test_whatever_import_writes_calibrate_reads(seed: int, tmp_path: Path) -> No
         if chance.random() < 0.3:
             for snapshot in ("job_jobs_id.json", "job_jobs_id_first.json"):
                 files[snapshot]["vertices"][number]["metrics"]["accumulated-busy-time"] = "NaN"
+        wide = chance.random() < 0.3 and not any("GLOBAL" in how for how in _ships(files, each["id"]))
+        if wide:
+            files["job_jobs_id.json"]["vertices"][number]["parallelism"] = 2
+            files.pop(f"job_v{number}_detail.json", None)
         for own in re.findall(r"[\w: ]+\[\d+\]", each["name"]):
             metric = f"0.{re.sub('[ :]', '_', own.strip())}.numRecordsIn"
             for when in ("_first", ""):
@@ -252,6 +262,32 @@ def test_a_live_import_asks_for_counters_of_operators_and_keeps_them(tmp_path: P
     assert again.operators == live.operators and again.operators_first == live.operators_first
     clean = read_job(again).vertices[1].chain[1]
     assert clean.counts["numRecordsIn"] == pytest.approx(950, rel=0.2)
+
+
+def test_operators_whose_names_are_not_short_are_called_alike() -> None:
+    """With table.optimizer.simplify-operator-name-enabled: false, names are descriptions, which have commas."""
+    table = "table=[[default_catalog, default_database, bids, watermark=[-($2, 4000:INTERVAL SECOND)]]], fields=[a, b]"
+    texts = [f"Source: TableSourceScan({table})", "Calc(select=[a, b], where=[(b > 1)])", "Sink: Sink(table=[c.d.out])"]
+    steps = steps_of(
+        " -> ".join(texts), "<br/>+- ".join(texts), {"Calc(select=[a__b]__where=[(b_>_1)]).numRecordsIn": 3}
+    )
+    assert [(each.name, each.word) for each in steps] == [
+        *(("bids", "TableSourceScan"), ("calc", "Calc"), ("out", "Sink")),
+    ]
+    assert steps[1].counts == {"numRecordsIn": 3} and steps[2].is_sink
+
+
+def test_the_answer_of_a_job_alone_is_imported(tmp_path: Path) -> None:
+    files = answers("q18-10000")
+    job = files["job_jobs_id.json"] | {"plan": files["job_jobs_id_plan.json"]["plan"]}
+    folder = written(tmp_path, {"a.json": job, "b.json": files["job_jobs_id_plan.json"]})
+    alone, plan = folder / "a.json", folder / "b.json"
+    found = scenario_of(read_job(from_file(alone)), {})
+    assert found.scenario.query.operator("deduplicate").kind == "deduplicate"
+    assert any("machines are assumed: one of 1 cores" in note for note in found.notes)
+    check(points_of([{"point": "a", **row} for row in found.readings], found.scenario, "rows"))
+    assert twin("import", "flink", alone, "--out", tmp_path / "job.yaml").returncode == 0
+    assert "has no rates" in refused("import", "flink", plan)
 
 
 # kinds ---------------------------------------------------------------------------------------------------------------
