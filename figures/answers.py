@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from figures.style import BLUE, FONT_PT, GREEN, GREY, ORANGE, looks, new_figure, quiet, rows_where
 
@@ -169,21 +170,35 @@ def _scale(axes: Any, values: np.ndarray) -> None:
 
 
 def search_path(table: Mapping[str, Sequence[Any]], runs: int, objective: str) -> Figure:
-    """Figure of the best plan so far against the runs of a search: steps, grey while no plan was as required.
+    """Figure of the best plan so far against the runs of a search: steps, grey while no plan was as required. Who found
+    a plan is told beside, by the number at its step.
 
     Columns, one entry a step: runs, best (NaN if unknown), as_required, found_by. runs: of the whole search. objective:
     labels the axis.
     """
-    figure, axes = new_figure(5.6, 3.2)
+    figure, axes = new_figure(7.6, 3.2)
     starts, best = np.asarray(table["runs"], float), np.asarray(table["best"], float)
-    ends = [*starts[1:], float(runs)]
+    ends, required = [*starts[1:], float(runs)], list(table["as_required"])
     axes.step([*starts, float(runs)], [*best, best[-1]], where="post", color=GREY, linewidth=0.8)
-    for start, end, value, good in zip(starts, ends, best, table["as_required"], strict=True):
+    for start, end, value, good in zip(starts, ends, best, required, strict=True):
         axes.plot([start, end], [value, value], color=BLUE if good else GREY, linewidth=2.2)
     firsts = {name: row for row, name in reversed([*enumerate(table["found_by"])])}
-    for name, row in firsts.items():
-        at = (starts[row], best[row])
-        axes.annotate(name, at, xytext=(4, 5), textcoords="offset points", fontsize=FONT_PT - 2)
+    handles = list[Line2D]()
+    for number, (name, row) in enumerate(sorted(firsts.items(), key=lambda pair: pair[1]), 1):
+        colour = BLUE if required[row] else GREY
+        axes.plot(starts[row], best[row], "o", color=colour, markersize=9, zorder=3)
+        axes.annotate(
+            str(number),
+            (starts[row], best[row]),
+            ha="center",
+            va="center",
+            color="white",
+            fontsize=FONT_PT - 3,
+            zorder=4,
+        )
+        label = f"{number}  {name}" + ("" if required[row] else ", not as required")
+        handles.append(Line2D([], [], linestyle="", marker="o", color=colour, label=label))
+    figure.legend(handles=handles, fontsize=FONT_PT - 1, frameon=False, loc="outside right upper")
     known = best[np.isfinite(best)]
     if len(known) and known.min() > 0.0 and known.max() > 5.0 * known.min():
         axes.set_yscale("log")

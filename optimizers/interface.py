@@ -175,7 +175,8 @@ class Problem:
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """Plan with its estimates: the target metric, P(backpressured), P(success), whether it fulfils the requirements,
-    and a second number that decides among plans of an equal target metric (less is better)."""
+    and a second number that decides among plans of an equal target metric (less is better). simulated: number of runs
+    that say so; 0: estimated."""
 
     plan: ExecutionPlan
     objective: float
@@ -183,6 +184,7 @@ class Candidate:
     success: float
     fulfils: bool = True
     second: float = 0.0
+    simulated: int = 0
 
     @property
     def runs(self) -> bool:

@@ -81,7 +81,7 @@ Subtasks = Annotated[
         json_schema_input_type=str | list[str] | dict[str, int],
     ),
     PlainSerializer(_compact),
-    Field(min_length=1, description="'host', 'host/socket', a list of these (one a subtask), or {location: replicas}"),
+    Field(min_length=1, description="'host', 'host/socket', a list of these (one a subtask), or {location: number}"),
 ]
 
 

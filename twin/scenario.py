@@ -118,6 +118,13 @@ class Scenario(Deployment):
         return parse(type(self), {**dict(self), "policy": policy})
 
 
+def _in_order(places: Any) -> Any:
+    """Places of subtasks such that sorting by names keeps their order, by which subtasks own their keys."""
+    if isinstance(places, dict) and list(places) != sorted(places):
+        return [place for place, count in places.items() for _ in range(count)]
+    return places
+
+
 def config_hash(scenario: Scenario, policy: Policy | None = None) -> str:
     """Hash of all that decides a run except its seed, 16 hex digits; name and description do not count.
 
@@ -126,6 +133,7 @@ def config_hash(scenario: Scenario, policy: Policy | None = None) -> str:
     said = {*Deployment.model_fields, "run", "events", "policy", "checkpoints"}
     body = scenario.model_dump(mode="json", include=said)
     del body["run"]["seed"]
+    body["plan"]["placement"] = {name: _in_order(where) for name, where in body["plan"]["placement"].items()}
     if policy is not None:
         body["policy"] = policy.name
     unsaid = [name for name in ("events", "policy") if not body[name]]

@@ -49,7 +49,7 @@ def load() -> dict[str, dict[str, Any]]:
 
 
 def filled_in(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Job with the kinds of sources and sinks, `from` as {producer: partitioning} and `at` as {host: replicas}."""
+    """Job with the kinds of sources and sinks, `from` as {producer: partitioning} and `at` as {host: number}."""
     operators = {name: dict(each) for name, each in job.items() if name not in BESIDES}
     for each in operators.values():
         inputs, hosts = each.get("from", []), each.get("at", "a")

@@ -38,16 +38,19 @@ GIVEN = "as-given"
 
 @dataclass(frozen=True, slots=True)
 class OtherPlan:
-    """Prediction for a plan that stands beside the chosen one, by the cost model that chose."""
+    """Prediction for a plan that stands beside the chosen one, by the cost model that chose; by a search by runs, what
+    its own runs say, which are `simulated` (else 0)."""
 
     predicted: Number
     backpressured: bool
     success: bool
+    simulated: int = 0
 
     @classmethod
     def of(cls, candidate: Candidate) -> OtherPlan:
         """Prediction for a plan from its estimate."""
-        return cls(candidate.objective, candidate.backpressured >= 0.5, candidate.success >= 0.5)
+        risky, gives = candidate.backpressured >= 0.5, candidate.success >= 0.5
+        return cls(candidate.objective, risky, gives, candidate.simulated)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -219,7 +219,7 @@ class RunBench:
         succeeded = fmean(each.succeeded for each in runs)
         ahead = _most([each.behind_ahead for each in runs])
         fulfils = not self.goal.excess(runs) and not ahead
-        return Candidate(tried.plan, judged.objective, behind, succeeded, fulfils, judged.second)
+        return Candidate(tried.plan, judged.objective, behind, succeeded, fulfils, judged.second, len(runs))
 
     def _left_s(self) -> float:
         """CPU seconds that the runs still to come will take."""
@@ -293,6 +293,7 @@ LONG_S = 600.0
 PATIENCE_S, LEAST_S = 2.0, 0.05
 """Seconds for each that proposes a start, where runs are counted; and at least."""
 GIVEN, HEURISTIC = "as given", "governor"
+ALIKE = "{objective} is the same under all plans that were simulated, so it says nothing of which is better"
 STAYS = "nothing is better than the given plan by more than its moves are worth (1 %), so it is kept"
 
 
@@ -430,6 +431,12 @@ class PlansSearched:
         )
 
     @property
+    def _alike(self) -> bool:
+        """Whether the objective is the same under all of several plans."""
+        values = {self.bench.judged(each.runs).objective for each in self.found.tried}
+        return len(self.found.tried) > 1 and len(values) == 1
+
+    @property
     def solution(self) -> Solution:
         """What was found in the form of every optimizer's answer: objectives are those of runs."""
         problem, found = self.bench.problem, self.found
@@ -452,6 +459,7 @@ class PlansSearched:
                 OUTSIDE if outside else "",
                 STAYS if found.stayed else KEPT if best.plan == given else "",
                 "" if best.feasible else none,
+                ALIKE.format(objective=self.bench.goal.objective) if self._alike else "",
                 "all plans of the space were simulated" if found.whole else near if found.nothing_near else "",
             ),
         )

@@ -88,7 +88,8 @@ def told(found: PlanFound) -> list[Any]:
     said: list[Any] = [placements(search.job.name, search.job.plan, solution, optimizer)]
     if solution.plan.fused:
         said.append(f"run as one: {'; '.join(' + '.join(group) for group in solution.plan.fused)}")
-    said.append(estimates(search.job.plan, solution, optimizer, found.judge, objective))
+    best_runs = 0 if found.by_runs is None else found.by_runs.told.best_runs
+    said.append(estimates(search.job.plan, solution, optimizer, found.judge, objective, best_runs))
     by_run = "" if found.outcome is None else f"; simulated, by {optimizer}: {objective} = {shown(found.outcome)}"
     said.append(f"{claim(solution)}{by_run}")
     if found.refusal:
@@ -140,23 +141,29 @@ def placements(name: str, given: ExecutionPlan, solution: Solution, optimizer: s
     return tables.of_rows(f"{name}: where operators run", columns, rows)
 
 
-def estimates(given: ExecutionPlan, solution: Solution, optimizer: str, judge: str, objective: str) -> Wide:
+def estimates(
+    given: ExecutionPlan, solution: Solution, optimizer: str, judge: str, objective: str, runs: int = 0
+) -> Wide:
     """Table of predictions, or simulations, for both plans, or one if the given plan is the answer, and for those by
-    rates for each load."""
+    rates for each load. runs: of the answer, where plans have different numbers of them."""
     shown = quantity(objective)
     kept = solution.plan == given
-    rows: list[dict[str, Any]] = []
+
+    def row(plan: str, value: float, state: Candidate | Solution, count: int) -> dict[str, Any]:
+        return {"plan": plan, "value": shown(value), "state": _state(state), "runs": count}
+
+    rows = list[dict[str, Any]]()
     if solution.given is not None and not kept:
-        rows.append({"plan": GIVEN, "value": shown(solution.given.objective), "state": _state(solution.given)})
+        rows.append(row(GIVEN, solution.given.objective, solution.given, solution.given.simulated))
     rows += [
-        {"plan": f"by {name}", "value": shown(each.objective), "state": _state(each)}
+        row(f"by {name}", each.objective, each, each.simulated)
         for name, each in solution.starts.items()
         if name != GIVEN
     ]
     answer = f"{GIVEN}, kept" if kept else f"by {optimizer}"
     known = solution.given if kept and solution.given is not None else solution
-    rows.append({"plan": answer, "value": shown(solution.objective), "state": _state(known)})
-    columns = {"plan": "plan", "value": objective, "state": "outcome"}
+    rows.append(row(answer, solution.objective, known, runs))
+    columns = {"plan": "plan", "value": objective, "state": "outcome"} | ({"runs": "runs"} if runs else {})
     return tables.of_rows(judge if solution.simulated else f"predicted by {judge}", columns, rows)
 
 

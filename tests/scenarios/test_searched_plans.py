@@ -247,6 +247,13 @@ def test_the_command_searches_writes_draws_and_tells_the_path(tmp_path: Path) ->
     assert "the cost model rates ignores" not in twin(*asked).stderr, "runs have judged"
 
 
+def test_an_objective_that_tells_no_plans_apart_is_said_to() -> None:
+    same, apart = found(machines(2), "late_per_s", 8), found(machines(2), "e2e_latency_s", 8)
+    assert "late_per_s is the same under all plans that were simulated" in same.solution.message
+    assert "the same under all plans" not in apart.solution.message
+    assert all(each.simulated >= 1 for each in apart.solution.starts.values()), "each tells how many runs it has"
+
+
 def test_downtime_price_and_changes_are_objectives_and_limits_by_the_plans_that_are_all_run() -> None:
     """The cloud fails, where all is now: a plan without it loses no time. All plans are run."""
     job = machines(2).with_events(Failure(at_s=10.0, host="cloud", recover_after_s=3.0)).with_run(horizon_s=20.0)

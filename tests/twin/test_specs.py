@@ -128,6 +128,19 @@ def test_specs_are_frozen() -> None:
         parse(Scenario, GOOD).name = "other"  # type: ignore[misc]
 
 
+@given(*[st.permutations(["a", "a", "b", "b", "c"])] * 2)
+def test_config_hash_tells_plans_apart_in_which_other_subtasks_are_elsewhere(one: list[str], other: list[str]) -> None:
+    """Subtasks own keys by their numbers, so their order counts."""
+    base = parse(Scenario, GOOD)
+    host = base.cluster.hosts[0]
+    hosts = tuple(host.model_copy(update={"name": name}) for name in (host.name, "a", "b", "c"))
+    base = base.model_copy(update={"cluster": base.cluster.model_copy(update={"hosts": hosts})})
+    both = [
+        base.with_plan(base.plan.with_placement({**base.plan.placement, "f": tuple(order)})) for order in (one, other)
+    ]
+    assert (config_hash(both[0]) == config_hash(both[1])) is (one == other)
+
+
 def test_config_hash_ignores_name_and_seed_and_nothing_else() -> None:
     base = parse(Scenario, GOOD)
 
