@@ -157,7 +157,8 @@ def _aggregate(head: Head, window: dict[str, Any]) -> dict[str, Any]:
     results = (head.sent_per_s or 0.0) * slide_s
     told = keys_that_give(results, head.in_per_s * size_s) if round(results) >= 1 else 0.0
     groups = _keys(head, told, "groups")
-    return {"kind": "aggregate", "window": window, "group_by": "int", "groups": groups, **_state(head)}
+    state = head.groups if head.vertex.is_planned else _state(head)  # of SQL all of it is what the window holds
+    return {"kind": "aggregate", "window": window, "group_by": "int", "groups": groups, **state}
 
 
 def _keys(head: Head, told: float, noun: str) -> int:

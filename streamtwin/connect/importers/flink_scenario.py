@@ -202,14 +202,15 @@ def _inputs(vertex: Vertex, flow: Flow, named: Mapping[str, tuple[str, ...]]) ->
 def _stream(
     vertex: Vertex, number: int, stream: dict[str, Any], kind: Mapping[str, Any], notes: list[str]
 ) -> dict[str, Any]:
-    """Stream into a vertex. What keeps keys takes what is meant for one subtask by key, too: it has one."""
+    """Stream into a vertex. What keeps keys takes all by key: also what Flink sends to its one subtask (GLOBAL)."""
     how = vertex.inputs[number][1]
+    dealt, told = SHIPPING.get(how, "rebalance"), f"{stream['producer']} -> {stream['consumer']}: it ships by"
     if how not in SHIPPING:
-        producer, consumer = stream["producer"], stream["consumer"]
-        notes.append(f"{producer} -> {consumer}: it ships by {how or 'nothing known'}; taken as rebalance")
-    dealt = SHIPPING.get(how, "rebalance")
+        notes.append(f"{told} {how or 'nothing known'}; taken as rebalance")
     by_key = "keys" in kind or "key_groups" in kind or "event" in (kind.get("time"), kind.get("window", {}).get("time"))
-    return {**stream, "partitioning": "hash" if by_key and dealt in ("global", "forward") else dealt}
+    if by_key and dealt not in ("hash", "global"):
+        notes.append(f"{told} {how or 'nothing known'}, and its consumer keeps keys; taken as hash")
+    return {**stream, "partitioning": "hash" if by_key else dealt}
 
 
 def _behind(

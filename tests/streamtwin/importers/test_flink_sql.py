@@ -429,6 +429,21 @@ def test_windows_go_by_the_time_of_the_plan(tmp_path: Path) -> None:
     )
 
 
+def test_a_job_that_the_twin_cannot_have_in_event_time_goes_by_processing_time(tmp_path: Path) -> None:
+    plan = answers("q11-10000")["job_jobs_id_plan.json"]
+    text = json.dumps(plan).replace("4000:INTERVAL", f"{10**12}:INTERVAL")
+    found = imported(tmp_path / "a", "q11-10000", jobs_id_plan=json.loads(text))
+    assert found.scenario.query.operator("window-aggregate").time == "processing"
+    assert any("are taken as ones of processing time" in note and "slack_s" in note for note in found.notes)
+
+
+def test_records_of_one_key_come_to_one_subtask_however_they_are_sent(tmp_path: Path) -> None:
+    text = json.dumps(answers("q18-10000")["job_jobs_id_plan.json"]).replace('"HASH"', '"REBALANCE"')
+    found = imported(tmp_path / "a", "q18-10000", jobs_id_plan=json.loads(text))
+    assert [each.partitioning for each in found.scenario.query.inputs("deduplicate")] == ["hash"]
+    assert any("keeps keys; taken as hash" in note for note in found.notes)
+
+
 def test_windows_of_windows_end_with_them(tmp_path: Path) -> None:
     query = imported(tmp_path / "a", "q5-10000").scenario.query
     first, again, join = (
