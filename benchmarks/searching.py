@@ -2,6 +2,7 @@
 
 python -m benchmarks.searching [--family demanding] [--jobs 24] [--first 30000] [--keep FOLDER]
 python -m benchmarks.searching --enumerated [--keep FOLDER]     twelve problems of the suite, of which all plans are run
+python -m benchmarks.searching --promise [--jobs 12]            fewest hosts under a promise of p99
 
 Each job is a placement that no corpus and no suite holds. Ways to spend 3, 8, 20 and 40 runs: the plan of each start
 alone (no runs), the search by runs (`twin optimize --budget`), the first plans in the order of the predictions (what
@@ -9,6 +10,9 @@ alone (no runs), the search by runs (`twin optimize --budget`), the first plans 
 the same for all plans; regret is against the best plan known: the best of all answers, or of all plans of the twelve
 problems, whose best plans are another table, to compare with and to cite. Jobs are kept in the folder, so that the
 command can go on.
+
+A promise is SLACK times the p99 that a search for the lowest finds. Then the fewest hosts are searched that keep it, by
+40 runs, beside the cheapest hosts by rates with several head rooms. All are judged by other runs.
 """
 
 from __future__ import annotations
@@ -16,7 +20,9 @@ from __future__ import annotations
 import argparse
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -25,7 +31,9 @@ import numpy as np
 
 from benchmarks.table import print_table
 from optimizers.interface import Problem
+from optimizers.objectives import NOTHING_MORE, PRICE, Requirements
 from optimizers.planner.loads import loads_of, rates_at
+from optimizers.registry import OPTIMIZERS
 from optimizers.rules import distinct
 from optimizers.searching import Budget, predicted_order
 from optimizers.space import SpacePlans, as_plans
@@ -39,6 +47,7 @@ from twin.scenario import Scenario
 from twin.simulation import simulate
 
 SPENT = (3, 8, 20, 40)
+P99 = "e2e_latency_s.p99"
 ENUMERATED = [
     "demanding-2",
     "demanding-6",
@@ -54,6 +63,12 @@ ENUMERATED = [
     "numa-1",
 ]
 """Problems of the suite with 64 to 256 plans."""
+SLACK = 1.25
+"""Promised p99 over the lowest that was found."""
+ROOMS = (0.2, 0.5, 1.0, 2.0)
+"""Head rooms with which the cheapest hosts by rates are bought."""
+JUDGES = 7_000_003
+"""Seed whose children are those of the runs that judge."""
 LISTED = 20_000
 """Plans up to which all are ordered by predictions; of larger spaces, so many drawn at random."""
 
@@ -110,7 +125,7 @@ def judged(job: Scenario, family: str, replications: int, everything: bool) -> d
     """Regrets by way and number of runs, and whether the plan is of a worse kind than the best; of a job of which all
     plans are run, also the best one."""
     made, found = FAMILIES[family], answers(job, family)
-    bench = PlanBench(job, made.objective, simulate, replications, seed=7_000_003)
+    bench = PlanBench(job, made.objective, simulate, replications, seed=JUDGES)
     bench.simulate(found.values())
     reference: dict[str, Any] = {}
     if everything:
@@ -143,6 +158,59 @@ def _regret(bench: PlanBench, plan: ExecutionPlan) -> tuple[float | None, bool]:
     return (None if worse else regret), worse
 
 
+def promised(job: Scenario, family: str, replications: int) -> dict[str, Any]:
+    """What was promised (s), and by way: the number of hosts, p99 (s) over all results of the runs that judge, whether
+    the job keeps up in most of them."""
+    space = FAMILIES[family].space.settled(free_subtasks=False)
+    base = Problem(scenario=job, cost_model=rates_at("mean"), space=space)
+    lowest = search(base, P99, Budget(runs=SPENT[-1])).found.best.plan
+    promise_s = SLACK * p99_of(job, lowest, replications)[0]
+    asked = replace(base, requirements=Requirements(at_most={P99: promise_s}))
+    plans = {"search by 40 runs": search(asked, PRICE, Budget(runs=SPENT[-1])).found.best.plan}
+    for room in ROOMS:
+        roomy = replace(base, objective=PRICE, requirements=Requirements(head_room=room))
+        plans[f"milp-hosts, head room {room:g}"] = OPTIMIZERS["milp-hosts"].solve(roomy).plan
+    plans |= {"lowest p99": lowest, "as given": job.plan}
+    told = {way: (len(plan.hosts(*plan.placement)), *p99_of(job, plan, replications)) for way, plan in plans.items()}
+    return {"job": job.name, "promise_s": promise_s, "plans": told}
+
+
+def p99_of(job: Scenario, plan: ExecutionPlan, replications: int) -> tuple[float, bool]:
+    """p99 (s) of the results of all runs that judge a plan, and whether the job keeps up in most of them."""
+    goal = Goal.of(job, P99, NOTHING_MORE)
+    problem = Problem(scenario=job.with_run(seed=JUDGES), cost_model=rates_at("mean"))
+    bench = RunBench(problem, goal, Budget(runs=replications), Processes(1))
+    runs = list(bench([(plan, number) for number in range(replications)], 1))
+    return goal.value(P99, runs), bench.judged(runs).missed == 0.0
+
+
+def tell_promises(family: str, first: int, count: int, replications: int, keep: Path | None) -> None:
+    """Prints a line a job: hosts and p99 of the search, and the fewest hosts known to keep the promise."""
+    rows = []
+    for _, job in islice(jobs(family, first), count):
+        found = _kept(keep, f"promise-{job.name}", partial(promised, job, family, replications))
+        promise_s, plans = found["promise_s"], found["plans"]
+        keeping = [hosts for hosts, p99_s, well in plans.values() if well and p99_s <= promise_s]
+        hosts, p99_s, well = plans["search by 40 runs"]
+        states = (str(hosts), f"{p99_s:.4g}", "kept" if well and p99_s <= promise_s else "broken")
+        rows.append((job.name, f"{promise_s:.4g}", *states, str(min(keeping, default="-"))))
+        print(f"{job.name} judged", flush=True)
+    heads = ("job", "promise, s", "hosts", "p99, s", "promise", "fewest known")
+    print_table(f"fewest hosts under a promise of p99, {family}", heads, rows)
+
+
+def _kept(folder: Path | None, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What a file of the folder holds, which is made where there is none."""
+    file = None if folder is None else folder / f"{name}.json"
+    if file is not None and file.is_file():
+        return json.loads(file.read_text(encoding="utf-8"))
+    found = make()
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(found), encoding="utf-8")
+    return found
+
+
 def main() -> None:
     """Prints a table: a line a way and number of runs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -152,19 +220,17 @@ def main() -> None:
     parser.add_argument("--replications", type=int, default=6)
     parser.add_argument("--enumerated", action="store_true", help="problems of the suite of which all plans are run")
     parser.add_argument("--keep", type=Path, default=None, help="folder for what is done")
+    parser.add_argument("--promise", action="store_true", help="fewest hosts under a promise of p99")
     given = parser.parse_args()
+    if given.promise:
+        tell_promises(given.family, given.first, given.jobs, given.replications, given.keep)
+        return
     by_way = defaultdict[tuple[str, int], list[tuple[float | None, bool]]](list)
     references = list[tuple[str, ...]]()
     asked = problems() if given.enumerated else islice(jobs(given.family, given.first), given.jobs)
     for family, job in asked:
-        kept = None if given.keep is None else given.keep / f"{job.name}.json"
-        if kept is not None and kept.is_file():
-            found = json.loads(kept.read_text(encoding="utf-8"))
-        else:
-            found = judged(job, family, given.replications, given.enumerated)
-            if kept is not None:
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                kept.write_text(json.dumps(found), encoding="utf-8")
+        make = partial(judged, job, family, given.replications, given.enumerated)
+        found = _kept(given.keep, job.name, make)
         for way, runs, regret, worse in found["rows"]:
             by_way[way, runs].append((regret, worse))
         if known := found["reference"]:
