@@ -77,7 +77,7 @@ OURS: Mapping[str, str] = {
     "partitioning fields": "write hash",
     "partitioning shuffle": "write rebalance",
     "window type": "write policy: time or count; without a slide the window tumbles; sessions are kind: session",
-    "window length": "write size_s, or size_tuples of a count",
+    "window length": "write size_s, or size_records of a count",
     "window gap": "write kind: session, with gap_s, instead of a window",
     "policy tumbling": TIME,
     "policy tumble": TIME,

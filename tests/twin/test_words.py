@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import yaml
 
 from scenarios.files.scenario_file import dump, json_schema, parse_scenario, set_values
-from tests.twin.worlds import chain
+from tests.twin.worlds import chain, simulated
 from twin.errors import BadInput
 from twin.profiles import FLINK, PROFILES
 from twin.scenario import Scenario
@@ -96,6 +97,36 @@ def test_what_is_said_to_write_can_be_written(text: str) -> None:
     if given.get("checkpoints", {}).get("storage"):
         data["checkpoints"]["storage"] = data["cluster"].hosts[0].name
     parse(Scenario, data)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("cpu_percent", 4, "for 4 cores write cpu_percent: 400"),
+        ("cpu_percent", 16, "for 16 cores write cpu_percent: 1600"),
+        ("cpu_percent", 20, ""),
+        ("ram_mb", 4, "for 4 GB write ram_mb: 4000"),
+        ("ram_mb", 500, ""),
+    ],
+)
+def test_hosts_in_cores_and_gigabytes_are_asked_about(key: str, value: float, says: str) -> None:
+    """Only of hosts that the plan uses, each once."""
+    job = chain([], 9.0)
+    used = {*job.plan.hosts(*job.plan.placement)}
+    hosts = tuple(each.model_copy(update={key: value}) if each.name in used else each for each in job.cluster.hosts)
+    small = job.model_copy(update={"cluster": job.cluster.model_copy(update={"hosts": hosts})})
+    told = [
+        line
+        for line in simulated(small, horizon_s=2.0).warnings
+        if "write cpu_percent" in line or "write ram_mb" in line
+    ]
+    assert [line.rpartition("; ")[2] for line in told] == [says] * len(used) * bool(says)
+
+
+def test_keys_that_are_said_to_be_written_exist() -> None:
+    """A key of ours that was renamed is renamed in what others are told, too."""
+    keys = set(re.findall(r'"([a-z][a-z0-9_]*)":', json.dumps(json_schema())))
+    assert not {key for text in OURS.values() for key in re.findall(r"\b[a-z]+(?:_[a-z0-9]+)+\b", text)} - keys
 
 
 def test_mistakes_beside_a_missing_tag_are_told_too() -> None:

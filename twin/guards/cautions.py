@@ -31,6 +31,8 @@ NEARLY_ALL = 0.9
 """Share of served records from which on an operator that sends nothing is not called too slow."""
 LONG_S = 10.0
 """CPU seconds of one record from which on there is a warning."""
+FEW_PERCENT, FEW_MB = 16, 64
+"""CPU and memory of a used host up to which there is a warning: people who think in cores and gigabytes write so."""
 
 
 def cautions(job: Job, scenario: Scenario, world: World, rows: Sequence[Row], crashed: bool) -> tuple[str, ...]:
@@ -45,6 +47,7 @@ def cautions(job: Job, scenario: Scenario, world: World, rows: Sequence[Row], cr
         *_dropped(rows),
         *unevaluated.values(),
         *_slow(job),
+        *_small(job),
         *_idle(job),
         *_updated(job.query),
         *_crowded(job),
@@ -139,6 +142,19 @@ def _slow(job: Job) -> list[str]:
     times = {operator.name: operator.service_time_s or 0.0 for operator in job.deployment.query.operators}
     words = "service_time_s is in seconds; write 5ms for milliseconds"
     return [f"{name}: a record takes {time_s:g} s; {words}" for name, time_s in times.items() if time_s >= LONG_S]
+
+
+def _small(job: Job) -> Iterator[str]:
+    """Warnings about hosts that are so small that a wrong unit is likely."""
+    hosts = {host.name: host for host in job.deployment.cluster.hosts}
+    for name in job.deployment.plan.hosts(*job.deployment.plan.placement):
+        host = hosts[name]
+        if host.cpu_percent <= FEW_PERCENT:
+            cores = f"for {host.cpu_percent:g} cores write cpu_percent: {100 * host.cpu_percent:g}"
+            yield f"{name} has {host.cpu_percent:g} % of one core (cpu_percent: {host.cpu_percent:g}); {cores}"
+        if host.ram_mb <= FEW_MB:
+            gigabytes = f"for {host.ram_mb:g} GB write ram_mb: {1000 * host.ram_mb:g}"
+            yield f"{name} has {host.ram_mb:g} MB of memory (ram_mb: {host.ram_mb:g}); {gigabytes}"
 
 
 def _idle(job: Job) -> list[str]:
