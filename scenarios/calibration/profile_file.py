@@ -308,7 +308,8 @@ def applied(profile: CalibratedProfile, scenario: Scenario, machine: str | None 
                 "costs by kind fit other jobs: calibrate with --by kind"
             )
     own = {cost.removeprefix(OWN) for cost in profile.costs if cost.startswith(OWN)}
-    if own and (unknown := sorted(names - own)):
+    paid = {each.name for each in scenario.query.operators if each.service_time_s != 0.0}
+    if own and (unknown := sorted(paid - own)):
         raise BadInput(f"the profile has no cost of operator {unknown[0]!r}; calibrate on points of this job")
     found = _under(profile, scenario, profile.costs, profile.hidden)
     once = profile.exponent != 1.0 or profile.by == "function"

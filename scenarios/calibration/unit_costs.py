@@ -78,8 +78,10 @@ def of_functions(engine: EngineProfile, queries: Iterable[Query]) -> list[UnitCo
 
 
 def of_operators(engine: EngineProfile, query: Query) -> list[UnitCost]:
-    """Unit costs of a job, one for each operator: all of its work for a record, windows included."""
-    return [UnitCost(f"{OWN}{each.name}", "us", engine.service_s(query, each) / US) for each in query.operators]
+    """Unit costs of a job, one for each operator: all of its work for a record, windows included. One that is said to
+    cost nothing (`service_time_s: 0`) has none: where no reading is of it, any cost would do, were it rarely used."""
+    paid = [each for each in query.operators if each.service_time_s != 0.0]
+    return [UnitCost(f"{OWN}{each.name}", "us", engine.service_s(query, each) / US) for each in paid]
 
 
 def function_of(operator: AnyOperator) -> str:

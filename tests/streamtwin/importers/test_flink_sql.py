@@ -93,10 +93,11 @@ def test_points_of_two_submissions_are_of_one_job(query: str, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_what_is_imported_is_calibrated_and_asked_without_a_hand(tmp_path: Path) -> None:
+@pytest.mark.parametrize("query", ["q5", "q7"])
+def test_what_is_imported_is_calibrated_and_asked_without_a_hand(query: str, tmp_path: Path) -> None:
     points, measured, done = (tmp_path / each for each in ("points.csv", "measured.yaml", "done.yaml"))
     for rate in (10000, 40000):
-        folder = written(tmp_path / str(rate), answers(f"q5-{rate}"))
+        folder = written(tmp_path / str(rate), answers(f"{query}-{rate}"))
         twin("import", "flink", folder, "--out", tmp_path / f"{rate}.yaml", "--points", points, "--point", rate)
     for command in (
         ("calibrate", tmp_path / "10000.yaml", points, "--out", measured),
