@@ -6,8 +6,11 @@ files alike: `500ms` is 0.5 for `horizon_s` and 500 for `latency_ms`.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from typing import Any
 
 from twin.errors import BadInput
 
@@ -42,6 +45,29 @@ def number(text: str, name: str = "") -> float:
     if unit == "%" and name.endswith("_percent"):
         return value
     return value / 100 if unit == "%" else value * FACTORS[unit]
+
+
+EPOCHS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
+"""Times from which on they are in nano-, micro- and milliseconds (in seconds they would be after the year 5000), and
+their factors to seconds."""
+
+
+def moment_s(value: Any) -> float:
+    """Reads a time as others write it, in seconds: a number, of seconds or of smaller units since 1970, or a date by
+    ISO 8601, in UTC if it names no zone.
+
+    Raises ValueError for anything else.
+    """
+    if isinstance(value, datetime | date):
+        moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        return moment_s(datetime.fromisoformat(str(value).strip()))
+    if not math.isfinite(found):
+        raise ValueError(f"{value} is no time")
+    return found * next((unit_s for least, unit_s in EPOCHS if abs(found) >= least), 1.0)
 
 
 def unit_of_time(name: str) -> str | None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from streamtwin.connect.shadow.shadow import AlertRow, JobFollowed
     from streamtwin.tables.tables import Wide
 
+MOST_NAMED = 6
+"""Most metrics that a note names."""
 Points = Annotated[
     Path | None, typer.Option("--points", metavar="CSV", help="Add the readings to a table for `twin calibrate`.")
 ]
@@ -124,9 +126,9 @@ def metrics(
             terminal.note(f"note: run {run.name}: {problem}; a column plan.placement.NAME gives the plan of a run")
         rows.append(training_row(point, index, max(run.seconds, 1e-3)))
         if run.skipped:
-            terminal.note(f"note: run {run.name}: metrics not read: {', '.join(run.skipped)}")
+            terminal.note(f"note: run {run.name}: metrics not read: {_some(run.skipped)}")
         if run.unmeasured:
-            terminal.note(f"note: run {run.name}: samples without a value are left out, of {', '.join(run.unmeasured)}")
+            terminal.note(f"note: run {run.name}: samples without a value are left out, of {_some(run.unmeasured)}")
         if points is not None:
             readings = [{key: value for key, value in row.items() if key != "point"} for row in run.rows]
             table = with_point(points, run.name, readings, table)
@@ -134,6 +136,12 @@ def metrics(
     if points is not None:
         write_bytes(points, table.encode())
     terminal.result({"rows": len(rows)}, f"{len(rows)} measured training rows in {out}")
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names in a sentence: a reporter has hundreds that are not read."""
+    shown = ", ".join(names[:MOST_NAMED])
+    return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} others"
 
 
 def flink(

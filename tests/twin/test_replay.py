@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,34 @@ def test_parquet_and_csv_are_the_same(tmp_path: Path) -> None:
     assert list(times(clock_of(one), 9.0)) == list(times(clock_of(other), 9.0))
 
 
+START_S = 1_404_172_800  # 2014-07-01 in UTC
+
+
+@pytest.mark.parametrize("unit", [1, 1000, 10**6, 10**9])
+def test_times_since_1970_are_read_in_any_unit(tmp_path: Path, unit: int) -> None:
+    relative = np.array([0, 1, 3, 7])
+    plain = law_of(times_file(tmp_path / "plain.csv", relative.astype(float)))
+    dated = "\n".join(str((START_S + int(at_s)) * unit) for at_s in relative)
+    law = law_of(recorded(tmp_path / "dated.csv", f"timestamp\n{dated}\n"))
+    assert list(times(clock_of(law), 30.0)) == pytest.approx(list(times(clock_of(plain), 30.0)), abs=1e-6)
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S+00:00"])
+@pytest.mark.parametrize("name", ["timestamp", "Time", "date"])
+def test_counts_by_date_are_rates_from_each_date_on(tmp_path: Path, form: str, name: str) -> None:
+    """Half-hours as exports have them, which another file says as rates; other columns are passed over."""
+    found = [10_844, 8_127, 0, 4_656]
+    dates = [datetime.fromtimestamp(START_S + 1800 * row, UTC).strftime(form) for row in range(4)]
+    rows = "".join(f"{when},x,{count}\n" for when, count in zip(dates, found, strict=True))
+    counted = law_of(recorded(tmp_path / "counted.csv", f"{name},note,value\n{rows}") | {"counts": "value"})
+    rows = "".join(f"{1800 * row},{count / 1800!r}\n" for row, count in enumerate(found))
+    rated = law_of(recorded(tmp_path / "rated.csv", f"time_s,rate_per_s\n{rows}"))
+    assert counted.mean_rate_per_s == pytest.approx(sum(found) / 7200) == pytest.approx(rated.mean_rate_per_s)
+    assert counted.peak_rate_per_s == pytest.approx(rated.peak_rate_per_s)
+    edges = np.arange(0, 7201, 1800)
+    assert counts(clock_of(counted), edges) == pytest.approx(counts(clock_of(rated), edges), abs=1)
+
+
 @pytest.mark.parametrize(
     ("text", "more", "expected"),
     [
@@ -115,6 +144,13 @@ def test_parquet_and_csv_are_the_same(tmp_path: Path) -> None:
         ("time_s\n1\n1\n", {}, ["over in 0 s"]),
         ("time_s\n1\n5\n", {"start_s": 6}, ["after the last row", "earlier"]),
         ("time_s\n1\n5\n", {"start_s": 3}, ["two or more"]),
+        ("timestamp,value\n2014-07-01,5\n2014-07-02,6\n", {}, ["write counts: value"]),
+        ("timestamp,value\n2014-07-01,5\n2014-07-02,6\n", {"counts": "valeu"}, ["did you mean 'value'"]),
+        ("timestamp,value\n2014-07-02,5\n2014-07-01,6\n", {"counts": "value"}, ["row 2 is 2014-07-01", "sort"]),
+        ("timestamp,value\nsoon,5\nlater,6\n", {"counts": "value"}, ["row 1 is 'soon'", "dates"]),
+        ("timestamp,value\n2014-07-01,5\n", {"counts": "value"}, ["one row"]),
+        ("timestamp,value\n2014-07-01,5\n2014-07-02,-6\n", {"counts": "value"}, ["row 2 is -6", ">= 0"]),
+        ("time,date,value\n1,2,3\n2,3,4\n", {"counts": "value"}, ["it needs time_s"]),
     ],
 )
 def test_bad_recordings_are_explained(tmp_path: Path, text: str, more: dict[str, Any], expected: list[str]) -> None:

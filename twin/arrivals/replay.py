@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from twin.arrivals.laws import MAX_RATE_PER_S, MIN_RATE_PER_S, Phase, Varying, extent_s, staircase
-from twin.errors import BadInput
+from twin.errors import BadInput, suggest
+from twin.quantities import moment_s
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-COLUMNS = ("time_s", "rate_per_s")
+SECONDS, RATES = "time_s", "rate_per_s"
+DATED = ("timestamp", "time", "date", "datetime")
+"""Names of columns, in capitals or not, whose times are dates, or numbers of any unit since 1970."""
 FARTHEST_S = 1e12
 """Largest time in seconds, 30,000 years: Unix times in milliseconds or smaller units are refused."""
 SHORTEST_S = 1e-3
@@ -49,8 +52,9 @@ def only_recordings(paths: Iterable[str]) -> Iterator[None]:
         _offered.reset(token)
 
 
-def read(path: str) -> Recording:
-    """Reads the recording in a file with the columns `time_s` (a record a row) or `time_s` and `rate_per_s`.
+def read(path: str, counts: str | None = None) -> Recording:
+    """Reads the recording in a file with the column `time_s`, or one in DATED (a record a row); and with `rate_per_s`
+    from each time on; or with `counts`, a column of the records from each time to the next.
 
     Raises BadInput, in one line, if it is missing, no regular file, of another form, empty, or if its numbers make no
     sense; or if it is none of `only_recordings`.
@@ -66,37 +70,86 @@ def read(path: str) -> Recording:
         raise BadInput(f"{path!r} cannot be read: {error}; check the path") from None
     if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for, a device may never end
         raise BadInput(f"{path} is no regular file; name a CSV or Parquet file")
-    return _read(path, status.st_mtime_ns, status.st_size)
+    return _read(path, status.st_mtime_ns, status.st_size, counts)
 
 
 @lru_cache(maxsize=16)
-def _read(path: str, _modified_ns: int, _bytes: int) -> Recording:
+def _read(path: str, _modified_ns: int, _bytes: int, counts: str | None) -> Recording:
     table = _table(path)
-    names = table.column_names
-    if "time_s" not in names or not set(names) <= set(COLUMNS):
-        raise BadInput(
-            f"{path} has the columns {', '.join(names)}; it needs time_s, or time_s and rate_per_s, "
-            "and their names in its first line"
-        )
-    columns = {name: _numbers(table[name], f"{path}: {name}") for name in names}
-    times, rates = columns["time_s"], columns.get("rate_per_s")
-    if not len(times):
+    time, values = _columns(path, table.column_names, counts)
+    if not table.num_rows:
         raise BadInput(f"{path} has no rows; record at least one")
-    if (far := np.abs(times) > FARTHEST_S).any():
-        row = int(np.argmax(far))
-        raise BadInput(f"{path}: time_s in row {row + 1} is {times[row]:g}; it must be in seconds")
+    times = _times(table[time], path, time)
+    if values is None:
+        _ordered(times, table[time], f"{path}: {time}", twice=True)
+        return Recording(times, None)
+    _ordered(times, table[time], f"{path}: {time}", twice=False)
+    found = _numbers(table[values], f"{path}: {values}")
+    if counts is not None:
+        if len(times) < 2:
+            raise BadInput(
+                f"{path} has one row; counts of records need two or more, as each is of the time to the next"
+            )
+        gaps = np.diff(times)
+        found = found / np.append(gaps, gaps.mean())
+    for wrong, bound in ((found < 0.0, ">= 0"), (found > MAX_RATE_PER_S, f"<= {MAX_RATE_PER_S:g}")):
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            told = f"{table[values][row].as_py():g}"
+            rate = "" if counts is None else f", {found[row]:g} records a second"
+            raise BadInput(f"{path}: {values} in row {row + 1} is {told}{rate}; rates are {bound}")
+    found.flags.writeable = False
+    return Recording(times, found)
+
+
+def _columns(path: str, names: Sequence[str], counts: str | None) -> tuple[str, str | None]:
+    """Names of the columns of times and of values, which are rates or counts; None for a record a row."""
+    dated = [name for name in names if name.lower() in DATED]
+    time = SECONDS if SECONDS in names else dated[0] if len(dated) == 1 else None
+    if counts is not None and counts not in names:
+        raise BadInput(f"{path} has the columns {', '.join(names)}; counts names {counts!r}; {suggest(counts, names)}")
+    known = time is not None and (counts is not None or set(names) <= {time, RATES})
+    if time is None or not known:
+        needs = (
+            f"it needs {SECONDS} (or {', '.join(DATED[:-1])}), or a time and {RATES}, and their names in its first line"
+        )
+        others = [name for name in names if name not in (time, RATES)]
+        hint = f"; if {others[-1]} is the number of records from a row to the next, write counts: {others[-1]}"
+        raise BadInput(f"{path} has the columns {', '.join(names)}; {needs}{hint if time and others else ''}")
+    return time, counts or (RATES if RATES in names else None)
+
+
+def _times(column: pa.ChunkedArray, path: str, name: str) -> np.ndarray:
+    """Times in seconds."""
+    if name == SECONDS:
+        times = _numbers(column, f"{path}: {name}")
+        if (far := np.abs(times) > FARTHEST_S).any():
+            row = int(np.argmax(far))
+            raise BadInput(f"{path}: {name} in row {row + 1} is {times[row]:g}; it must be in seconds")
+        return times
+    found = np.empty(len(column))
+    for row, value in enumerate(column.to_pylist()):
+        try:
+            found[row] = moment_s(value)
+        except ValueError:
+            said = f"{path}: {name} in row {row + 1} is {value!r}"
+            raise BadInput(f"{said}; write dates as 2026-11-30 14:05:00, or seconds since 1970") from None
+    found.flags.writeable = False
+    return found
+
+
+def _ordered(times: np.ndarray, column: pa.ChunkedArray, where: str, *, twice: bool) -> None:
+    """Raises BadInput if times fall, or are twice the same where a time may be there once."""
     steps = np.diff(times)
-    wrong = np.flatnonzero(steps < 0.0 if rates is None else steps <= 0.0)
+    wrong = np.flatnonzero(steps < 0.0 if twice else steps <= 0.0)
     if len(wrong):
         row = int(wrong[0]) + 1
-        raise BadInput(f"{path}: time_s in row {row + 1} is {times[row]:g}, after {times[row - 1]:g}; sort the rows")
-    if rates is not None and (rates < 0.0).any():
-        row = int(np.argmax(rates < 0.0))
-        raise BadInput(f"{path}: rate_per_s in row {row + 1} is {rates[row]:g}; rates are >= 0")
-    if rates is not None and (rates > MAX_RATE_PER_S).any():
-        row = int(np.argmax(rates > MAX_RATE_PER_S))
-        raise BadInput(f"{path}: rate_per_s in row {row + 1} is {rates[row]:g}; rates are <= {MAX_RATE_PER_S:g}")
-    return Recording(times, rates)
+        now, before = (_shown(column[at].as_py()) for at in (row, row - 1))
+        raise BadInput(f"{where} in row {row + 1} is {now}, after {before}; sort the rows")
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
 def _table(path: str) -> pa.Table:
@@ -132,7 +185,10 @@ class Replay(Varying):
     """
 
     law: Literal["replay"] = "replay"
-    path: Annotated[str, Field(min_length=1, description="CSV or Parquet: time_s, or time_s and rate_per_s")]
+    path: Annotated[str, Field(min_length=1, description="CSV or Parquet: times, or times and rate_per_s")]
+    counts: Annotated[
+        str | None, Field(description="column with the number of records from each time to the next", min_length=1)
+    ] = None
     start_s: Annotated[float | None, Field(description="the file's time at time 0; its first row's if absent")] = None
     speed: Annotated[float, Field(gt=0, le=10**6, description="2: in half the time, at twice the rate")] = 1.0
     rate_factor: Annotated[float, Field(gt=0, le=10**6, description="2: each record twice, at the same time")] = 1.0
@@ -140,7 +196,7 @@ class Replay(Varying):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        recording = read(self.path)
+        recording = read(self.path, self.counts)
         rows, last_s = len(recording.times_s), float(recording.times_s[-1])
         if self._begin_s > last_s:
             raise ValueError(
@@ -165,7 +221,7 @@ class Replay(Varying):
     @property
     def recording(self) -> Recording:
         """Content of the file. Raises BadInput if the file has gone, or can no longer be read as a recording."""
-        return read(self.path)
+        return read(self.path, self.counts)
 
     @property
     def _begin_s(self) -> float:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from twin.errors import BadInput, suggest
+from twin.quantities import moment_s
 
 # tables of samples ---------------------------------------------------------------------------------------------------
-# Reads samples of a time-series database from a table: a line each, with `time`, `metric`, `value` and labels.
+# Reads samples of a time-series database: of a table, a line each with `time`, `metric`, `value` and labels; or as
+# Prometheus itself writes them, for those that it scrapes and for those that ask its HTTP API.
 #
 # Exporters name and fill columns in their own ways: `timestamp` and `__name__`, capitals, semicolons or tabs, epochs
 # in milliseconds, and nothing or NaN where nothing was measured.
@@ -28,10 +31,12 @@ FIXED: Mapping[str, tuple[str, ...]] = {
     "value": ("value",),
 }
 """Columns that a sample must have, and their names at exporters, in capitals or not."""
-EPOCHS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
-"""Times from which on they are in nano-, micro- and milliseconds (in seconds they would be after the year 5000), and
-their factors to seconds."""
 DELIMITERS = (",", ";", "\t")
+FORMS = "CSV or Parquet, text that Prometheus scrapes, or an answer of its HTTP API"
+BESIDES = frozenset(name for names in FIXED.values() for name in names)
+"""Names of labels that a table has for what a sample is, and that are left out of Prometheus' own."""
+_EXPOSED = re.compile(r"[a-zA-Z_:][\w:]*(\{.*\})?\s+[-+]?(\d|NaN|Inf|\.)")
+"""First line of text that Prometheus scrapes: a name, labels in braces, and a number."""
 
 
 def samples_of(file: str, content: bytes) -> list[dict[str, Any]]:
@@ -90,18 +95,10 @@ def _value(value: Any, metric: str, place: str) -> float:
 
 
 def _seconds(value: Any, place: str) -> float:
-    if isinstance(value, datetime):
-        return value.timestamp()
     try:
-        found = float(value)
-    except (TypeError, ValueError):
-        try:
-            return datetime.fromisoformat(str(value)).timestamp()
-        except ValueError:
-            raise BadInput(f"{place}: time must be seconds or ISO 8601, got {value!r}") from None
-    if not math.isfinite(found):
-        raise BadInput(f"{place}: time is {value}")
-    return found * next((unit_s for least, unit_s in EPOCHS if abs(found) >= least), 1.0)
+        return moment_s(value)
+    except ValueError:
+        raise BadInput(f"{place}: time must be seconds or ISO 8601, got {value!r}") from None
 
 
 def _rows(file: str, content: bytes) -> list[Mapping[str, Any]]:
@@ -112,8 +109,12 @@ def _rows(file: str, content: bytes) -> list[Mapping[str, Any]]:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise BadInput(f"{file} is not text in UTF-8; samples are CSV or Parquet") from None
-    first = text.partition("\n")[0]
+        raise BadInput(f"{file} is not text in UTF-8; samples are {FORMS}") from None
+    if text.lstrip().startswith("{"):
+        return _of_http_api(file, text)
+    first = text.lstrip().partition("\n")[0]
+    if first.startswith("#") or _EXPOSED.match(first):
+        return _of_exposition(file, text)
     reader = csv.DictReader(io.StringIO(text), skipinitialspace=True, delimiter=max(DELIMITERS, key=first.count))
     rows: list[Mapping[str, Any]] = []
     for number, row in enumerate(reader, start=2):
@@ -123,6 +124,53 @@ def _rows(file: str, content: bytes) -> list[Mapping[str, Any]]:
             )
         rows.append(row)
     return rows
+
+
+def _of_http_api(file: str, text: str) -> list[Mapping[str, Any]]:
+    """Samples in an answer of Prometheus' HTTP API, of `query` or `query_range`."""
+    try:
+        answer = json.loads(text)
+    except ValueError as error:
+        raise BadInput(f"{file} begins as JSON and is none: {error}; samples are {FORMS}") from None
+    if answer.get("status") == "error":
+        raise BadInput(f"{file} is an error of Prometheus: {answer.get('error', 'without a word')}; ask again")
+    result = answer["data"].get("result") if isinstance(answer.get("data"), dict) else None
+    if not isinstance(result, list) or not all(isinstance(each, dict) and "metric" in each for each in result):
+        raise BadInput(f"{file} is JSON without data.result, as /api/v1/query_range of Prometheus answers; give that")
+    rows = list[Mapping[str, Any]]()
+    for series in result:
+        labels = {key: value for key, value in series["metric"].items() if key.lower() not in BESIDES}
+        metric = series["metric"].get("__name__", "")
+        pairs = series.get("values") or [series.get("value")]
+        if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+            raise BadInput(f"{file}: a series of {metric or 'no name'} has no values; ask for a range, or an instant")
+        rows += [{**labels, "time": at_s, "metric": metric, "value": _finite(value)} for at_s, value in pairs]
+    return rows
+
+
+def _of_exposition(file: str, text: str) -> list[Mapping[str, Any]]:
+    """Samples in the text that Prometheus reads of a reporter, or gives of itself (`/federate`, which has times)."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    try:
+        samples = [each for family in text_string_to_metric_families(text) for each in family.samples]
+    except ValueError as error:
+        raise BadInput(f"{file} is no text of metrics: {error}; samples are {FORMS}") from None
+    return [
+        {
+            **{key: value for key, value in each.labels.items() if key.lower() not in BESIDES},
+            "time": 0.0 if each.timestamp is None else float(each.timestamp),
+            "metric": each.name,
+            "value": _finite(each.value),
+        }
+        for each in samples
+    ]
+
+
+def _finite(value: Any) -> float:
+    """The value, or NaN where Prometheus has an infinite one: of a quantile of nothing, or the last bucket."""
+    found = float(value)
+    return found if math.isfinite(found) else math.nan
 
 
 # readings ------------------------------------------------------------------------------------------------------------
@@ -162,6 +210,8 @@ MEANINGS: Mapping[str, Meaning] = {
 SUBTASK = "subtask_index"
 FLOWS = ("in_per_s", "out_per_s")
 """Columns that are wrong if a subtask is missing."""
+INSIDE = frozenset({"operator_name", "operator_id"})
+"""Labels of Flink's metrics of one operator in a chain."""
 NAMES = {"operator": ("operator", "task_name"), "host": ("host",), "": ()}
 
 
@@ -237,6 +287,8 @@ def _subtasks(series: Mapping[tuple[str, str, str], Sequence[Mapping[str, Any]]]
 def meaning_of(sample: Mapping[str, Any]) -> str | None:
     """Known name with which the name of a sample's metric ends, or None. Latencies of operators are of markers."""
     metric = str(sample["metric"])
+    if INSIDE & sample.keys() and "task_name" in sample:  # of an operator in a task, whose own counters are told too
+        return None
     found = [name for name in MEANINGS if metric == name or metric.endswith((f"_{name}", f".{name}"))]
     longest = max(found, key=len) if found else None
     return f"operator_{longest}" if longest == "latency_mean" and _operator(sample) else longest

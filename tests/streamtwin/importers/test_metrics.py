@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -145,3 +147,63 @@ def test_bad_exports_are_one_clear_line(text: str, words: str, files: tuple[Path
     files[1].write_text(text)
     assert words in refused("import", "metrics", *files, tmp_path / "rows")
     assert not (tmp_path / "rows").exists()
+
+
+def as_exposed(run: str) -> str:
+    """Samples of a run as `/federate` gives them, with times in milliseconds."""
+    lines = ["# TYPE flink_taskmanager_job_task_numRecordsIn gauge"]
+    for at_s, metric, value, of, *labels in samples():
+        if of == run:
+            told = {name: each for name, each in zip(COLUMNS[4:], labels, strict=True) if each != ""}
+            inside = ",".join(f'{name}="{each}"' for name, each in told.items())
+            lines.append(f"{metric}{{{inside}}} {value} {1000 * int(str(at_s))}")
+    return "\n".join([*lines, 'flink_taskmanager_other{quantile="0.5"} +Inf 0', ""])
+
+
+def as_answered(run: str) -> str:
+    """The same as an answer of `/api/v1/query_range`."""
+    series: dict[str, dict[str, Any]] = {}
+    for at_s, metric, value, of, *labels in samples():
+        if of == run:
+            told = {name: str(each) for name, each in zip(COLUMNS[4:], labels, strict=True) if each != ""}
+            named = {"__name__": metric, **told}
+            series.setdefault(str(named), {"metric": named, "values": []})["values"].append([at_s, str(value)])
+    other = {"metric": {"__name__": "other"}, "values": [[0, "+Inf"]]}
+    return json.dumps({"status": "success", "data": {"resultType": "matrix", "result": [*series.values(), other]}})
+
+
+@pytest.mark.parametrize("run", ["slow", "over"])
+@pytest.mark.parametrize("form", [as_exposed, as_answered])
+def test_what_prometheus_writes_gives_the_readings_of_a_table(
+    run: str, form: Callable[[str], str], files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (table,) = [each for each in read_metrics(files[1]) if each.name == run]
+    (tmp_path / "metrics").write_text(form(run))
+    (found,) = read_metrics(tmp_path / "metrics")
+    assert (found.seconds, found.subtasks) == (table.seconds, table.subtasks)
+    assert [{**row, "point": run} for row in found.rows] == list(table.rows)
+
+
+def test_counters_of_operators_in_a_task_are_not_added_to_those_of_the_task(tmp_path: Path) -> None:
+    """Flink's reporter exposes both, and their names end alike."""
+    task, inside = 'task_name="map",subtask_index="0"', 'task_name="map",subtask_index="0",operator_name="tail"'
+    lines = [f"{SCOPE}numRecordsInPerSecond{{{task}}} 100", f"{SCOPE}operator_numRecordsInPerSecond{{{inside}}} 40"]
+    (tmp_path / "scraped.txt").write_text("\n".join([*lines, ""]))
+    (run,) = read_metrics(tmp_path / "scraped.txt")
+    assert run.rows == ({"operator": "map", "in_per_s": 100.0, "point": "run"},)
+    assert run.skipped == (f"{SCOPE}operator_numRecordsInPerSecond",)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "begins as JSON and is none"),
+        ('{"status": "error", "error": "query timed out"}', "is an error of Prometheus: query timed out"),
+        ('{"status": "success", "data": {"alerts": []}}', "JSON without data.result"),
+        ('{"data": {"result": [{"metric": {"__name__": "x"}}]}}', "a series of x has no values"),
+        ("# TYPE x gauge\nx{ 1\n", "is no text of metrics"),
+    ],
+)
+def test_damaged_answers_are_one_line(text: str, says: str, files: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "metrics").write_text(text)
+    assert says in refused("import", "metrics", files[0], tmp_path / "metrics", tmp_path / "rows")
