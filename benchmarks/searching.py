@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -159,12 +160,14 @@ def _regret(bench: PlanBench, plan: ExecutionPlan) -> tuple[float | None, bool]:
 
 
 def promised(job: Scenario, family: str, replications: int) -> dict[str, Any]:
-    """What was promised (s), and by way: the number of hosts, p99 (s) over all results of the runs that judge, whether
-    the job keeps up in most of them."""
+    """What was promised (s; None if nothing can be), and by way: the number of hosts, p99 (s) over all results of the
+    runs that judge, whether the job keeps up in most of them."""
     space = FAMILIES[family].space.settled(free_subtasks=False)
     base = Problem(scenario=job, cost_model=rates_at("mean"), space=space)
     lowest = search(base, P99, Budget(runs=SPENT[-1])).found.best.plan
     promise_s = SLACK * p99_of(job, lowest, replications)[0]
+    if not math.isfinite(promise_s):
+        return {"job": job.name, "promise_s": None, "plans": {}}
     asked = replace(base, requirements=Requirements(at_most={P99: promise_s}))
     plans = {"search by 40 runs": search(asked, PRICE, Budget(runs=SPENT[-1])).found.best.plan}
     for room in ROOMS:
@@ -190,6 +193,9 @@ def tell_promises(family: str, first: int, count: int, replications: int, keep: 
     for _, job in islice(jobs(family, first), count):
         found = _kept(keep, f"promise-{job.name}", partial(promised, job, family, replications))
         promise_s, plans = found["promise_s"], found["plans"]
+        if promise_s is None:
+            print(f"{job.name} has no results in most runs, so nothing can be promised", flush=True)
+            continue
         keeping = [hosts for hosts, p99_s, well in plans.values() if well and p99_s <= promise_s]
         hosts, p99_s, well = plans["search by 40 runs"]
         states = (str(hosts), f"{p99_s:.4g}", "kept" if well and p99_s <= promise_s else "broken")

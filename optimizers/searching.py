@@ -38,20 +38,25 @@ from twin.randomness import random_stream
 # What a search knows of plans: runs, which tell it an objective, and by how much they miss what is required.
 
 
+Rank = tuple[bool, float, float, float, float]
+"""Rank of a plan, less is better."""
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What the runs of a plan say together. objective: in its own unit; infinite if a run does not tell it. missed: 0
+    """What the runs of a plan say together. objective: in its own unit; infinite if the runs do not tell it. missed: 0
     if the job keeps up and fulfils all requirements, else by how much it does not. second: decides between equal
-    objectives, less is better."""
+    objectives, less is better. failed: share of the runs that failed, if it is too small to count as missed."""
 
     objective: float
     missed: float = 0.0
     second: float = 0.0
+    failed: float = 0.0
 
-    def rank(self, sign: float) -> tuple[bool, float, float, float]:
+    def rank(self, sign: float) -> Rank:
         """Rank, less is better; an objective that is not known is last. sign: 1 if a lower one is better, else -1."""
         objective = sign * self.objective if math.isfinite(self.objective) else math.inf
-        return self.missed > 0.0, self.missed, objective, self.second
+        return self.missed > 0.0, self.missed, self.failed, objective, self.second
 
 
 class PlanRun(Protocol):
@@ -425,7 +430,7 @@ class Search(Generic[R]):
 
     # who leads -------------------------------------------------------------------------------------------------------
 
-    def _rank(self, plan: Tried[R], count: int | None = None) -> tuple[bool, float, float, float]:
+    def _rank(self, plan: Tried[R], count: int | None = None) -> Rank:
         """Rank of a plan by its first `count` runs; None: by those that all plans get at first."""
         return self._bench.judged(plan.runs[: count or self._first]).rank(self._sign)
 
@@ -452,17 +457,20 @@ class Search(Generic[R]):
         self._path.append(Step(self._runs, found.objective, found.missed <= 0.0, self._leader.found_by))
 
     def _decide(self) -> None:
-        """Spends what is left on who is best by its own runs, until that has LEADERS_RUNS: luck in a few runs goes as
-        others come. Plans that would be better and hardly miss what is required get some, too: two unlucky runs are no
-        reason to pay more. Then leads who beats the leader in all runs that both have, which are all of the leader."""
+        """Spends what is left: first on who beats the leader in the runs that both have, until it has as many; then on
+        who is best by its own runs, until that has LEADERS_RUNS, as luck in a few runs goes as others come. Plans that
+        would be better and hardly miss what is required get some, too: two unlucky runs are no reason to pay more. Then
+        leads who beats the leader in all runs that both have, which are all of the leader."""
         plans = [each for each in self._tried.values() if self._may(each)]
         try:
             while True:
-                best = min(plans, key=self._own)
+                best, leader = min(plans, key=self._own), self._leader
+                assert leader is not None
+                ahead = [each for each in plans if len(each.runs) < len(leader.runs) and self._beats(each, leader)]
                 doubtful = [each for each in plans if self._hardly_misses(each, best)]
-                if not doubtful and len(best.runs) >= LEADERS_RUNS:
+                if not ahead and not doubtful and len(best.runs) >= LEADERS_RUNS:
                     break
-                self._again(min(doubtful, key=self._own) if doubtful else best)
+                self._again(min(ahead or doubtful or [best], key=self._own))
         except _SpentError:
             pass
         leads = self._leader
@@ -475,7 +483,7 @@ class Search(Generic[R]):
             self._leader = leads
             self._note_leader()
 
-    def _own(self, plan: Tried[R]) -> tuple[bool, float, float, float]:
+    def _own(self, plan: Tried[R]) -> Rank:
         """Rank of a plan by all of its runs."""
         return self._rank(plan, len(plan.runs))
 

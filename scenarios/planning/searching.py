@@ -132,12 +132,15 @@ class Goal:
         return 2 if any(_quantile(name)[1] > TAIL for name in self.names) else 1
 
     def value(self, name: str, runs: Sequence[SearchRun]) -> float:
-        """A measure over several runs; infinite if one did not tell it."""
+        """A measure over the runs that tell it; infinite if most do not. Where results are rare, some runs have none
+        under any plan."""
         latency, q = _quantile(name)
-        found = [run.values[name] for run in runs]
-        if not q or not all(map(math.isfinite, found)):
-            return fmean(found)
-        return quantile_s(merge(run.histograms[latency] for run in runs), q)
+        telling = [run for run in runs if math.isfinite(run.values[name])]
+        if 2 * len(telling) <= len(runs):
+            return math.inf
+        if not q:
+            return fmean(run.values[name] for run in telling)
+        return quantile_s(merge(run.histograms[latency] for run in telling), q)
 
     def excess(self, runs: Sequence[SearchRun]) -> float:
         """By how much the limits are missed: less than 1 for each, 0 if all are kept."""
@@ -209,8 +212,10 @@ class RunBench:
         """What runs of one plan say together. The job keeps up if it does in more than half of them."""
         goal = self.goal
         missed = goal.excess(runs) + sum(_most(each) for each in zip(*map(_faults, runs), strict=True))
-        first = goal.value(goal.names[0], runs)
-        return Judged(runs[0].values[goal.objective], missed, first) if goal.follows else Judged(first, missed)
+        first, failed = goal.value(goal.names[0], runs), fmean(not run.succeeded for run in runs)
+        if goal.follows:
+            return Judged(runs[0].values[goal.objective], missed, first, failed)
+        return Judged(first, missed, failed=failed)
 
     def candidate(self, tried: Tried[SearchRun]) -> Candidate:
         """A simulated plan as a candidate: it runs if it does in more than half of its runs."""

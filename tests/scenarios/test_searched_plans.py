@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from optimizers.interface import Problem
 from optimizers.objectives import NOTHING_MORE, OBJECTIVES, Requirements
-from optimizers.searching import Budget
+from optimizers.searching import Budget, Rank
 from optimizers.space import Space, SpacePlans, as_plans
 from scenarios import measures
 from scenarios.executing import Processes
@@ -162,13 +162,27 @@ def test_a_search_is_a_row_beside_optimizers() -> None:
 def test_limits_of_nothing_still_tell_a_crash_from_a_late_record() -> None:
     goal = Goal.of(machines(), "e2e_latency_s", Requirements(measured={"late_per_s": 0.0}))
 
-    def runs(late: float, succeeded: bool = True, behind: float = 0.0) -> tuple[bool, float, float, float]:
+    def runs(late: float, succeeded: bool = True, behind: float = 0.0) -> Rank:
         values = {goal.objective: 1.0, "late_per_s": late}
         problem = Problem(scenario=machines(), cost_model=cost_model("rates"))
         bench = RunBench(problem, goal, Budget(runs=1), Processes(1))
         return bench.judged([SearchRun(values, {}, succeeded, behind, 0.0, 0.1, 0)]).rank(goal.sign)
 
     assert runs(0.0) < runs(0.01) < runs(1e6) < runs(0.0, behind=1.2) < runs(0.0, succeeded=False)
+
+
+def test_where_some_runs_have_no_results_under_any_plan_the_others_tell_which_is_better() -> None:
+    goal = Goal.of(machines(), "e2e_latency_s", Requirements())
+    bench = RunBench(Problem(scenario=machines(), cost_model=cost_model("rates")), goal, Budget(runs=1), Processes(1))
+
+    def rank(*latencies_s: float) -> Rank:
+        runs = [SearchRun({goal.objective: s}, {}, math.isfinite(s), 0.0, 0.0, 0.1, 0) for s in latencies_s]
+        return bench.judged(runs).rank(goal.sign)
+
+    none = math.inf
+    assert rank(1.0, 1.0, none) < rank(2.0, 1.5, none) < rank(1.0, none, none)
+    assert rank(3.0, 3.0, 3.0) < rank(1.0, 1.0, none), "a plan that fails less often is better"
+    assert rank(none, none) == rank(none, none)
 
 
 @pytest.mark.parametrize("command", ["validate", "benchmark"])
