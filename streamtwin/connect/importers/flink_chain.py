@@ -47,6 +47,11 @@ class Step:
     counts: Mapping[str, float]
 
     @property
+    def passes_all(self) -> bool:
+        """Whether each record leaves as one, whatever counters say that were read at different moments."""
+        return self.word in PASSING or (self.word == "Calc" and "where=[" not in self.text)
+
+    @property
     def is_sink(self) -> bool:
         """Whether it writes the results that a chain ends in."""
         return self.before is not None and (self.word == "Sink" or re.search(SINK, self.text) is not None)

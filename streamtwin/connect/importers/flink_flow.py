@@ -139,7 +139,7 @@ def _parts(
             continue
         if step.is_sink:
             parts.append(Part(number, before, None, is_sink=True))
-        elif now is not None and then and abs(now / then - 1.0) > ONE_FOR_ONE:
+        elif now is not None and then and not step.passes_all and abs(now / then - 1.0) > ONE_FOR_ONE:
             part_of[number] = len(parts)
             parts.append(Part(number, before, now))
     return tuple(parts), {link: part_of[end] for link, end in ends.items()}

@@ -124,10 +124,9 @@ def _made(job: FlinkJob, offered_per_s: Mapping[str, float], timed: Mapping[str,
         operators += [heads[-1], *(operator for operator, _ in own)]
         streams += [_stream(vertex, number, each, kind, notes) for number, (each, _) in enumerate(inputs)]
         streams += [{"producer": on, "consumer": each["name"], "partitioning": "forward"} for each, on in own]
-        if last and not BY_KIND[operators[-1]["kind"]].is_sink:
-            _end(name, operators, streams)
         placement |= {each["name"]: places[vertex.id] for each in operators if each["name"] not in placement}
         rows.append(_reading(head, parts[0], taken, arrivals))
+    _end(operators, streams, placement)
     notes += _told(job, flow, names)
     unknown = sorted(set(offered_per_s) - set(arrivals))
     if unknown:
@@ -396,11 +395,14 @@ def _offered(
     return taken
 
 
-def _end(name: str, operators: list[Any], streams: list[Any]) -> None:
-    """Adds a sink that costs nothing, for a last vertex that has its sink in its chain."""
-    end = f"{name}#sink"
-    streams.append({"producer": operators[-1]["name"], "consumer": end, "partitioning": "forward"})
-    operators.append({"name": end, "kind": "sink", "service_time_s": 0.0})
+def _end(operators: list[Any], streams: list[Any], placement: dict[str, list[str]]) -> None:
+    """Adds a sink that costs nothing behind each operator that nobody reads: its sink is in its chain."""
+    read = {each["producer"] for each in streams}
+    for name in [each["name"] for each in operators if not BY_KIND[each["kind"]].is_sink and each["name"] not in read]:
+        end = f"{name}#sink"
+        streams.append({"producer": name, "consumer": end, "partitioning": "forward"})
+        operators.append({"name": end, "kind": "sink", "service_time_s": 0.0})
+        placement[end] = placement[name]
 
 
 def _host(machine: TaskManagers, use: HostUse) -> dict[str, Any]:

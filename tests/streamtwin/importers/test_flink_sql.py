@@ -217,6 +217,22 @@ def test_two_streams_to_one_consumer_leave_from_their_own_branches(tmp_path: Pat
     assert (join.kind, join.left, join.right) == ("regular-join", "calc", "calc#2")
 
 
+def test_branches_within_one_task_have_their_own_sinks() -> None:
+    counters = {"a.numRecordsIn": 100.0, "Sink__x.numRecordsIn": 25.0, "Sink__y.numRecordsIn": 100.0}
+    lines = "Source: s<br/>:- a<br/>:  +- Sink: x<br/>+- Sink: y<br/>"
+    chain = steps_of("Source: s -> (a -> Sink: x, Sink: y)", lines, counters)
+    source = replace(vertex("Source: s", (), 0.0, 0.0), chain=chain)
+    found = scenario_of(replace(joining("Window", 1.0), vertices=(source,)), {}).scenario
+    assert [(each.producer, each.consumer) for each in found.query.streams] == [
+        ("s", "a"),
+        ("a", "s#sink"),
+        ("s", "s#sink#2"),
+    ]
+    rates = nominal_rates(found.query, found.workload.arrivals)
+    assert (rates["s#sink"].in_per_s, rates["s#sink#2"].in_per_s) == (pytest.approx(25.0), pytest.approx(100.0))
+    assert len(found.plan.fused[0]) == 4
+
+
 def test_without_counters_two_streams_to_one_consumer_are_taken_as_equal(tmp_path: Path) -> None:
     found = imported(tmp_path / "a", "q3-5000")
     assert [each.input for each in found.scenario.query.inputs("join")] == ["left", "right"]
@@ -479,3 +495,35 @@ def test_state_of_a_vertex_and_its_growth_are_read(tmp_path: Path) -> None:
     rows = found.scenario.query.operator("deduplicate")
     seen = -rows.keys * math.expm1(-taken / rows.keys)
     assert seen * rows.state_bytes_per_key == pytest.approx(4_000_000)
+
+
+# counters of Flink ---------------------------------------------------------------------------------------------------
+
+COUNTED = [run for run in RUNS if run.endswith("counted")]
+
+
+@pytest.mark.parametrize("run", COUNTED)
+def test_with_counters_of_operators_the_scenario_has_the_rates_of_the_job(run: str, tmp_path: Path) -> None:
+    """10,000 events a second, of which 46 of 50 are bids, with counters as Flink names them. What comes out of windows
+    is counted by few of them, so only what the task of the source sends is compared."""
+    found = imported(tmp_path / "a", run)
+    query, arrivals = found.scenario.query, found.scenario.workload.arrivals
+    assert arrivals["nexmark"].mean_rate_per_s == pytest.approx(10_000, rel=0.05)
+    rates = nominal_rates(query, arrivals)
+    (chain,) = (each for each in found.scenario.plan.fused if each[0] == "nexmark")
+    fed = [row for row in found.readings[1:] if set(query.feeds(row.get("operator", ""))) <= set(chain)]
+    assert fed
+    for row in fed:
+        assert rates[row["operator"]].in_per_s == pytest.approx(row["in_per_s"], rel=0.05, abs=0.2)
+    shares = {each.selectivity for each in query.operators if each.name.startswith("calc")}
+    expected = {"q3": (0.01, 0.0116), "q8": (0.02, 0.06)}.get(run[:2], (0.92,))
+    assert sorted(shares) == pytest.approx(expected, rel=0.02)
+    assert not any("own counters" in note or "no counters" in note for note in found.notes)
+
+
+def test_the_results_of_a_deduplication_are_counted_before_its_sink(tmp_path: Path) -> None:
+    """A third of the bids are the first of their bidder and auction; others send a retraction and an addition."""
+    found = imported(tmp_path / "a", "q18-counted")
+    row = next(each for each in found.readings if each.get("operator") == "deduplicate")
+    assert row["out_per_s"] / row["in_per_s"] == pytest.approx(2 - 1 / 3, rel=0.05)
+    assert not any("deduplicate.keys=" in note for note in found.notes)
