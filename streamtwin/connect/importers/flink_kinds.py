@@ -273,10 +273,12 @@ def _group_aggregate(head: Head) -> dict[str, Any]:
 
 
 def _top_n(head: Head) -> dict[str, Any]:
-    found = re.search(r"rankEnd=(\d+)", head.step.text)
+    found = re.search(r"(?:rankEnd=|fetch=\[)(\d+)", head.step.text)
     numbered = re.search(r"outputRowNumber=\[?true|\$o0|rowNum|rank_number", head.step.text) is not None
     keys = _rows(head, None) if head.keyed else 1
-    n = int(found[1]) if found else 1
+    n = max(1, int(found[1])) if found else 1
+    if found is None:
+        head.ask("n", n, "as Flink's plan has no number of rows")
     return {"kind": "top-n", "n": n, "row_number": numbered, "keys": keys, **head.groups, **head.kept()}
 
 

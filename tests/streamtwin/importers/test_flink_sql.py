@@ -374,6 +374,7 @@ def headed(text: str, results_per_s: float = 50.0, sides: int = 1, how: str = "H
             "global-window-aggregate",
             {"kind": "aggregate", "window": {"size_s": 2.0}},
         ),
+        ("SortLimit(orderBy=[p DESC], offset=[0], fetch=[10], strategy=[AppendFastStrategy])", "sort-limit", {"n": 10}),
         ("LocalGroupAggregate(groupBy=[a])", "local-group-aggregate", {"kind": "map", "selectivity": 0.5}),
     ],
 )
