@@ -23,9 +23,10 @@ FINE, COARSE = 0.005, 0.02
 """Widths of the brackets of rates, as shares: by the rate model, and by exact runs."""
 FAR = 32.0
 """Factor from the rate at which a search begins to its ends."""
-LEAST_PER_S, LEAST_EACH_PER_S = 10_000.0, 30.0
-"""Rates to which a run is thinned: of events in all, and of records into each subtask of sources and keyed operators,
-so that chance matters little in any of them."""
+LEAST_PER_S, LEAST_EACH_PER_S, LEAST_BY_CHANNEL_PER_S = 10_000.0, 30.0, 0.5
+"""Rates to which a run is thinned: of events in all; of records into each subtask of sources and keyed operators, so
+that chance matters little; and into each channel from the sources, as a channel holds a record or two however thin they
+are, which hides an overload for as long."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,10 @@ def thin_of(plan: Plan, told: Calibration, rate_per_s: float) -> float:
     """Real records that a simulated one stands for, at rates near this one."""
     keyed = [step.name for step in QUERIES[plan.query] if step.keyed == "by record"]
     events = max(plan.parallelism[name] / told.in_share.get(name, 1.0) for name in (SOURCE, *keyed))
-    return max(1.0, rate_per_s / max(LEAST_PER_S, LEAST_EACH_PER_S * events))
+    channels = plan.parallelism[SOURCE] * max(
+        plan.parallelism[step.name] for step in QUERIES[plan.query] if SOURCE in step.inputs
+    )
+    return max(1.0, rate_per_s / max(LEAST_PER_S, LEAST_EACH_PER_S * events, LEAST_BY_CHANNEL_PER_S * channels))
 
 
 def interval(middle_per_s: float, draws_per_s: Sequence[float]) -> tuple[float, float]:
