@@ -13,6 +13,7 @@ from scenarios.calibration.profile_file import CalibratedProfile, NextPoint
 from scenarios.files.documents import CLOSED, Number, Seconds, schema
 from scenarios.learning import CorpusWritten, EvaluationTable, ModelTrained
 from streamtwin.connect.importers.flink_scenario import ImportedJob
+from streamtwin.connect.importers.kafka_streams import ImportedTopology
 from streamtwin.connect.importers.run_graph import ImportedRun, RunsValidated
 from streamtwin.connect.profiles import Profiles
 from streamtwin.connect.shadow.shadow import JobFollowed
@@ -227,6 +228,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "use-profile": ScenarioDocument,
     "import run-graph": ImportedRun,
     "import flink": ImportedJob,
+    "import kafka-streams": ImportedTopology,
     "import lstopo": MachineDocument,
     "import numactl": MachineDocument,
     "import mlc": MachineDocument,

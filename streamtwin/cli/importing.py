@@ -1,6 +1,8 @@
 """Commands `twin import run-graph | metrics`, for real runs of a stream engine, and `twin validate-runs`, which checks
 the twin on them.
 
+Command `twin import kafka-streams`: the topology of a Kafka Streams program as a scenario.
+
 Command `twin import flink`: a running job of Apache Flink as a scenario, and its readings as an operating point.
 
 Commands `twin import lstopo | numactl | mlc`: a machine as a host with sockets, distances and bandwidths.
@@ -52,6 +54,29 @@ def run_graph(
 
     check_free(out)
     imported = read_run_graph(source)
+    for note in imported.notes:
+        terminal.note(f"note: {note}")
+    words = f"scenario {imported.scenario.name!r} in {out}; run it with: twin run {out}"
+    terminal.file(scenario_file.dump(imported.scenario), out, imported, words)
+
+
+def kafka_streams(
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="What Topology.describe() prints.")],
+    out: NewYaml = None,
+    _seed: Seed = 0,
+    *,
+    terminal: Terminal,
+) -> None:
+    """The topology of a Kafka Streams program as a scenario; what it does not tell is assumed, and listed.
+
+    Example: `twin import kafka-streams topology.txt --out job.yaml`, then `twin run job.yaml`
+    """
+    from scenarios.files import scenario_file
+    from scenarios.files.run_folder import check_free
+    from streamtwin.connect.importers.kafka_streams import read_topology
+
+    check_free(out)
+    imported = read_topology(scenario_file.read_text(source), source.stem, str(source))
     for note in imported.notes:
         terminal.note(f"note: {note}")
     words = f"scenario {imported.scenario.name!r} in {out}; run it with: twin run {out}"
