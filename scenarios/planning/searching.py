@@ -112,7 +112,7 @@ class Goal:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Measures that runs must tell; between plans of equal price or traffic, the usual latency decides."""
+        """Measures that runs must tell."""
         first = f"{USUAL}{measures.MEAN}" if self.follows else self.objective
         return tuple(dict.fromkeys([first, *(name for name in self.at_most if not _follows(name))]))
 
@@ -141,6 +141,14 @@ class Goal:
         if not q:
             return fmean(run.values[name] for run in telling)
         return quantile_s(merge(run.histograms[latency] for run in telling), q)
+
+    def between_equals(self, runs: Sequence[SearchRun]) -> float:
+        """What decides between plans of equal price, traffic or change: how near they come to the limits of what runs
+        measure, and the usual latency where nothing is limited."""
+        limited = [name for name in self.at_most if not _follows(name)]
+        if not limited:
+            return self.value(self.names[0], runs)
+        return max(self.value(name, runs) / max(abs(self.at_most[name]), LEAST) for name in limited)
 
     def excess(self, runs: Sequence[SearchRun]) -> float:
         """By how much the limits are missed: less than 1 for each, 0 if all are kept."""
@@ -212,10 +220,10 @@ class RunBench:
         """What runs of one plan say together. The job keeps up if it does in more than half of them."""
         goal = self.goal
         missed = goal.excess(runs) + sum(_most(each) for each in zip(*map(_faults, runs), strict=True))
-        first, failed = goal.value(goal.names[0], runs), fmean(not run.succeeded for run in runs)
+        failed = fmean(not run.succeeded for run in runs)
         if goal.follows:
-            return Judged(runs[0].values[goal.objective], missed, first, failed)
-        return Judged(first, missed, failed=failed)
+            return Judged(runs[0].values[goal.objective], missed, goal.between_equals(runs), failed)
+        return Judged(goal.value(goal.objective, runs), missed, failed=failed)
 
     def candidate(self, tried: Tried[SearchRun]) -> Candidate:
         """A simulated plan as a candidate: it runs if it does in more than half of its runs."""
