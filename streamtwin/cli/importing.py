@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from streamtwin.connect.importers.flink_answers import Answers
     from streamtwin.connect.importers.hardware import Machine, MemoryDistances
+    from streamtwin.connect.importers.kafka_streams import ImportedTopology
+    from streamtwin.connect.importers.run_graph import ImportedRun
     from streamtwin.connect.shadow.shadow import AlertRow, JobFollowed
     from streamtwin.tables.tables import Wide
 
@@ -48,16 +50,11 @@ def run_graph(
 
     Example: `twin import run-graph run.graph --out run.yaml`, then `twin run run.yaml`
     """
-    from scenarios.files import scenario_file
     from scenarios.files.run_folder import check_free
     from streamtwin.connect.importers.run_graph import read_run_graph
 
     check_free(out)
-    imported = read_run_graph(source)
-    for note in imported.notes:
-        terminal.note(f"note: {note}")
-    words = f"scenario {imported.scenario.name!r} in {out}; run it with: twin run {out}"
-    terminal.file(scenario_file.dump(imported.scenario), out, imported, words)
+    _tell(read_run_graph(source), out, terminal)
 
 
 def kafka_streams(
@@ -76,7 +73,13 @@ def kafka_streams(
     from streamtwin.connect.importers.kafka_streams import read_topology
 
     check_free(out)
-    imported = read_topology(scenario_file.read_text(source), source.stem, str(source))
+    _tell(read_topology(scenario_file.read_text(source), source.stem, str(source)), out, terminal)
+
+
+def _tell(imported: ImportedRun | ImportedTopology, out: Path | None, terminal: Terminal) -> None:
+    """Writes the scenario that was imported, with its notes."""
+    from scenarios.files import scenario_file
+
     for note in imported.notes:
         terminal.note(f"note: {note}")
     words = f"scenario {imported.scenario.name!r} in {out}; run it with: twin run {out}"
