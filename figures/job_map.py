@@ -1,7 +1,7 @@
 """Picture of a query on its hosts: a lane a host or socket, operators from left to right in the direction of the data.
 
-Boxes are coloured by utilisation, and a bar in them shows the shares of time busy and backpressured; streams along
-which backpressure goes are red and dashed. Data in, SVG text out.
+Boxes and the headings of hosts are coloured by utilisation, and a bar in a box shows the shares of time busy and
+backpressured; streams along which backpressure goes are red and dashed. Data in, SVG text out.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from figures.svg import CHARACTER, HEATS, element, heat, label, picture, rectangle, shortened, text
+from figures.svg import CHARACTER, HEATS, Heat, element, heat, label, picture, rectangle, shortened, text
 
 BOX_PX = (152.0, 48.0)
 GAP_PX = (44.0, 12.0)
@@ -24,7 +24,7 @@ NAME_PX, NOTE_PX, BOLD = 13.0, 11.0, 1.1
 THIN_PX, THICK_PX = 1.2, 5.0
 METER_PX, SEEN_PX = 60.0, 0.5
 QUIET, ALARM, EDGE, GREY, INK, BAND = "#6b7c93", "#b8322a", "#51606f", "#555555", "#222222", "#f8f9fb"
-DOWN, WAITING = "#fbeeed", "#a05ab4"
+DOWN, WAITING, BUSY = "#fbeeed", "#a05ab4", "#333f4d"
 QUEUE_PX = 4.0
 DASH = "7 4"
 HEAT_WORDS = ("under 25 %", "50 %", "75 %", "90 %", "full")
@@ -135,17 +135,28 @@ def _places(drawn: JobMap, tops: Sequence[float]) -> list[Place]:
 def _lane(lane: Lane, top: float, end: float, width: float) -> str:
     fill, stroke = (DOWN, ALARM) if lane.down else (BAND, "#d5dbe3")
     band = rectangle(0.5, top + 0.5, width - 1, end - top - 5, rx=6, fill=fill, stroke=stroke)
-    return element("g", element("title", text(f"{lane.name} {lane.note}")), band, data_lane=lane.name)
+    heading = (
+        [] if lane.used is None else [rectangle(1, top + 1, width - 2, HEAD_PX - 1, rx=6, fill=_ground(lane).fill)]
+    )
+    return element("g", element("title", text(f"{lane.name} {lane.note}")), band, *heading, data_lane=lane.name)
+
+
+def _ground(lane: Lane) -> Heat:
+    """Colours below and of the line with a lane's name, which say how full its host is, as those of boxes do."""
+    if lane.used is None:
+        return Heat(0.0, DOWN if lane.down else BAND, INK)
+    return heat(lane.used)
 
 
 def _head(lane: Lane, top: float, width: float) -> str:
     """Line with a lane's name, over the streams that go through it."""
     meter = [] if lane.used is None else [_meter(lane.used, width - PAD_PX - METER_PX, top + 9)]
+    ground = _ground(lane)
     name = element("tspan", text(lane.name), font_weight="bold")
     words = shortened(lane.note, width - 100 - 8 * len(lane.name), NOTE_PX)
-    note = element("tspan", text(f"  {words}"), fill=GREY) if words else ""
-    around = {"stroke": BAND, "stroke_width": 4, "paint_order": "stroke"}
-    line = element("text", name, note, x=PAD_PX, y=top + 17, font_size=NOTE_PX + 1, fill=INK, **around)
+    note = element("tspan", text(f"  {words}"), fill=GREY if ground.ink == INK else ground.ink) if words else ""
+    around = {"stroke": ground.fill, "stroke_width": 4, "paint_order": "stroke"}
+    line = element("text", name, note, x=PAD_PX, y=top + 17, font_size=NOTE_PX + 1, fill=ground.ink, **around)
     return element("g", line, *meter)
 
 
@@ -153,7 +164,7 @@ def _meter(used: float, x: float, y: float) -> str:
     """Meter of the utilisation of a lane's host."""
     full = METER_PX * min(1.0, max(0.0, used))
     frame = rectangle(x, y, METER_PX, 7, fill="#ffffff", stroke="#aab4c2", stroke_width=0.8)
-    return frame + rectangle(x, y, full, 7, fill=ALARM if used >= HEATS[-2].below else QUIET)
+    return frame + rectangle(x, y, full, 7, fill=BUSY)
 
 
 def _box(box: Box, place: Place, lane: Lane) -> str:
@@ -188,7 +199,7 @@ def _shares(box: Box, place: Place) -> list[str]:
     x, y, width = place.x + 8, place.y + BOX_PX[1] - 9, BOX_PX[0] - 16
     busy, blocked = width * min(1.0, box.busy), width * min(1.0, box.blocked or 0.0)
     parts = [rectangle(x, y, width, 4, fill="#ffffff", stroke=EDGE, stroke_width=0.5)]
-    parts += [rectangle(x, y, busy, 4, fill="#333f4d")] if busy >= SEEN_PX else []
+    parts += [rectangle(x, y, busy, 4, fill=BUSY)] if busy >= SEEN_PX else []
     return parts + ([rectangle(x + busy, y, blocked, 4, fill="#e8665c")] if blocked >= SEEN_PX else [])
 
 
@@ -222,8 +233,8 @@ def _drawn(wire: Wire, path: str, head: str) -> str:
 
 def _legend(top: float) -> str:
     """Legend of the colours."""
-    left, step = PAD_PX + 36, 66.0
-    parts = [label("busy:", PAD_PX, top + 19, NOTE_PX, fill=GREY)]
+    left, step = PAD_PX + 42, 66.0
+    parts = [label("in use:", PAD_PX, top + 19, NOTE_PX, fill=GREY)]
     for number, (colours, words) in enumerate(zip(HEATS, HEAT_WORDS, strict=True)):
         x = left + number * step
         parts.append(rectangle(x, top + 6, step - 2, 18, rx=3, fill=colours.fill, stroke=EDGE, stroke_width=0.6))

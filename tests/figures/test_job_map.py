@@ -73,9 +73,20 @@ def test_a_stream_leads_from_box_to_box_and_backpressure_is_seen():
     assert 0 < end[0] - float(numbers[-2]) < 10
 
 
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_a_host_has_the_colour_that_the_legend_gives_a_box_as_full(host, box):
+    """Its heading: the bottleneck is seen where the CPU of a host binds and no operator is busy all the time."""
+    picture = job_map(JobMap("one", [Lane("a", used=host)], [Box(0, 0, "reads", busy=box)], []))
+    group = next(each for each in ET.fromstring(picture).iter(f"{SVG}g") if each.get("data-lane") == "a")
+    heading = [each.get("fill") for each in group.iter(f"{SVG}rect")][-1]
+    assert heading == heat(host).fill
+    (name,) = [each for each in ET.fromstring(picture).iter(f"{SVG}text") if "".join(each.itertext()).strip() == "a"]
+    assert name.get("fill") == heat(host).ink
+
+
 def test_what_is_not_known_has_no_colour_and_no_legend():
     plain = job_map(JobMap("plan", [Lane("a")], [Box(0, 0, "reads")], []))
-    assert "busy:" not in plain
+    assert "in use:" not in plain
     assert not any(each.fill in plain for each in HEATS)
 
 

@@ -145,7 +145,7 @@ def test_scenarios_are_compared_by_label():
 
 def test_pictures_need_no_run():
     assert "per-page" in st.picture(shop())
-    assert "busy:" not in st.picture(shop())
+    assert "in use:" not in st.picture(shop())
 
 
 def test_frames_take_mappings_and_dataclasses(result):
