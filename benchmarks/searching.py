@@ -63,7 +63,7 @@ ENUMERATED = [
     "hosts-and-sockets-4",
     "numa-1",
 ]
-"""Problems of the suite with 64 to 256 plans."""
+"""Problems of the suite with 64 to 256 plans, before those count once that exchange equal hosts."""
 SLACK = 1.25
 """Promised p99 over the lowest that was found."""
 ROOMS = (0.2, 0.5, 1.0, 2.0)
@@ -191,7 +191,7 @@ def tell_promises(family: str, first: int, count: int, replications: int, keep: 
     """Prints a line a job: hosts and p99 of the search, and the fewest hosts known to keep the promise."""
     rows = []
     for _, job in islice(jobs(family, first), count):
-        found = _kept(keep, f"promise-{job.name}", partial(promised, job, family, replications))
+        found = _kept(keep, f"promise-{job.name}-{replications}-runs", partial(promised, job, family, replications))
         promise_s, plans = found["promise_s"], found["plans"]
         if promise_s is None:
             print(f"{job.name} has no results in most runs, so nothing can be promised", flush=True)
@@ -236,7 +236,7 @@ def main() -> None:
     asked = problems() if given.enumerated else islice(jobs(given.family, given.first), given.jobs)
     for family, job in asked:
         make = partial(judged, job, family, given.replications, given.enumerated)
-        found = _kept(given.keep, job.name, make)
+        found = _kept(given.keep, f"{job.name}-{given.replications}-runs", make)
         for way, runs, regret, worse in found["rows"]:
             by_way[way, runs].append((regret, worse))
         if known := found["reference"]:

@@ -229,4 +229,5 @@ OBJECTIVES: Mapping[str, Objective] = {
     "traffic_bytes_per_s": Objective(better="min", of=traffic),
     "subtasks_changed": Objective(better="min", of=changed),
 }
-"""Objectives by name. Of plans with equal price or traffic, the one with the lower processing latency is better."""
+"""Objectives by name. Of plans that are equal in one that follows from the plan, predictions say which has the lower
+processing latency, which is then better; a search by runs may know more (`scenarios.planning.searching.Goal`)."""

@@ -46,7 +46,8 @@ Rank = tuple[bool, float, float, float, float]
 class Judged:
     """What the runs of a plan say together. objective: in its own unit; infinite if the runs do not tell it. missed: 0
     if the job keeps up and fulfils all requirements, else by how much it does not. second: decides between equal
-    objectives, less is better. failed: share of the runs that failed, if it is too small to count as missed."""
+    objectives, less is better. failed: share of the runs that failed, which counts also
+    where it is too small to be missed."""
 
     objective: float
     missed: float = 0.0
@@ -460,7 +461,7 @@ class Search(Generic[R]):
         """Spends what is left: first on who beats the leader in the runs that both have, until it has as many; then on
         who is best by its own runs, until that has LEADERS_RUNS, as luck in a few runs goes as others come. Plans that
         would be better and hardly miss what is required get some, too: two unlucky runs are no reason to pay more. Then
-        leads who beats the leader in all runs that both have, which are all of the leader."""
+        leads who, with as many runs as the leader, beats it in those that both have, or by all of its own."""
         plans = [each for each in self._tried.values() if self._may(each)]
         try:
             while True:
@@ -506,7 +507,7 @@ class Search(Generic[R]):
         gain, least = self._sign * (one.objective - other.objective), WORTH * abs(other.objective)
         if not gain:
             gain, least = one.second - other.second, WORTH * abs(other.second)
-        if one.missed > 0.0 or other.missed > 0.0 or gain > least:
+        if one.missed > 0.0 or other.missed > 0.0 or one.failed > other.failed or gain > least:
             return False
         self._leader = given
         self._note_leader()

@@ -35,7 +35,8 @@ KEEPS_UP = "keeps_up"
 FLAGS = (KEEPS_UP, "backpressured", "success", "crashed")
 COUNTS = ("records_in", "records_out", "duplicates")
 PAUSED = "paused_s"
-"""Longest time for which a failure, a migration or a change of numbers stopped what it touches."""
+"""Longest time for which a failure, a migration or a change of numbers stopped what it touches; infinite if a failed
+part stays down."""
 CHANGES = ("migration", "scale", "failure")
 """Kinds of events that stop something."""
 WHOLE_JOB = (
@@ -63,7 +64,7 @@ def measures(run: Run) -> dict[str, float]:
         "backpressure_per_s": metrics.backpressure_per_s,
         "queue_growth_per_s": metrics.queue_growth_per_s,
         "late_per_s": metrics.late_per_s,
-        PAUSED: max((paused_s(row) for row in run.event_rows if row["kind"] in CHANGES), default=0.0),
+        PAUSED: max((paused_s(row, given=False) for row in run.event_rows if row["kind"] in CHANGES), default=0.0),
         "backpressured": float(metrics.backpressured),
         "success": float(metrics.success),
         "crashed": float(run.crashed),
@@ -93,9 +94,9 @@ def measures(run: Run) -> dict[str, float]:
     return named
 
 
-def paused_s(change: Mapping[str, Any], given: bool = True) -> float:
-    """Seconds for which a change stopped the job or a part of it. inf if it has not ended, or a failed part stays down:
-    of changes that a policy decides on (given: False), only failures."""
+def paused_s(change: Mapping[str, Any], *, given: bool) -> float:
+    """Seconds for which a change stopped the job or a part of it; infinite if a failed part stays down. given: whether
+    a change that has not ended counts as infinite, too, as of one that is asked about."""
     for_good = change["end_s"] is None and ("restarted" in change["detail"] if change["kind"] == "failure" else given)
     return math.inf if for_good else float(change["paused_s"] or 0.0)
 

@@ -56,10 +56,10 @@ def suggest(word: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"known: {_some(names)}" if names else "there are none"
+    return f"known: {some_of(names)}" if names else "there are none"
 
 
-def _some(names: Sequence[str]) -> str:
+def some_of(names: Sequence[str]) -> str:
     """List of all names, or of as many as can be read at a glance."""
     ends = accumulate(len(name) + 2 for name in names)
     shown = max(1, sum(end <= MOST_OF_NAMES for end in ends))

@@ -52,6 +52,12 @@ EPOCHS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
 their factors to seconds."""
 
 
+DATES = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+"""Forms of dates without separators, by their number of digits."""
+DATED = range(1990, 2100)
+"""Years of which such dates are likely."""
+
+
 def moment_s(value: Any) -> float:
     """Reads a time as others write it, in seconds: a number, of seconds or of smaller units since 1970, or a date by
     ISO 8601, in UTC if it names no zone.
@@ -65,9 +71,21 @@ def moment_s(value: Any) -> float:
         found = float(value)
     except (TypeError, ValueError):
         return moment_s(datetime.fromisoformat(str(value).strip()))
-    if not math.isfinite(found):
+    if not math.isfinite(found) or _is_date(found):
         raise ValueError(f"{value} is no time")
     return found * next((unit_s for least, unit_s in EPOCHS if abs(found) >= least), 1.0)
+
+
+def _is_date(number: float) -> bool:
+    """Whether a number is a date without separators, such as 20261130 or 202611301405: as a time since 1970 it would be
+    in the seventies, or decades ahead."""
+    form = DATES.get(len(f"{number:.0f}")) if number == int(number) else None
+    if form is None:
+        return False
+    try:
+        return datetime.strptime(f"{number:.0f}", form).year in DATED
+    except ValueError:
+        return False
 
 
 def unit_of_time(name: str) -> str | None:

@@ -7,12 +7,13 @@ that leave one by one, hosts of one socket each that reach each other directly, 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from itertools import combinations
 
 import numpy as np
 
 from twin.chaining import fused, links_of
+from twin.errors import some_of
 from twin.event_time import in_time
 from twin.job import compile
 from twin.kin import kin
@@ -25,8 +26,6 @@ from twin.scenario import Scenario
 PLAIN_LAWS = ("constant", "poisson")
 COURSES = ("steps", "replay")
 """Laws that give the rate at each time, and not how it varies, so that a run depends on which part of them it has."""
-MOST_NAMED = 3
-"""Sources of one law that are named in a sentence."""
 BATCH_SHARE = 0.1
 """Share of a count window above which batches change the number of pairs in it."""
 OUTLASTED = 4.0
@@ -84,7 +83,7 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
     for law_name, sources in by_law.items():
         if law_name not in PLAIN_LAWS:
             name = "courses" if law_name in COURSES else "arrivals"
-            yield name, f"how {law_name} arrivals of {_listed(sources)} vary around their mean"
+            yield name, f"how {law_name} arrivals of {some_of(sources)} vary around their mean"
     yield from _of_engine(scenario)
     yield from _of_cluster(scenario)
     yield from _of_keys(scenario)
@@ -140,13 +139,6 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
             yield "alignment", f"the alignment of keys from {stream.producer} to {stream.consumer}"
         if stream.overflow == "drop":
             yield "drops", "records dropped at full channels"
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Names in a sentence: all of a few, the first of many."""
-    if len(names) <= MOST_NAMED:
-        return ", ".join(names)
-    return f"{', '.join(names[: MOST_NAMED - 1])} and {len(names) - MOST_NAMED + 1} others"
 
 
 def _of_alike(scenario: Scenario, operator: AnyOperator) -> Iterator[tuple[str, str]]:

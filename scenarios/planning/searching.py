@@ -132,14 +132,15 @@ class Goal:
         return 2 if any(_quantile(name)[1] > TAIL for name in self.names) else 1
 
     def value(self, name: str, runs: Sequence[SearchRun]) -> float:
-        """A measure over the runs that tell it; infinite if most do not. Where results are rare, some runs have none
-        under any plan."""
+        """A measure over the runs that have results; infinite if most have none, or if it is in one of them. Where
+        results are rare, some runs have none under any plan."""
         latency, q = _quantile(name)
-        telling = [run for run in runs if math.isfinite(run.values[name])]
+        telling = [run for run in runs if run.succeeded]
         if 2 * len(telling) <= len(runs):
             return math.inf
-        if not q:
-            return fmean(run.values[name] for run in telling)
+        found = [run.values[name] for run in telling]
+        if not q or not all(map(math.isfinite, found)):
+            return fmean(found)
         return quantile_s(merge(run.histograms[latency] for run in telling), q)
 
     def between_equals(self, runs: Sequence[SearchRun]) -> float:

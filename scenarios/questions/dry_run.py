@@ -365,7 +365,7 @@ def _course(made: Run, at_s: float, given_s: Container[float]) -> dict[str, list
         "queued": [float(count) for _, count in made.looks],
         "kind": [float(CHANGES.index(row["kind"])) for row in changes],
         "changed_s": [float(row["at_s"]) for row in changes],
-        "paused_s": [paused_s(row, row["at_s"] in given_s) for row in changes],
+        "paused_s": [paused_s(row, given=row["at_s"] in given_s) for row in changes],
         "bytes": [float(row["bytes"] or 0.0) for row in changes],
         **{name: [_of_restart(row, name) for row in changes] for name in OF_RESTARTS},
         "twice": [float(made.duplicates)],

@@ -19,6 +19,7 @@ import typer
 
 from streamtwin.cli.terminal import NewYaml, ScenarioName, Seed, Set, Terminal, kept, scenario_of
 from streamtwin.options import Options
+from twin.errors import some_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from streamtwin.connect.shadow.shadow import AlertRow, JobFollowed
     from streamtwin.tables.tables import Wide
 
-MOST_NAMED = 6
-"""Most metrics that a note names."""
 Points = Annotated[
     Path | None, typer.Option("--points", metavar="CSV", help="Add the readings to a table for `twin calibrate`.")
 ]
@@ -154,9 +153,9 @@ def metrics(
             terminal.note(f"note: run {run.name}: {problem}; a column plan.placement.NAME gives the plan of a run")
         rows.append(training_row(point, index, max(run.seconds, 1e-3)))
         if run.skipped:
-            terminal.note(f"note: run {run.name}: metrics not read: {_some(run.skipped)}")
+            terminal.note(f"note: run {run.name}: metrics not read: {some_of(run.skipped)}")
         if run.unmeasured:
-            terminal.note(f"note: run {run.name}: samples without a value are left out, of {_some(run.unmeasured)}")
+            terminal.note(f"note: run {run.name}: samples without a value are left out, of {some_of(run.unmeasured)}")
         if points is not None:
             readings = [{key: value for key, value in row.items() if key != "point"} for row in run.rows]
             table = with_point(points, run.name, readings, table)
@@ -164,12 +163,6 @@ def metrics(
     if points is not None:
         write_bytes(points, table.encode())
     terminal.result({"rows": len(rows)}, f"{len(rows)} measured training rows in {out}")
-
-
-def _some(names: Sequence[str]) -> str:
-    """Names in a sentence: a reporter has hundreds that are not read."""
-    shown = ", ".join(names[:MOST_NAMED])
-    return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} others"
 
 
 def flink(

@@ -151,6 +151,10 @@ def test_counts_by_date_are_rates_from_each_date_on(tmp_path: Path, form: str, n
         ("timestamp,value\n2014-07-01,5\n", {"counts": "value"}, ["one row"]),
         ("timestamp,value\n2014-07-01,5\n2014-07-02,-6\n", {"counts": "value"}, ["row 2 is -6", ">= 0"]),
         ("time,date,value\n1,2,3\n2,3,4\n", {"counts": "value"}, ["it needs time_s"]),
+        ("date,value\n20141130,5\n20141201,6\n", {"counts": "value"}, ["row 1 is 20141130", "dates as"]),
+        ("date,value\n2014113000,5\n2014113001,6\n", {"counts": "value"}, ["row 1 is 2014113000", "dates as"]),
+        ("date,value\n201411300000,5\n201411300030,6\n", {"counts": "value"}, ["row 1 is 201411300000"]),
+        ("date,value\n20141130000000,5\n20141130003000,6\n", {"counts": "value"}, ["row 1 is 20141130000000"]),
     ],
 )
 def test_bad_recordings_are_explained(tmp_path: Path, text: str, more: dict[str, Any], expected: list[str]) -> None:

@@ -21,7 +21,7 @@ from twin.quantities import moment_s
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SECONDS, RATES = "time_s", "rate_per_s"
+AT_S, RATES = "time_s", "rate_per_s"
 DATED = ("timestamp", "time", "date", "datetime")
 """Names of columns, in capitals or not, whose times are dates, or numbers of any unit since 1970."""
 FARTHEST_S = 1e12
@@ -105,13 +105,13 @@ def _read(path: str, _modified_ns: int, _bytes: int, counts: str | None) -> Reco
 def _columns(path: str, names: Sequence[str], counts: str | None) -> tuple[str, str | None]:
     """Names of the columns of times and of values, which are rates or counts; None for a record a row."""
     dated = [name for name in names if name.lower() in DATED]
-    time = SECONDS if SECONDS in names else dated[0] if len(dated) == 1 else None
+    time = AT_S if AT_S in names else dated[0] if len(dated) == 1 else None
     if counts is not None and counts not in names:
         raise BadInput(f"{path} has the columns {', '.join(names)}; counts names {counts!r}; {suggest(counts, names)}")
     known = time is not None and (counts is not None or set(names) <= {time, RATES})
     if time is None or not known:
         needs = (
-            f"it needs {SECONDS} (or {', '.join(DATED[:-1])}), or a time and {RATES}, and their names in its first line"
+            f"it needs {AT_S} (or {', '.join(DATED[:-1])}), or a time and {RATES}, and their names in its first line"
         )
         others = [name for name in names if name not in (time, RATES)]
         hint = f"; if {others[-1]} is the number of records from a row to the next, write counts: {others[-1]}"
@@ -121,7 +121,7 @@ def _columns(path: str, names: Sequence[str], counts: str | None) -> tuple[str, 
 
 def _times(column: pa.ChunkedArray, path: str, name: str) -> np.ndarray:
     """Times in seconds."""
-    if name == SECONDS:
+    if name == AT_S:
         times = _numbers(column, f"{path}: {name}")
         if (far := np.abs(times) > FARTHEST_S).any():
             row = int(np.argmax(far))

@@ -18,6 +18,7 @@ from scenarios.questions.bench import Bench
 from scenarios.questions.bisection import Range, search
 from scenarios.questions.kept import Kept
 from scenarios.questions.prediction import measures_predicted
+from twin.errors import BadInput
 
 FINE, COARSE = 0.005, 0.02
 """Widths of the brackets of rates, as shares: by the rate model, and by exact runs."""
@@ -103,6 +104,8 @@ def _border(holds: Callable[[float], bool], start_per_s: float, width: float) ->
     """Rate up to which a condition holds, by bisection from a likely one, within a factor FAR."""
     within = Range(start_per_s, start_per_s / FAR, start_per_s * FAR, True, width, step=4 * width)
     border = search(lambda asked: [holds(rate) for _, rate in asked], [0], within)[0]
-    if border.found:
-        return border.middle(whole=False)
-    return within.high if border.bad is None else within.low
+    if not border.found:
+        raise BadInput(
+            f"no rate within a factor {FAR:g} of {start_per_s:,.0f} events a second is the largest; check the costs"
+        )
+    return border.middle(whole=False)

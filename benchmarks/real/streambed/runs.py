@@ -21,7 +21,7 @@ from twin.errors import BadInput
 SMALL = ("search", "variable")
 """Sets of runs in which the largest sustained rate was searched; of them are the costs."""
 LARGE = "large"
-LEFT_OUT = "stuck|same run"
+LEFT_OUT = ("stuck", "same run")
 """Oddities of lines that say nothing: a search that never raised its rate, and a run that is listed twice."""
 ADDED = 0.1
 """Share of the target that the authors added in planning a large cluster."""
@@ -84,7 +84,7 @@ def read_runs(folder: Path) -> list[Run]:
         measured[_text(line, "run_id", where)][_text(line, "operator", where)] = Reading(cost_us, *others, out)
     found = []
     for where, line in _lines(lines, "runs.csv"):
-        if any(word in str(line.get("oddity") or "") for word in LEFT_OUT.split("|")):
+        if any(word in str(line.get("oddity") or "") for word in LEFT_OUT):
             continue
         name = _text(line, "run_id", where)
         run = Run(

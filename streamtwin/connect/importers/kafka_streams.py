@@ -8,9 +8,9 @@ without a topic in between is chained where the twin can chain it.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import Any
 
 from scenarios.files.documents import CLOSED
@@ -87,12 +87,18 @@ def _listed(text: str) -> tuple[str, ...]:
 
 MEETS = ("JOINTHIS", "JOINOTHER", "OUTERTHIS", "OUTEROTHER")
 """Words of the two processors of a join of two streams or tables; a merge behind them brings the pairs together."""
-WINDOWED = ("WINDOWED",)
-"""Word of a processor that keeps records for such a join."""
+NAMED_MEETS = re.compile(r"-(this|other)-join$|-join-(this|other)$")
+"""Ends of their names, where the program names the join."""
+WINDOWED = "WINDOWED"
+"""Word of a processor that keeps records for a join of streams."""
 LOOKS = ("JOIN", "LEFTJOIN")
 """Words of a processor that looks up the rows of a table, of which it has the store."""
 COUNTS = ("AGGREGATE", "REDUCE", "COUNT")
-DROPS = ("FILTER", "BRANCHCHILD", "SUPPRESS")
+DROPS = ("FILTER", "SUPPRESS")
+ONE_FOR_ONE = ("MAP", "MAPVALUES", "SELECT", "PEEK", "MERGE", "TOSTREAM", "BRANCH", "SOURCE")
+"""Words of processors that send each record on, once; how many others send is asked for."""
+REPARTITIONED = "-repartition"
+"""End of the names of topics through which records go to the subtasks of their keys."""
 
 
 @CLOSED
@@ -145,7 +151,7 @@ class _Job:
         for name in kept:
             node, called = self.nodes[name], names[name]
             sides = self._sides(node, before)
-            self._add(node, called, [[names[each] for each in side] for side in sides])
+            self._add(node, called, [[names[each] for each in side] for side in sides], before[name])
             if node.kind == "Processor" and not self._led_to(name) and self.operators[-1]["kind"] != "sink":
                 self.operators.append({"kind": "sink", "name": f"{called}-store"})  # which others ask for its rows
                 self.streams.append({"producer": called, "consumer": f"{called}-store"})
@@ -170,8 +176,10 @@ class _Job:
         if node.kind == "Sink":
             return any(node in self._writers(each) for each in self.nodes.values())
         if node.kind == "Source":
-            return bool(self._writers(node))
-        return node.does(*MEETS, *WINDOWED) or (node.does("SOURCE") and not node.to and bool(self._lookers(node)))
+            return {*node.of} <= {topic for each in self._writers(node) for topic in each.of}
+        if _meets(node) or node.does(WINDOWED):
+            return True
+        return node.does("SOURCE") and not node.to and bool(self._lookers(node))
 
     def _lookers(self, node: Node) -> list[Node]:
         """Processors that look up rows of a node's store."""
@@ -189,70 +197,97 @@ class _Job:
         """Operators from which nodes get records, behind all that is passed over."""
         found = dict[str, None]()
         for name in names:
-            node = self.nodes[name]
-            if not self._passed_over(name):
+            over, writers = self._passed_over(name), [each.name for each in self._writers(self.nodes[name])]
+            if not over:
                 found[name] = None
-            else:
-                ways = [each.name for each in self._writers(node)] or before[name]
-                found |= dict.fromkeys(self._reached(ways, before))
+            found |= dict.fromkeys(self._reached([*writers, *(before[name] if over else [])], before))
         return list(found)
 
     def _sides(self, node: Node, before: Mapping[str, Sequence[str]]) -> list[list[str]]:
         """Operators from which a node gets records, by side: the table that it looks up is one, the streams that meet
         are two; others have one."""
         came = before[node.name]
-        meeting = [each for each in came if self.nodes[each].does(*MEETS)]
+        meeting = [each for each in came if _meets(self.nodes[each])]
         if len(meeting) == 2:
             return [self._reached([each], before) for each in meeting]
         owners = [each.name for each in self.nodes.values() if node in self._lookers(each)]
         return [self._reached(came, before), *([self._reached(owners, before)] if owners else [])]
 
-    def _add(self, node: Node, name: str, sides: Sequence[Sequence[str]]) -> None:
-        """Adds an operator and the streams that lead there."""
-        self.operators.append({"name": name, **self._kind(node, name, sides)})
+    def _add(self, node: Node, name: str, sides: Sequence[Sequence[str]], before: Sequence[str]) -> None:
+        """Adds an operator and the streams that lead there. before: the nodes right before it."""
+        self.operators.append({"name": name, **self._kind(node, name, len(sides) == 2, before)})
         two = len(sides) == 2
         for side, producers in zip(("left", "right") if two else ("",), sides, strict=True):
             for producer in producers:
                 self.streams.append({"producer": producer, "consumer": name, **({"input": side} if two else {})})
 
-    def _kind(self, node: Node, name: str, sides: Sequence[Sequence[str]]) -> dict[str, Any]:
-        """Kind of an operator, and its fields."""
+    def _kind(self, node: Node, name: str, joins: bool, before: Sequence[str]) -> dict[str, Any]:
+        """Kind of an operator, and its fields. joins: whether it has two sides."""
         if node.kind == "Source":
             return {"kind": "source"}
         if node.kind == "Sink":
             return {"kind": "sink"}
-        if len(sides) == 2:
-            if node.does(*LOOKS):
-                return {"kind": "temporal-join", "side": "right"}
-            ends = {"left": "left", "right": "right", "keys": self._ask(name, "keys", KEYS)}
-            if node.does("KTABLE"):
-                return {"kind": "regular-join", **ends}
-            upper = self._ask(name, "upper_s", WITHIN_S)
-            return {"kind": "interval-join", "lower_s": -upper, "upper_s": upper, **ends}
+        if joins:
+            return self._join(node, name, before)
         if node.does(*COUNTS):
             return {"kind": "group-aggregate", "changelog": "upsert", "keys": self._ask(name, "keys", KEYS)}
-        if node.does(*DROPS) and not all(self._passed_over(each) for each in node.to):  # else it drops missing keys
+        if ways := max((len(self._branches(self.nodes[each])) for each in before), default=0):
+            return {"kind": "filter", "selectivity": self._ask(name, "selectivity", 1.0 / ways)}
+        if node.does(*DROPS) and not self._repartitions(node):
             return {"kind": "filter", "selectivity": self._ask(name, "selectivity", PASSED)}
         if node.of:
             return {"kind": "keyed-state", "keys": self._ask(name, "keys", KEYS)}
-        return {"kind": "map"} if node.to else {"kind": "sink"}
+        if not node.to:
+            return {"kind": "sink"}
+        if node.does(*ONE_FOR_ONE, *DROPS):
+            return {"kind": "map"}
+        return {"kind": "map", "selectivity": self._ask(name, "selectivity", 1.0)}
+
+    def _join(self, node: Node, name: str, before: Sequence[str]) -> dict[str, Any]:
+        if node.does(*LOOKS) and not any(_meets(self.nodes[each]) for each in before):
+            return {"kind": "temporal-join", "side": "right"}
+        ends = {"left": "left", "right": "right", "keys": self._ask(name, "keys", KEYS)}
+        windowed = any(each.does(WINDOWED) and {*each.to} & {*before} for each in self.nodes.values())
+        if not windowed:
+            return {"kind": "regular-join", **ends}
+        upper_s = self._ask(name, "upper_s", WITHIN_S)
+        return {"kind": "interval-join", "lower_s": -upper_s, "upper_s": upper_s, **ends}
+
+    def _branches(self, node: Node) -> list[str]:
+        """Followers of a node that are the branches of which each record takes one."""
+        if not node.does("BRANCH") and not any(self.nodes[each].does("BRANCHCHILD") for each in node.to):
+            return []
+        return [each for each in node.to if self.nodes[each].does("BRANCHCHILD") or each.startswith(node.name)]
+
+    def _repartitions(self, node: Node) -> bool:
+        """Whether a filter only drops records without a key, before a topic for repartitioning."""
+        after = [self.nodes[each] for each in node.to]
+        return bool(after) and all(
+            each.kind == "Sink" and self._passed_over(each.name) and each.of[0].endswith(REPARTITIONED)
+            for each in after
+        )
 
     def _ask(self, name: str, key: str, value: float) -> float:
         self.asks.append(f"query.operators.{name}.{key}={value:,g}")
         return value
 
 
+def _meets(node: Node) -> bool:
+    """Whether a processor is one of the two of a join, before their merge."""
+    return node.kind == "Processor" and (node.does(*MEETS) or NAMED_MEETS.search(node.name) is not None)
+
+
 def _short(nodes: Sequence[Node]) -> dict[str, str]:
     """Short names: topics of sources and sinks, else the words with the number; all different."""
-    found, taken = dict[str, str](), Counter[str]()
+    found = dict[str, str]()
     for node in nodes:
         if node.kind != "Processor" and node.of:
-            short = "-".join(node.of)
+            short = "-and-".join(node.of)
         else:
             number = _NUMBER.search(node.name)
             words = [each for each in node.words if each not in ("KSTREAM", "KTABLE") and each]
             short = "-".join([*(each.lower() for each in words), *([number[1]] if number else [])]) or node.name
         short = re.sub(r"[^a-zA-Z0-9_-]+", "-", short).strip("-") or "operator"
-        taken[short] += 1
-        found[node.name] = short if taken[short] == 1 else f"{short}-{taken[short]}"
+        others = (f"{short}-{number}" for number in count(2))
+        found[node.name] = next(each for each in chain([short], others) if each not in found.values())
     return found

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from twin.errors import BadInput, suggest
+from twin.errors import BadInput, some_of, suggest
 from twin.quantities import moment_s
 
 # tables of samples ---------------------------------------------------------------------------------------------------
@@ -50,11 +50,11 @@ def samples_of(file: str, content: bytes) -> list[dict[str, Any]]:
 def all_samples(file: str, content: bytes) -> list[dict[str, Any]]:
     """Reads all samples from the content of a file, CSV or Parquet by its name; a missing value is nan. Raises BadInput
     as `samples_of`."""
-    rows = _rows(file, content)
+    rows, place, first = _rows(file, content)
     if not rows:
         raise BadInput(f"{file} holds no samples; its columns are time, metric, value and labels such as run, operator")
     names = _names(rows, file)
-    return [_checked(row, names, f"{file}, line {number}") for number, row in enumerate(rows, start=2)]
+    return [_checked(row, names, f"{file}, {place} {number}") for number, row in enumerate(rows, start=first)]
 
 
 def _names(rows: Sequence[Mapping[str, Any]], file: str) -> dict[str, str]:
@@ -101,20 +101,21 @@ def _seconds(value: Any, place: str) -> float:
         raise BadInput(f"{place}: time must be seconds or ISO 8601, got {value!r}") from None
 
 
-def _rows(file: str, content: bytes) -> list[Mapping[str, Any]]:
+def _rows(file: str, content: bytes) -> tuple[list[Mapping[str, Any]], str, int]:
+    """Samples in a file, what they are called there, and the number of the first."""
     if file.endswith((".parquet", ".pq")):
         from scenarios.calibration.points import rows_of
 
-        return rows_of(file, content)
+        return rows_of(file, content), "row", 1
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadInput(f"{file} is not text in UTF-8; samples are {FORMS}") from None
     if text.lstrip().startswith("{"):
-        return _of_http_api(file, text)
+        return _of_http_api(file, text), "sample", 1
     first = text.lstrip().partition("\n")[0]
     if first.startswith("#") or _EXPOSED.match(first):
-        return _of_exposition(file, text)
+        return _of_exposition(file, text), "sample", 1
     reader = csv.DictReader(io.StringIO(text), skipinitialspace=True, delimiter=max(DELIMITERS, key=first.count))
     rows: list[Mapping[str, Any]] = []
     for number, row in enumerate(reader, start=2):
@@ -123,7 +124,7 @@ def _rows(file: str, content: bytes) -> list[Mapping[str, Any]]:
                 f"{file}, line {number} has more cells than the first line has columns; quote what has commas"
             )
         rows.append(row)
-    return rows
+    return rows, "line", 2
 
 
 def _of_http_api(file: str, text: str) -> list[Mapping[str, Any]]:
@@ -135,16 +136,21 @@ def _of_http_api(file: str, text: str) -> list[Mapping[str, Any]]:
     if answer.get("status") == "error":
         raise BadInput(f"{file} is an error of Prometheus: {answer.get('error', 'without a word')}; ask again")
     result = answer["data"].get("result") if isinstance(answer.get("data"), dict) else None
-    if not isinstance(result, list) or not all(isinstance(each, dict) and "metric" in each for each in result):
+    if not isinstance(result, list) or not all(
+        isinstance(each, dict) and isinstance(each.get("metric"), dict) for each in result
+    ):
         raise BadInput(f"{file} is JSON without data.result, as /api/v1/query_range of Prometheus answers; give that")
     rows = list[Mapping[str, Any]]()
     for series in result:
         labels = {key: value for key, value in series["metric"].items() if key.lower() not in BESIDES}
-        metric = series["metric"].get("__name__", "")
+        metric = series["metric"].get("__name__")
+        if not metric:
+            raise BadInput(f"{file}: a series has no __name__, as of rate(...); ask for the metrics themselves")
         pairs = series.get("values") or [series.get("value")]
         if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-            raise BadInput(f"{file}: a series of {metric or 'no name'} has no values; ask for a range, or an instant")
-        rows += [{**labels, "time": at_s, "metric": metric, "value": _finite(value)} for at_s, value in pairs]
+            raise BadInput(f"{file}: a series of {metric} has no values; ask for a range, or an instant")
+        where = f"{file}: {metric}"
+        rows += [{**labels, "time": at_s, "metric": metric, "value": _finite(value, where)} for at_s, value in pairs]
     return rows
 
 
@@ -161,15 +167,18 @@ def _of_exposition(file: str, text: str) -> list[Mapping[str, Any]]:
             **{key: value for key, value in each.labels.items() if key.lower() not in BESIDES},
             "time": 0.0 if each.timestamp is None else float(each.timestamp),
             "metric": each.name,
-            "value": _finite(each.value),
+            "value": _finite(each.value, f"{file}: {each.name}"),
         }
         for each in samples
     ]
 
 
-def _finite(value: Any) -> float:
+def _finite(value: Any, where: str) -> float:
     """The value, or NaN where Prometheus has an infinite one: of a quantile of nothing, or the last bucket."""
-    found = float(value)
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        raise BadInput(f"{where}: value must be a number such as 0.5, got {value!r}") from None
     return found if math.isfinite(found) else math.nan
 
 
@@ -258,6 +267,7 @@ def _run(name: str, everything: Sequence[dict[str, Any]], where: str) -> Measure
         series.setdefault((found, named(sample, MEANINGS[found], where), labels(sample)), []).append(sample)
     if not series:
         raise BadInput(f"{where}: run {name} has no known metric; {suggest(min(skipped), MEANINGS)}")
+    _check_one_job([each for group in series.values() for each in group], where)
     values: dict[tuple[str, str], dict[str, list[float]]] = {}
     for (metric, of, _), group in series.items():
         meaning = MEANINGS[metric]
@@ -273,6 +283,26 @@ def _run(name: str, everything: Sequence[dict[str, Any]], where: str) -> Measure
         unmeasured=tuple(sorted({str(each["metric"]) for each in everything if math.isnan(each["value"])})),
         subtasks=_subtasks(series),
     )
+
+
+def _check_one_job(samples: Sequence[Mapping[str, Any]], where: str) -> None:
+    """Raises BadInput if samples of a run are of several jobs, or of several attempts of a task, which would be added:
+    each label is another series."""
+    for label in ("job_name", "job_id"):
+        jobs = sorted({str(each[label]) for each in samples if label in each})
+        if len(jobs) > 1:
+            raise BadInput(f"{where} has metrics of {len(jobs)} jobs by {label}: {some_of(jobs)}; export those of one")
+    attempts: dict[tuple[str, str], set[str]] = {}
+    for each in samples:
+        if "task_attempt_id" in each:
+            task = next((str(each[name]) for name in NAMES["operator"] if name in each), "")
+            attempts.setdefault((task, str(each.get(SUBTASK, ""))), set()).add(str(each["task_attempt_id"]))
+    for (task, subtask), found in attempts.items():
+        if len(found) > 1:
+            raise BadInput(
+                f"{where}: subtask {subtask} of {task} has {len(found)} attempts, so the job was restarted meanwhile; "
+                "export what is before or after"
+            )
 
 
 def _subtasks(series: Mapping[tuple[str, str, str], Sequence[Mapping[str, Any]]]) -> dict[str, int]:

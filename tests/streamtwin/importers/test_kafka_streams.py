@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenarios.files import scenario_file
-from streamtwin.connect.importers.kafka_streams import nodes_in, read_topology
+from streamtwin.connect.importers.kafka_streams import PASSED, nodes_in, read_topology
 from tests.commands import refused, twin
 from twin.errors import BadInput
+from twin.flow import nominal_rates
 from twin.scenario import Scenario
 from twin.simulation import simulate
 
@@ -158,6 +159,91 @@ def test_tables_that_meet_and_tables_that_are_only_kept() -> None:
     )
     assert kinds(job)["merge-4"] == "regular-join" and kinds(job)["merge-4-store"] == "sink"
     assert {("source-1", "merge-4", "left"), ("source-3", "merge-4", "right")} < streams(job)
+
+
+def rates_in(job: Scenario) -> dict[str, float]:
+    rates = nominal_rates(job.query, job.workload.arrivals)
+    return {name: each.in_per_s for name, each in rates.items()}
+
+
+@pytest.mark.parametrize("names", [["0", "1", "2"], ["-small", "-large"], ["0"]])
+def test_branches_together_send_what_came(names: list[str]) -> None:
+    """Children of a split are called after it; each record takes one of them."""
+    split = "KSTREAM-BRANCH-0000000001"
+    part = {
+        "KSTREAM-SOURCE-0000000000": ("Source all", [split]),
+        split: ("Processor", [f"{split}{each}" for each in names]),
+        **{f"{split}{each}": ("Processor", [f"KSTREAM-SINK-00000000{20 + row}"]) for row, each in enumerate(names)},
+        **{f"KSTREAM-SINK-00000000{20 + row}": (f"Sink out{row}", []) for row in range(len(names))},
+    }
+    job = imported(part)
+    found = rates_in(job)
+    assert sum(found[f"out{row}"] for row in range(len(names))) == pytest.approx(found["branch-1"])
+    assert kinds(job)["out0"] == "sink" and found["out0"] == pytest.approx(1000 / len(names))
+
+
+@pytest.mark.parametrize("topic", ["mid", "counts-repartition"])
+def test_a_filter_lets_a_share_pass_unless_it_only_drops_what_has_no_key(topic: str) -> None:
+    job = imported(
+        {
+            "KSTREAM-SOURCE-0000000000": ("Source all", ["KSTREAM-FILTER-0000000001"]),
+            "KSTREAM-FILTER-0000000001": ("Processor", ["KSTREAM-SINK-0000000002"]),
+            "KSTREAM-SINK-0000000002": (f"Sink {topic}", []),
+        },
+        {
+            "KSTREAM-SOURCE-0000000003": (f"Source {topic}", ["KSTREAM-SINK-0000000004"]),
+            "KSTREAM-SINK-0000000004": ("Sink out", []),
+        },
+    )
+    share = 1.0 if topic.endswith("-repartition") else PASSED
+    assert rates_in(job)["out"] == pytest.approx(share * rates_in(job)["filter-1"])
+
+
+def test_a_filter_before_a_join_lets_a_share_pass_and_a_join_may_have_a_name() -> None:
+    def side(way: str, topic: str, number: int) -> dict[str, tuple[str, list[str]]]:
+        return {
+            f"KSTREAM-SOURCE-000000001{number}": (f"Source {topic}", [f"KSTREAM-FILTER-000000002{number}"]),
+            f"KSTREAM-FILTER-000000002{number}": ("Processor", [f"pay-{way}-windowed"]),
+            f"pay-{way}-windowed": (f"Processor pay-{way}-store", [f"pay-{way}-join"]),
+            f"pay-{way}-join": ("Processor other-store", ["pay-merge"]),
+        }
+
+    end = {"pay-merge": ("Processor", ["KSTREAM-SINK-0000000030"]), "KSTREAM-SINK-0000000030": ("Sink paid", [])}
+    job = imported({**side("this", "orders", 1), **side("other", "payments", 2), **end})
+    assert kinds(job)["pay-merge"] == "interval-join"
+    assert {("filter-21", "pay-merge", "left"), ("filter-22", "pay-merge", "right")} < streams(job)
+    assert rates_in(job)["pay-merge"] == pytest.approx(2 * PASSED * 1000)
+
+
+def test_a_source_that_also_reads_what_the_program_writes_stays() -> None:
+    job = imported(
+        {
+            "KSTREAM-SOURCE-0000000000": ("Source orders, retries", ["KSTREAM-PEEK-0000000001"]),
+            "KSTREAM-PEEK-0000000001": ("Processor", ["KSTREAM-SINK-0000000002"]),
+            "KSTREAM-SINK-0000000002": ("Sink done", []),
+            "KSTREAM-SOURCE-0000000003": ("Source failed", ["KSTREAM-SINK-0000000004"]),
+            "KSTREAM-SINK-0000000004": ("Sink retries", []),
+        }
+    )
+    assert kinds(job)["orders-and-retries"] == kinds(job)["failed"] == "source"
+    assert rates_in(job)["peek-1"] == pytest.approx(2000)
+
+
+def test_what_a_program_does_by_itself_is_asked_about() -> None:
+    """How many records a processor of the program's own sends, or a flat map, no description tells; state it does."""
+    text = described(
+        {
+            "KSTREAM-SOURCE-0000000000": ("Source a", ["KSTREAM-FLATMAP-0000000001"]),
+            "KSTREAM-FLATMAP-0000000001": ("Processor", ["enrich"]),
+            "enrich": ("Processor rows", ["KSTREAM-MAPVALUES-0000000003"]),
+            "KSTREAM-MAPVALUES-0000000003": ("Processor", ["KSTREAM-SINK-0000000004"]),
+            "KSTREAM-SINK-0000000004": ("Sink out", []),
+        }
+    )
+    found = read_topology(text, "job", "topology.txt")
+    assert kinds(found.scenario)["enrich"] == "keyed-state"
+    assert "flatmap-1.selectivity=1" in found.notes[0] and "enrich.keys=10,000" in found.notes[0]
+    assert "mapvalues-3" not in found.notes[0]
 
 
 @given(

@@ -18,6 +18,7 @@ from scenarios.files import scenario_file
 from streamtwin.connect.importers.prometheus import read_metrics
 from tests.commands import refused, twin
 from tests.scenarios.calibration.test_points import JOB
+from twin.errors import BadInput
 from twin.metrics import METRICS
 from twin.trace import TRAINING_ROWS
 
@@ -202,8 +203,30 @@ def test_counters_of_operators_in_a_task_are_not_added_to_those_of_the_task(tmp_
         ('{"status": "success", "data": {"alerts": []}}', "JSON without data.result"),
         ('{"data": {"result": [{"metric": {"__name__": "x"}}]}}', "a series of x has no values"),
         ("# TYPE x gauge\nx{ 1\n", "is no text of metrics"),
+        ('{"data": {"result": [{"metric": {"job": "x"}, "value": [0, "1"]}]}}', "a series has no __name__, as of rate"),
+        ('{"data": {"result": [{"metric": [], "value": [0, "1"]}]}}', "JSON without data.result"),
+        ('{"data": {"result": [{"metric": {"__name__": "x"}, "value": [0, "abc"]}]}}', "value must be a number"),
     ],
 )
 def test_damaged_answers_are_one_line(text: str, says: str, files: tuple[Path, Path], tmp_path: Path) -> None:
     (tmp_path / "metrics").write_text(text)
     assert says in refused("import", "metrics", files[0], tmp_path / "metrics", tmp_path / "rows")
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        (('job_name="a"', 'job_name="b"'), "has metrics of 2 jobs by job_name: a, b; export those of one"),
+        (('task_attempt_id="x"', 'task_attempt_id="y"'), "subtask 0 of map has 2 attempts, so the job was restarted"),
+    ],
+)
+def test_what_would_be_added_and_is_not_one_job_is_refused(labels: tuple[str, str], says: str, tmp_path: Path) -> None:
+    """Each label is another series, and series of an operator are its subtasks."""
+    task = 'task_name="map",subtask_index="0"'
+    lines = [f"{SCOPE}numRecordsInPerSecond{{{task},{each}}} 100" for each in labels]
+    (tmp_path / "scraped.txt").write_text("\n".join([*lines, ""]))
+    with pytest.raises(BadInput, match=says):
+        read_metrics(tmp_path / "scraped.txt")
+    (tmp_path / "scraped.txt").write_text(f"{lines[0]}\n")
+    (run,) = read_metrics(tmp_path / "scraped.txt")
+    assert run.rows == ({"operator": "map", "in_per_s": 100.0, "point": "run"},)
