@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from benchmarks.real import pdsp_jobs
-from benchmarks.real.live.cluster import RESTART_S
 from benchmarks.real.live.events import _course, measured_course, with_event
 from benchmarks.real.live.jobs import EVENT_S, FIRST, SETS
 from benchmarks.real.live.judging import _bears
 from benchmarks.real.live.measuring import Measured, _ages
+from benchmarks.real.local.cluster import RESTART_S
 from benchmarks.real.pdsp_jobs import HOP_MS, scenario
 from benchmarks.real.pdsp_predictors import said_of
 from streamtwin.connect.importers.flink_scenario import ImportedJob

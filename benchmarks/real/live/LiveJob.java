@@ -10,8 +10,6 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionStage;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
@@ -28,12 +26,8 @@ import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.connector.sink2.Sink;
 import org.apache.flink.api.connector.sink2.SinkWriter;
 import org.apache.flink.api.connector.sink2.WriterInitContext;
-import org.apache.flink.api.connector.source.lib.NumberSequenceSource.NumberSequenceSplit;
-import org.apache.flink.api.connector.source.util.ratelimit.RateLimiter;
 import org.apache.flink.api.java.functions.KeySelector;
 import org.apache.flink.api.java.tuple.Tuple3;
-import org.apache.flink.connector.datagen.source.DataGeneratorSource;
-import org.apache.flink.connector.datagen.source.GeneratorFunction;
 import org.apache.flink.streaming.api.datastream.AsyncDataStream;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
@@ -45,7 +39,8 @@ import org.apache.flink.streaming.api.windowing.assigners.TumblingProcessingTime
 
 /**
  * Small jobs of known shape and unknown cost. A record is (number, when it was due, when the source took it), in ms; sources are
- * brokers: what they cannot deliver in time waits. The end of each job writes lines: time, records, sums of their ages, each age.
+ * brokers (`Paced`): what they cannot deliver in time waits. The end of each job writes lines: time, records, sums of their ages, each
+ * age.
  *
  * Options, as --name value: shape, rate (records/s), share_SOURCE (of that, which the source sends), work_us (of a call: until its
  * answer), wait (true: sleeps; false: computes), replicas (of each slow operator, such as 2,3), stats (file), chaining, start_ms (when
@@ -55,9 +50,6 @@ public final class LiveJob {
     static final int KEYS = 64;
     static final int VISITORS = 512;
     static final int CALLS = 20;
-    static final long RECORDS = 1L << 40;
-    /** The number of the last record of each source of this process. */
-    static final Map<String, Long> TAKEN = new ConcurrentHashMap<>();
     static final TypeInformation<Tuple3<Long, Long, Long>> RECORD = TypeInformation.of(new TypeHint<>() {});
 
     public static void main(String[] arguments) throws Exception {
@@ -105,13 +97,7 @@ public final class LiveJob {
 
     DataStream<Tuple3<Long, Long, Long>> source(String name) {
         double rate = Double.parseDouble(given.get("rate")) * Double.parseDouble(given.getOrDefault("share_" + name, "1"));
-        long start = startMs;
-        GeneratorFunction<Long, Tuple3<Long, Long, Long>> record =
-                number -> {
-                    TAKEN.put(name, number);
-                    return Tuple3.of(number, start + (long) (1000 * number / rate), System.currentTimeMillis());
-                };
-        var source = new DataGeneratorSource<>(record, RECORDS, replicas -> new Pace(name, start, rate), RECORD);
+        var source = new Numbers(startMs, rate, 1).source(RECORD);
         return env.fromSource(source, WatermarkStrategy.noWatermarks(), name).uid(name);
     }
 
@@ -182,27 +168,15 @@ public final class LiveJob {
                 .sinkTo(new Ages(given.get("stats"))).name("sink");
     }
 
-    /** A record when it is due; what is overdue at once, as a broker would. After a restart it goes on where records do. */
-    static final class Pace implements RateLimiter<NumberSequenceSplit> {
-        private final String source;
-        private final long startMs;
-        private final double perSecond;
-
-        Pace(String source, long startMs, double perSecond) {
-            this.source = source;
-            this.startMs = startMs;
-            this.perSecond = perSecond;
-            TAKEN.remove(source);
+    /** Records with their numbers, when they were due, and when they are taken. */
+    static final class Numbers extends Paced<Tuple3<Long, Long, Long>> {
+        Numbers(double startMs, double perSecond, int subtasks) {
+            super(startMs, perSecond, subtasks);
         }
 
         @Override
-        public CompletionStage<Void> acquire(int records) {
-            Long last = TAKEN.get(source);
-            double dueMs = last == null ? startMs : startMs + 1000 * (last + records) / perSecond;
-            double waitMs = dueMs - System.currentTimeMillis();
-            if (waitMs <= 0) return CompletableFuture.completedFuture(null);
-            var later = CompletableFuture.delayedExecutor((long) (1000 * waitMs), TimeUnit.MICROSECONDS, Runnable::run);
-            return CompletableFuture.runAsync(() -> {}, later);
+        Tuple3<Long, Long, Long> record(long number, long dueMs) {
+            return Tuple3.of(number, dueMs, System.currentTimeMillis());
         }
     }
 

@@ -16,16 +16,20 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.real.live import events, installed, judging
-from benchmarks.real.live.cluster import running
+from benchmarks.real.live import events, judging
 from benchmarks.real.live.jobs import FIRST, SETS, Jobs, Shape
 from benchmarks.real.live.measuring import Measured, measure, measure_event, read
+from benchmarks.real.local import installed
+from benchmarks.real.local.cluster import Setup, running
 from benchmarks.table import print_table
 from scenarios.calibration.calibrate import own_cores
 from scenarios.calibration.structures import beside
 from twin.errors import BadInput
 from twin.overrides import put_all
 from twin.scenario import Scenario
+
+SOURCE = Path(__file__).with_name("LiveJob.java")
+SETUP = Setup(rest_port=18081, rpc_port=16123)
 
 
 def measured(sets: Sequence[Jobs], out: Path) -> None:
@@ -34,9 +38,9 @@ def measured(sets: Sequence[Jobs], out: Path) -> None:
     asked = [(shape, rate) for shape in shapes for rate in shape.rates if not (out / shape.folder(rate)).exists()]
     if not asked:
         return
-    jar, jars = installed.job_jar(), installed.jars()
+    jar, jars = installed.job_jar(SOURCE), installed.jars()
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as aside, running(jars, jar, Path(aside), 18081, 16123) as cluster:
+    with tempfile.TemporaryDirectory() as aside, running(jars, jar, Path(aside), SETUP) as cluster:
         first = FIRST.shapes[0]
         measure(cluster, first, first.fitted[0], Path(aside) / "first", warmup_s=1.0, window_s=2.0)
         for shape, rate in asked:

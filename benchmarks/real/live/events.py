@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.real.live.cluster import CHECKPOINT_S, RESTART_S
 from benchmarks.real.live.jobs import EVENT_S, Shape
 from benchmarks.real.live.measuring import WATCHED_S, Measured
+from benchmarks.real.local.cluster import CHECKPOINT_S, RESTART_S
 from twin.overrides import put_all
 from twin.scenario import Scenario
 from twin.simulation import simulate

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
-import os
 import subprocess
 import sys
 import time
@@ -16,18 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.real.live.cluster import NICE, Cluster
 from benchmarks.real.live.jobs import EVENT_S, Shape
+from benchmarks.real.local.cluster import NICE, Cluster
+from benchmarks.real.local.points import ABOUT, kept, started, write
 from streamtwin.connect.importers.flink_answers import Answers, from_endpoint, from_folder
 from streamtwin.connect.importers.flink_job import read_job
 from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
-from twin.errors import BadInput
-from twin.files import new_folder
 from twin.overrides import put_all
 
-AHEAD_S = (5.0, 10.0, 20.0)
-"""Times from the submission to the first record; the next one is tried if the job did not run by then."""
-AGES, ABOUT = "ages.csv", "run.json"
+AGES = "ages.csv"
 WATCHED_S = 40.0
 """Time for which a job is watched after an event."""
 BEFORE = ("CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING")
@@ -68,7 +64,7 @@ def measure(
     cluster: Cluster, shape: Shape, rate: float, folder: Path, warmup_s: float = 10.0, window_s: float = 8.0
 ) -> None:
     """Writes the folder of one operating point, which is read for a window after a warm-up."""
-    with _kept(folder, shape, rate) as (aside, about), _beside(shape.neighbours):
+    with kept(folder, _about(shape, rate)) as (aside, about), _beside(shape.neighbours):
         job, start_s = _started(cluster, shape, rate, aside, about)
         time.sleep(max(0.0, start_s + warmup_s - time.time()))
         begin_s = time.time() - start_s
@@ -76,12 +72,12 @@ def measure(
         about["window_s"] = [begin_s, time.time() - start_s]
         read_job(answers)  # raises BadInput before anything is kept
         cluster.cancel(job)
-        _write(aside, answers)
+        write(aside, answers)
 
 
 def measure_event(cluster: Cluster, shape: Shape, rate: float, folder: Path) -> None:
     """Writes the folder of a job that has its event at EVENT_S."""
-    with _kept(folder, shape, rate) as (aside, about):
+    with kept(folder, _about(shape, rate)) as (aside, about):
         fails = {"fail_ms": int(1000 * EVENT_S)} if shape.event == "fails" else {}
         job, start_s = _started(cluster, shape, rate, aside, about, **fails)
         time.sleep(max(0.0, start_s + 3.0 - time.time()))
@@ -96,24 +92,23 @@ def measure_event(cluster: Cluster, shape: Shape, rate: float, folder: Path) -> 
         time.sleep(WATCHED_S)
         cluster.cancel(job)
         about["window_s"] = [3.0, EVENT_S]
-        _write(aside, answers)
+        write(aside, answers)
 
 
 def _started(
     cluster: Cluster, shape: Shape, rate: float, folder: Path, about: dict[str, Any], **more: object
 ) -> tuple[str, float]:
     """Starts a job. Returns its id and the time when its first record is due (s since 1970), which is after it runs."""
-    for ahead_s in AHEAD_S:
+
+    def options(start_s: float) -> dict[str, object]:
         (folder / AGES).unlink(missing_ok=True)
-        begun_s = time.time()
-        start_s = int(1000 * (begun_s + ahead_s)) / 1000
-        job = cluster.submit(**shape.options, **_places(folder, rate, start_s), **more)
-        cluster.wait(job, "RUNNING")
-        about |= {"submitted_s": time.time() - begun_s, "start_s": start_s}
-        if time.time() < start_s:
-            return job, start_s
-        cluster.cancel(job)
-    raise BadInput(f"a job takes more than {AHEAD_S[-1]:.0f} s to start; the machine is too busy to measure anything")
+        return {**shape.options, **_places(folder, rate, start_s), **more}
+
+    return started(cluster, options, about)
+
+
+def _about(shape: Shape, rate: float) -> dict[str, Any]:
+    return {"shape": asdict(shape), "rate_per_s": rate}
 
 
 def _places(folder: Path, rate: float, start_s: float) -> dict[str, object]:
@@ -130,21 +125,6 @@ def _beside(neighbours: int) -> Iterator[None]:
         for each in found:
             each.kill()
             each.wait()
-
-
-@contextlib.contextmanager
-def _kept(folder: Path, shape: Shape, rate: float) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Folder to write to, and a description of the run; the folder gets its name only if the run is not cut short."""
-    about: dict[str, Any] = {"shape": asdict(shape), "rate_per_s": rate, "cores": os.cpu_count()}
-    with new_folder(folder) as aside:
-        yield aside, about
-        about["load"] = os.getloadavg()[0]
-        (aside / ABOUT).write_text(json.dumps(about), encoding="utf-8")
-
-
-def _write(folder: Path, answers: Answers) -> None:
-    for name, answer in answers.saved().items():
-        (folder / name).write_text(json.dumps(answer), encoding="utf-8")
 
 
 def read(folder: Path) -> Measured:

@@ -1,4 +1,4 @@
-"""Installs Flink's jars from the Python package index, and the compiled job, in a cache folder of the user."""
+"""Installs Flink's jars from the Python package index, and compiled jobs, in a cache folder of the user."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from twin.errors import BadInput
@@ -13,7 +14,10 @@ from twin.files import new_folder
 
 PACKAGE = "apache-flink-libraries"
 VERSION = "2.3.0"
-SOURCE = Path(__file__).parent / "LiveJob.java"
+PACED = Path(__file__).parent / "Paced.java"
+"""Source of records that all jobs share."""
+FACTORIES = "META-INF/services/org.apache.flink.table.factories.Factory"
+"""File in a jar that names its sources and sinks of tables to Flink."""
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streamtwin" / f"flink-{VERSION}"
 
 
@@ -28,16 +32,20 @@ def jars() -> Path:
     return found
 
 
-def job_jar() -> Path:
-    """Job of this folder, compiled against the jars. Raises BadInput without a Java compiler."""
+def job_jar(source: Path, factories: Sequence[str] = ()) -> Path:
+    """Job, compiled against the jars, with the class of the file's name as its main program. factories: classes that
+    make its tables. Raises BadInput without a Java compiler."""
     for tool in ("java", "javac", "jar"):
         if shutil.which(tool) is None:
             raise BadInput(f"there is no {tool}; install a JDK (17 or 21) to run Flink and compile its job")
-    libraries, classes, found = jars(), CACHE / "classes", CACHE / "job.jar"
-    if found.is_file() and found.stat().st_mtime > SOURCE.stat().st_mtime:
+    libraries, classes, found = jars(), CACHE / "classes" / source.stem, CACHE / f"{source.stem}.jar"
+    if found.is_file() and found.stat().st_mtime > max(each.stat().st_mtime for each in (source, PACED)):
         return found
-    _run(["javac", "-d", str(classes), "-cp", f"{libraries}/*", str(SOURCE)], "the job does not compile")
-    _run(["jar", "cfe", str(found), "LiveJob", "-C", str(classes), "."], "the job cannot be packed")
+    shutil.rmtree(classes, ignore_errors=True)  # classes of an older source
+    _run(["javac", "-d", str(classes), "-cp", f"{libraries}/*", str(source), str(PACED)], "the job does not compile")
+    (classes / FACTORIES).parent.mkdir(parents=True)
+    (classes / FACTORIES).write_text("".join(f"{each}\n" for each in factories), encoding="utf-8")
+    _run(["jar", "cfe", str(found), source.stem, "-C", str(classes), "."], "the job cannot be packed")
     return found
 
 

@@ -9,10 +9,12 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+
+import yaml
 
 from twin.errors import BadInput
 
@@ -23,31 +25,44 @@ PATIENCE_S = 180.0
 RESTART_S = 3.0
 CHECKPOINT_S = 2.0
 OPENS = ("java.lang", "java.util", "java.util.concurrent", "java.net", "java.io", "java.nio", "java.text", "java.time")
-PROCESSES = {
-    "jobmanager": ("org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint", "400m"),
-    "taskmanager": ("org.apache.flink.runtime.taskexecutor.TaskManagerRunner", "500m"),
-}
+JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
+TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
 
 
-def settings(rest_port: int, rpc_port: int, folder: Path) -> str:
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Setup of a cluster. heap: of the Java machines of the job manager and the task manager. settings: of Flink, which
+    replace those of config.yaml."""
+
+    rest_port: int
+    rpc_port: int
+    heap: tuple[str, str] = ("400m", "500m")
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+
+def settings(setup: Setup, folder: Path) -> str:
     """Text of a cluster's config.yaml."""
+    given = yaml.safe_load(SETTINGS.read_text(encoding="utf-8"))
     own = {
-        "jobmanager.rpc.port": rpc_port,
-        "rest.port": rest_port,
+        "jobmanager.rpc.port": setup.rpc_port,
+        "rest.port": setup.rest_port,
         "web.tmpdir": folder / "web",
         "io.tmp.dirs": folder / "tmp",
         "restart-strategy.fixed-delay.delay": f"{RESTART_S:g} s",
         "execution.checkpointing.interval": f"{CHECKPOINT_S:g} s",
     }
-    return SETTINGS.read_text(encoding="utf-8") + "".join(f"{key}: {value}\n" for key, value in own.items())
+    return "".join(f"{key}: {value}\n" for key, value in {**given, **own, **setup.settings}.items())
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Running Flink cluster. url: of its REST API. jar: id of the uploaded job."""
+    """Running Flink cluster. url: of its REST API. jar: id of the uploaded job. jars, folder: as of `managing`."""
 
     url: str
     jar: str
+    setup: Setup
+    jars: Path
+    folder: Path
 
     def get(self, path: str) -> Any:
         """Answer of the REST API to a GET of the path."""
@@ -110,33 +125,47 @@ def asked(url: str, method: str = "GET", body: bytes | None = None, kind: str = 
     """Answer of Flink's REST API. Raises BadInput with Flink's message."""
     request = urllib.request.Request(url, data=body, method=method, headers={"Content-Type": kind})
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             return json.loads(answer.read() or b"{}")
     except urllib.error.HTTPError as error:
         raise BadInput(f"{method} {url}: {error.read().decode(errors='replace')[:400]}") from None
 
 
 @contextlib.contextmanager
-def running(jars: Path, job_jar: Path, folder: Path, rest_port: int, rpc_port: int) -> Iterator[Cluster]:
-    """Runs a cluster for the length of a block. folder: for its configuration, logs and temporary files."""
+def managing(jars: Path, job_jar: Path, folder: Path, setup: Setup) -> Iterator[Cluster]:
+    """Runs a job manager for the length of a block. folder: for its configuration, logs and temporary files."""
     for each in ("conf", "web", "tmp"):
         (folder / each).mkdir(parents=True, exist_ok=True)
-    (folder / "conf" / "config.yaml").write_text(settings(rest_port, rpc_port, folder), encoding="utf-8")
-    with contextlib.ExitStack() as stack:
-        url = f"http://127.0.0.1:{rest_port}"
-        with contextlib.suppress(OSError):
-            asked(f"{url}/overview")
-            raise BadInput(f"a Flink answers at {url} already; end it, as two measurements disturb each other")
-        for name, (entry, heap) in PROCESSES.items():
-            stack.enter_context(_process(name, entry, heap, jars, folder))
-        patiently(lambda: _slots(url), f"no task manager at {url}")
-        yield Cluster(url, _uploaded(url, job_jar))
+    (folder / "conf" / "config.yaml").write_text(settings(setup, folder), encoding="utf-8")
+    url = f"http://127.0.0.1:{setup.rest_port}"
+    with contextlib.suppress(OSError):
+        asked(f"{url}/overview")
+        raise BadInput(f"a Flink answers at {url} already; end it, as two measurements disturb each other")
+    with _process("jobmanager", JOB_MANAGER, setup.heap[0], jars, folder):
+        patiently(lambda: _slots(url) is not None, f"no job manager at {url}")
+        yield Cluster(url, _uploaded(url, job_jar), setup, jars, folder)
+
+
+@contextlib.contextmanager
+def working(cluster: Cluster) -> Iterator[None]:
+    """Runs a task manager for the length of a block, and waits until Flink has noticed its end."""
+    with _process("taskmanager", TASK_MANAGER, cluster.setup.heap[1], cluster.jars, cluster.folder):
+        patiently(lambda: _slots(cluster.url), f"no task manager at {cluster.url}")
+        yield
+    patiently(lambda: not _slots(cluster.url), f"the task manager at {cluster.url} has not gone")
+
+
+@contextlib.contextmanager
+def running(jars: Path, job_jar: Path, folder: Path, setup: Setup) -> Iterator[Cluster]:
+    """Runs a cluster with one task manager for the length of a block; as `managing`."""
+    with managing(jars, job_jar, folder, setup) as cluster, working(cluster):
+        yield cluster
 
 
 @contextlib.contextmanager
 def _process(name: str, entry: str, heap: str, jars: Path, folder: Path) -> Iterator[None]:
     opens = [f"--add-opens=java.base/{each}=ALL-UNNAMED" for each in OPENS]
-    command = [*NICE, "java", f"-Xmx{heap}", "-XX:+UseSerialGC", *opens, "-cp", f"{jars}/*", entry]
+    command = [*NICE, "java", f"-Xms{heap}", f"-Xmx{heap}", "-XX:+UseSerialGC", *opens, "-cp", f"{jars}/*", entry]
     with (folder / f"{name}.log").open("w") as log:
         process = subprocess.Popen([*command, "--configDir", str(folder / "conf")], stdout=log, stderr=log)
         try:
@@ -146,11 +175,11 @@ def _process(name: str, entry: str, heap: str, jars: Path, folder: Path) -> Iter
             process.wait()
 
 
-def _slots(url: str) -> int:
-    """Number of slots; 0 as long as nobody answers."""
+def _slots(url: str) -> int | None:
+    """Number of slots; None as long as nobody answers."""
     with contextlib.suppress(BadInput, OSError):
-        return int(asked(f"{url}/overview").get("slots-total", 0))
-    return 0
+        return int(asked(f"{url}/overview")["slots-total"])
+    return None
 
 
 def _uploaded(url: str, jar: Path) -> str:

@@ -1,0 +1,121 @@
+"""What the twin says of a query from two light loads, in a file that is written before its knee is measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from benchmarks.real.nexmark.measuring import SOURCE, Checkpoint, Measured
+from benchmarks.real.nexmark.queries import Query
+from optimizers.objectives import at_rate
+from scenarios.calibration.calibrate import calibrate
+from scenarios.calibration.points import Point, points_of
+from scenarios.calibration.structures import beside
+from streamtwin import capacity
+from twin.rates.model import RateModel
+from twin.scenario import Scenario
+from twin.simulation import simulate
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """Prediction at a rate beyond the knee, by the rate model: events a second that the source takes, and shares of
+    time by operator."""
+
+    delivered_per_s: float
+    busy: Mapping[str, float]
+    backpressured: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """knee_per_s: the most events a second that the query bears, by `twin capacity`; None if none is found. binds: what
+    holds it there. beyond: by the rate that is offered.
+
+    Of a simulated run at the lightest load: markers_s, mean ages of latency markers by operator; p50_s, p95_s: of the
+    ages of results, None where they have no time or there are none; checkpoint: the last one's size and the mean
+    duration; None if there is none."""
+
+    knee_per_s: float | None
+    binds: str
+    beyond: Mapping[float, Beyond]
+    markers_s: Mapping[str, float]
+    p50_s: float | None
+    p95_s: float | None
+    checkpoint: Checkpoint | None
+
+    def document(self) -> dict[str, object]:
+        """The prediction for a file."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, document: Mapping[str, object]) -> Prediction:
+        """The prediction that `document` wrote."""
+        given = dict(document)
+        beyond, checkpoint = given.pop("beyond"), given.pop("checkpoint")
+        assert isinstance(beyond, Mapping)
+        read = {float(rate): Beyond(**each) for rate, each in beyond.items()}
+        return cls(**given, beyond=read, checkpoint=Checkpoint(*checkpoint) if checkpoint else None)  # type: ignore[arg-type,misc]
+
+
+def predicted(light: Sequence[Measured], query: Query, offered: Sequence[float]) -> Prediction:
+    """Prediction from light loads, the lightest first. offered: rates at which the knee may be measured. Raises
+    BadInput if the points cannot be calibrated."""
+    job = light[0].job.scenario
+    found = calibrate([_point(each, job, str(number)) for number, each in enumerate(light)])
+    lasted_s = light[0].window_s
+    fitted = found.applied(beside(job, found.others_percent)).with_run(
+        horizon_s=lasted_s[1], warmup_s=lasted_s[0], period_s=1.0
+    )
+    limit = capacity(fitted, "load", prove=False).result.predicted
+    # in runs of that length: growing state, which no machine bears for ever, is as small as in what is measured
+    load = limit.value or limit.in_long_runs
+    p50_s, p95_s, markers_s, checkpoint = _run(fitted, query)
+    return Prediction(
+        knee_per_s=None if load is None else load * light[0].rate_per_s,
+        binds=limit.binds,
+        beyond={rate: _beyond(at_rate(fitted, rate / light[0].rate_per_s)) for rate in offered},
+        markers_s=markers_s,
+        p50_s=p50_s,
+        p95_s=p95_s,
+        checkpoint=checkpoint,
+    )
+
+
+def _point(measured: Measured, job: Scenario, name: str) -> Point:
+    return points_of([{"point": name, **row} for row in measured.job.readings], job, f"point {name}")[0]
+
+
+def _run(job: Scenario, query: Query) -> tuple[float | None, float | None, dict[str, float], Checkpoint | None]:
+    """Quantiles of the ages of results since the time that they have, mean ages of markers, and checkpoints."""
+    run = simulate(job)
+    ages = None
+    if query.ages:
+        ages = run.metrics.result_delay_s if query.is_windowed else run.metrics.e2e_latency_s
+    markers = {each.operator: each.age_s for each in run.markers if each.age_s is not None}
+    done = [each for each in run.event_rows if each["kind"] == "checkpoint" and each["detail"]["status"] == "completed"]
+    checkpoint = None
+    if done:
+        took_s = [each["end_s"] - each["at_s"] for each in done]
+        checkpoint = Checkpoint(done[-1]["bytes"], math.fsum(took_s) / len(took_s))
+    return (ages.p50, ages.p95, markers, checkpoint) if ages else (None, None, markers, checkpoint)
+
+
+def _beyond(job: Scenario) -> Beyond:
+    """State of a job at a load, by the rate model. A task waits for the rest of its time if what it sends to is
+    full."""
+    answer = RateModel(endless=True).answer(job, [job.plan])
+    number = {name: at for at, name in enumerate(answer.operators)}
+    chains = {name: chain[0] for chain in job.plan.fused for name in chain}
+    full: dict[str, bool] = {}
+    for stream in job.query.streams:
+        head = chains.get(stream.producer, stream.producer)
+        if chains.get(stream.consumer, stream.consumer) != head:
+            full[head] = full.get(head, False) or bool(answer.blocked[0, number[stream.consumer]])
+    busy = {name: float(answer.used[0, at]) for name, at in number.items()}
+    return Beyond(
+        delivered_per_s=float(answer.in_per_s[0, number[SOURCE]]),
+        busy=busy,
+        backpressured={name: max(0.0, 1.0 - share) if full.get(name) else 0.0 for name, share in busy.items()},
+    )
