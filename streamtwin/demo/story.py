@@ -7,7 +7,7 @@ chance. Predictions choose plans by the mean; runs judge them all by the promise
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import numpy as np
@@ -43,7 +43,8 @@ class JudgedPlan:
     """A plan of the demo, and what its runs say; latencies in seconds, end to end.
 
     plan_by: who chose it. effort: what choosing took, in words, and plan_s, the seconds of it. p99_s: mean of the runs'
-    99 % quantiles, with half of its 95 % interval, and mean_s that of their means; null without results. kept: runs in
+    99 % quantiles, with half of its 95 % interval, and mean_s that of their means; infinite, in JSON null, if a run has
+    no results. kept: runs in
     which the job keeps up and the promise is kept, of `runs`. keeps_up: in most runs. beside: the predicted mean beside
     the runs; null where nothing was predicted, or for another load. placement: hosts by operator that may move.
     """
@@ -108,6 +109,18 @@ class Story:
         return f"{text} The best plan ({best.plan_by}) {ends}: {found}."
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Way of planning. plan_by: what it is called. optimizer, model: by which it plans. effort: what choosing took, in
+    words. predicts: whether its model predicts the mean at the load that is run."""
+
+    plan_by: str
+    optimizer: str
+    model: CostModel
+    effort: Callable[[Solution], str] = lambda solution: f"{solution.evaluations:,} estimates"
+    predicts: bool = False
+
+
 def tell(
     scenario: Scenario,
     learned: CostModel,
@@ -124,14 +137,14 @@ def tell(
     of the search. replications: runs by which each plan is judged. say: takes a line about each plan.
     """
     rates = RateModel()
-    by_rates = {load: rates_at(load) for load in (MEAN, PEAK)}
-    asked: list[tuple[str, str, CostModel]] = [
-        ("as given", "as-given", rates),
-        ("heuristic (governor)", "governor", rates),
-        ("rate model, mean load", "local-search", by_rates[MEAN]),
-        ("rate model, highest load", "local-search", by_rates[PEAK]),
-        ("learned model", "local-search", learned),
-    ]
+    ways = (
+        Way("as given", "as-given", rates, lambda _: "nothing"),
+        Way("heuristic (governor)", "governor", rates, lambda _: "a rule, no estimate"),
+        Way("rate model, mean load", "local-search", rates_at(MEAN), predicts=True),
+        Way("rate model, highest load", "local-search", rates_at(PEAK)),  # its prediction is of another load
+        Way("learned model", "local-search", learned, predicts=True),
+    )
+    problem = Problem(scenario=scenario, cost_model=learned, objective=PREDICTED, seed=seed, budget=estimates)
     judge = Judge(scenario, replications, seed)
     judged, plans = list[JudgedPlan](), list[ExecutionPlan]()
 
@@ -140,30 +153,15 @@ def tell(
         plans.append(solution.plan)
         say(f"    {plan_by}: 99 of 100 stops within {seconds(judged[-1].p99_s)}; {added(judged)}")
 
-    for plan_by, name, model in asked:
-        (optimizer,) = planner.optimizers(name)
+    for way in ways:
+        (optimizer,) = planner.optimizers(way.optimizer)
         began_s = perf_counter()
-        solution = planner_for(optimizer, model).solve(problem_of(scenario, model, PREDICTED, estimates, seed))
+        solution = planner_for(optimizer, way.model).solve(replace(problem, cost_model=way.model))
         spent_s = perf_counter() - began_s
-        predicting = model if model in (rates, by_rates[MEAN], learned) and name == "local-search" else None
-        add(plan_by, asked_in_words(name, solution), spent_s, solution, predicting)
-    searched = search(problem_of(scenario, learned, PREDICTED, estimates, seed), PROMISED, Budget(runs=runs))
+        add(way.plan_by, way.effort(solution), spent_s, solution, way.model if way.predicts else None)
+    searched = search(problem, PROMISED, Budget(runs=runs))
     add(f"search by {runs} runs", f"{searched.found.runs} runs", searched.seconds, searched.solution, None)
     return Story(scenario=scenario, judged=tuple(judged), plans=tuple(plans), searched=searched)
-
-
-def problem_of(scenario: Scenario, model: CostModel, objective: str, estimates: int, seed: int) -> Problem:
-    """The planning problem of the demo, for a cost model."""
-    return Problem(scenario=scenario, cost_model=model, objective=objective, seed=seed, budget=estimates)
-
-
-def asked_in_words(name: str, solution: Solution) -> str:
-    """What choosing a plan took, in words."""
-    if name == "as-given":
-        return "nothing"
-    if name == "governor":
-        return "a rule, no estimate"
-    return f"{solution.evaluations:,} estimates"
 
 
 def added(judged: Sequence[JudgedPlan]) -> str:

@@ -185,6 +185,19 @@ def test_where_some_runs_have_no_results_under_any_plan_the_others_tell_which_is
     assert rank(none, none) == rank(none, none)
 
 
+def test_a_part_that_stays_down_in_a_run_is_no_better_than_any_pause() -> None:
+    """A run that never recovers has results, too, and is never passed over."""
+    goal = Goal.of(machines(), "paused_s", Requirements(measured={"paused_s": 10.0}))
+    bench = RunBench(Problem(scenario=machines(), cost_model=cost_model("rates")), goal, Budget(runs=1), Processes(1))
+
+    def judged(*pauses_s: float) -> Rank:
+        runs = [SearchRun({goal.objective: s}, {}, True, 0.0, 0.0, 0.1, 0) for s in pauses_s]
+        return bench.judged(runs).rank(goal.sign)
+
+    assert judged(6.0, 6.0, 6.0) < judged(9.9, 9.9, 9.9) < judged(5.0, 5.0, math.inf)
+    assert judged(5.0, 5.0) < judged(5.0, 5.0, math.inf) and judged(5.0, 5.0, math.inf)[0], "the limit is broken"
+
+
 @pytest.mark.parametrize("command", ["validate", "benchmark"])
 def test_in_tables_runs_have_the_last_word_too(command: str, tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
