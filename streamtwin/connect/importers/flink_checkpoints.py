@@ -7,7 +7,7 @@ from typing import Any
 
 from streamtwin.connect.importers.flink_form import finite
 from streamtwin.connect.importers.flink_job import FlinkJob
-from streamtwin.connect.importers.flink_times import seconds_in
+from streamtwin.connect.importers.flink_times import set_s
 
 PREFIX = "execution.checkpointing."
 MS = 1e-3
@@ -18,7 +18,7 @@ GROWS = 0.05
 def checkpoints_of(job: FlinkJob, notes: list[str]) -> dict[str, Any]:
     """Field `checkpoints` of a scenario; empty if the job has none, or Flink does not say. notes: get words."""
     config = job.checkpoint_config
-    interval_s = (finite(config.interval) or 0.0) * MS if config else _set_s(job, "interval")
+    interval_s = (finite(config.interval) or 0.0) * MS if config else set_s(job.settings, f"{PREFIX}interval")
     notes += _grown(job)
     if not interval_s or interval_s > 10**7:  # Flink's longest number stands for none
         return {}
@@ -44,11 +44,6 @@ def checkpoints_of(job: FlinkJob, notes: list[str]) -> dict[str, Any]:
             f"{max(job.durations_s) * 1000:,.0f}; what storing costs is not told: set checkpoints.storage_mbps, sync_ms"
         )
     return {"checkpoints": found}
-
-
-def _set_s(job: FlinkJob, key: str) -> float:
-    given = job.settings.get(PREFIX + key)
-    return 0.0 if given is None else seconds_in(given, "ms")
 
 
 def _grown(job: FlinkJob) -> list[str]:

@@ -25,6 +25,8 @@ CALLS = "async wait operator"
 """Flink's description of an asynchronous call that its job gives no name."""
 VERSIONS = ((1, 13), (3, 0))
 """First known version of Flink, and the first that is not known."""
+BY_KEY = re.compile(r"\b(?:partitionBy|groupBy|key)=\[[^\]]")
+"""Keys in the description of an operator of SQL; without any, the brackets are empty."""
 SEEN = 5
 """Fewest sightings of busy threads that tell the share of them that is asleep."""
 SOUND = 0.1
@@ -34,8 +36,7 @@ SOUND = 0.1
 @dataclass(frozen=True, slots=True)
 class Vertex:
     """Vertex of a job: one or more chained operators. Rates are of all subtasks together; None: not measured. chain:
-
-    its operators. inputs: ids of producers, and how they ship. hosts: of the subtasks, or empty; dealt:
+    its operators. inputs: ids of producers, and how they ship. hosts: of the subtasks, or empty. dealt:
     records that each has taken, or empty. busy, backpressured: shares of time; busy of calls is not known, as Flink
     counts waits for a place as busy. asleep: share of the busy time without computing or waiting for a core. passed_s:
     seconds for which it was watched. lived_s: seconds since it started. taken: records since then. state_bytes: in the
@@ -71,6 +72,14 @@ class Vertex:
     def is_planned(self) -> bool:
         """Whether it is of a SQL query."""
         return is_planned(self.name) or any(each.word for each in self.chain)
+
+    @property
+    def keyed(self) -> bool:
+        """Whether it works by key. Its records are shipped by hash, or its first operator has keys: Flink does not ship
+        records again that are together already. A local phase has keys, too, but works on what comes to its subtask."""
+        first = self.chain[0]
+        told = bool(self.inputs) and not first.word.startswith("Local") and BY_KEY.search(first.text) is not None
+        return told or any(how == "HASH" for _, how in self.inputs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,8 +60,8 @@ class Head:
 
     @property
     def keyed(self) -> bool:
-        """Whether records come by key."""
-        return any(how == "HASH" for _, how in self.vertex.inputs)
+        """Whether it works by key."""
+        return self.vertex.keyed
 
     @property
     def ratio(self) -> float | None:
@@ -237,15 +237,16 @@ def _rows(head: Head, told: float | None, why: str = "") -> int:
 def _by_first(head: Head, retracts: bool) -> tuple[int, bool]:
     """Number of keys of which each record is the first or changes a result, and whether a change sends two records.
 
-    A first record sends one result, each other one two (a retraction and an addition); the share of first ones after t
-    seconds is exp(-rate t / keys).
+    A first record sends one result, each other one two (a retraction and an addition). The time that is watched may be
+    long, so first ones are counted over all of it, and not by their share at one moment.
     """
     ratio = head.ratio
     first = None if ratio is None else (2.0 - ratio if retracts else ratio)
     if retracts and ratio is not None and ratio <= 1.0 + ONE_FOR_ONE:  # it sends additions only
         return _rows(head, None), False
-    at_s = head.vertex.lived_s - head.vertex.passed_s / 2.0
-    told = head.in_per_s * at_s / -math.log(first) if first is not None and 0 < first < 1 else None
+    content = head.in_per_s * head.vertex.passed_s
+    before = max(0.0, head.vertex.taken - content)
+    told = keys_that_give(first * content, content, before) if first is not None and 0 < first < 1 and content else None
     return _rows(head, told, f"as {first:.3g} of the records were the first of theirs" if first else ""), True
 
 
@@ -277,8 +278,16 @@ def _top_n(head: Head) -> dict[str, Any]:
     numbered = re.search(r"outputRowNumber=\[?true|\$o0|rowNum|rank_number", head.step.text) is not None
     keys = _rows(head, None) if head.keyed else 1
     n = max(1, int(found[1])) if found else 1
+    skipped = re.search(r"offset=\[(\d+)", head.step.text)
+    n += int(skipped[1]) if found and skipped else 0
+    start = re.search(r"rankStart=(\d+)", head.step.text)
+    first = int(start[1]) if start else 1 + int(skipped[1]) if skipped else 1
     if found is None:
         head.ask("n", n, "as Flink's plan has no number of rows")
+    elif first > 1:
+        head.notes.append(
+            f"{head.name}: it keeps {n:,} rows, of which those from the {first:,}. on are results; taken as if all were"
+        )
     return {"kind": "top-n", "n": n, "row_number": numbered, "keys": keys, **head.groups, **head.kept()}
 
 

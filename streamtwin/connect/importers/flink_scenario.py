@@ -16,7 +16,7 @@ from streamtwin.connect.importers.flink_cpu import HostUse, busy_of, uses_of
 from streamtwin.connect.importers.flink_flow import Flow, Part, flow_of
 from streamtwin.connect.importers.flink_job import FlinkJob, TaskManagers, Vertex
 from streamtwin.connect.importers.flink_kinds import Head, kind_of
-from streamtwin.connect.importers.flink_times import seconds_in, watermark_delay_s
+from streamtwin.connect.importers.flink_times import set_s, watermark_delay_s
 from twin.chaining import path_to, why_apart
 from twin.errors import BadInput
 from twin.keys import contiguous
@@ -206,7 +206,7 @@ def _stream(
     dealt, told = SHIPPING.get(how, "rebalance"), f"{stream['producer']} -> {stream['consumer']}: it ships by"
     if how not in SHIPPING:
         notes.append(f"{told} {how or 'nothing known'}; taken as rebalance")
-    by_key = "keys" in kind or "key_groups" in kind or "event" in (kind.get("time"), kind.get("window", {}).get("time"))
+    by_key = "keys" in kind or "key_groups" in kind or _by_event_time(kind)
     if by_key and dealt not in ("hash", "global"):
         notes.append(f"{told} {how or 'nothing known'}, and its consumer keeps keys; taken as hash")
     return {**stream, "partitioning": "hash" if by_key else dealt}
@@ -291,11 +291,17 @@ def is_timed(vertices: Sequence[Vertex], vertex: Vertex) -> bool:
     return not columns & processing
 
 
+def _by_event_time(kind: Mapping[str, Any]) -> bool:
+    """Whether an operator, or its window, goes by event time."""
+    return "event" in (kind.get("time"), kind.get("window", {}).get("time"))
+
+
 def _with_watermarks(job: FlinkJob, operators: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Operators of which sources have the delay and the interval of watermarks, if anything works in event time."""
-    if not any("event" in (each.get("time"), each.get("window", {}).get("time")) for each in operators):
+    if not any(map(_by_event_time, operators)):
         return operators
-    interval = {"watermark_interval_s": _seconds(job, WATERMARKS)} if WATERMARKS in job.settings else {}
+    every_s = set_s(job.settings, WATERMARKS)
+    interval = {} if every_s is None else {"watermark_interval_s": every_s}
     delays_s = [watermark_delay_s(step.text) for each in job.vertices for step in each.chain]
     slack_s = max((each for each in delays_s if each is not None), default=0.0)
     return [each | {"slack_s": slack_s} | interval if each["kind"] == "source" else each for each in operators]
@@ -340,13 +346,13 @@ def _state_a_group(vertex: Vertex, job: FlinkJob) -> float:
     key groups of all keyed vertices."""
     if vertex.state_bytes is not None:
         return vertex.state_bytes / vertex.key_groups
-    keyed = sum(each.key_groups for each in job.vertices if any(how == "HASH" for _, how in each.inputs))
+    keyed = sum(each.key_groups for each in job.vertices if each.keyed)
     return job.state_bytes / keyed if keyed else 0.0
 
 
 def _ttl_s(job: FlinkJob) -> float | None:
     """Time to live of the rows of a SQL query (s); None if they stay."""
-    return _seconds(job, TTL) or None if TTL in job.settings else None
+    return set_s(job.settings, TTL) or None
 
 
 def _cost(busy: float | None, taken: float | None) -> dict[str, float]:
@@ -425,15 +431,15 @@ def _engine(job: FlinkJob) -> dict[str, Any]:
     if job.settings.get(DEBLOAT + "enabled") == "true":
         numbers = {"threshold_percentages": "threshold-percentages", "samples": "samples"}
         times = {name: DEBLOAT + name.removesuffix("_s") for name in ("target_s", "period_s")}
-        times_s = {name: _seconds(job, key) for name, key in times.items() if key in job.settings}
+        times_s = {name: set_s(job.settings, key) for name, key in times.items() if key in job.settings}
         engine["network_memory"]["buffer_debloat"] = _numbers(job, DEBLOAT, numbers) | times_s
     if BUFFER in job.settings:
         engine["buffer_bytes"] = _bytes(job.settings[BUFFER])
     backend = next((job.settings[key] for key in BACKENDS if key in job.settings), None)
     if backend in KINDS_OF_BACKENDS:
         engine["state_backend"] = KINDS_OF_BACKENDS[backend]
-    if TIMEOUT in job.settings:
-        engine["flush_s"] = max(1e-6, _seconds(job, TIMEOUT))
+    if (flush_s := set_s(job.settings, TIMEOUT)) is not None:
+        engine["flush_s"] = max(1e-6, flush_s)
     return engine
 
 
@@ -447,14 +453,6 @@ def _numbers(job: FlinkJob, prefix: str, names: Mapping[str, str]) -> dict[str, 
         except ValueError:
             raise BadInput(f"{prefix + option} is {given!r}; a number is expected") from None
     return found
-
-
-def _seconds(job: FlinkJob, key: str) -> float:
-    """Seconds of a setting, whose numbers without a unit are milliseconds."""
-    try:
-        return seconds_in(job.settings[key], "ms")
-    except BadInput as error:
-        raise BadInput(f"{key}: {error}; a time such as '100 ms' is expected") from None
 
 
 def _bytes(text: str) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from twin.errors import BadInput
@@ -50,6 +51,17 @@ def seconds_in(text: str, unit: str | None = None) -> float:
     return found
 
 
+def set_s(settings: Mapping[str, str], key: str) -> float | None:
+    """Seconds of a setting, whose numbers without a unit are milliseconds; None if it is not set. Raises BadInput,
+    naming the key, for what is no time."""
+    if key not in settings:
+        return None
+    try:
+        return seconds_in(settings[key], "ms")
+    except BadInput as error:
+        raise BadInput(f"{key}: {error}; a time such as '100 ms' is expected") from None
+
+
 def window_in(text: str) -> dict[str, Any] | None:
     """Time window in a description; None if there is none.
 
@@ -84,23 +96,40 @@ def watermark_delay_s(text: str) -> float | None:
 
     Plans write an interval of days to seconds as a number of milliseconds.
     """
-    if "watermark=[" not in text:
+    _, begins, rest = text.partition("watermark=[")
+    if not begins:
         return None
-    found = re.search(r"watermark=\[.*?(\d+):INTERVAL (?:DAY|HOUR|MINUTE|SECOND)", text)
+    found = re.search(r"(\d+):INTERVAL (?:DAY|HOUR|MINUTE|SECOND)", _bracketed(rest))
     return int(found[1]) / 1000 if found else 0.0
 
 
-def keys_that_give(distinct: float, content: float) -> float:
-    """Number of keys, all alike, of which `content` random records have `distinct` ones on average.
+def _bracketed(text: str) -> str:
+    """Text up to the bracket that closes one before it."""
+    depth = 1
+    for at, char in enumerate(text):
+        depth += (char == "[") - (char == "]")
+        if depth == 0:
+            return text[:at]
+    return text
 
-    K (1 - exp(-content / K)) = distinct, by bisection over K; infinite where each record has a key of its own.
+
+def keys_that_give(distinct: float, content: float, before: float = 0.0) -> float:
+    """Number of keys, all alike, of which `content` random records have `distinct` ones on average that none of the
+    `before` records ahead of them had.
+
+    K (exp(-before / K) - exp(-(before + content) / K)) = distinct, by bisection over K; infinite where each record has
+    a key of its own. The left side is the integral of exp(-x / K) over these records x, so it grows with K.
     """
+
+    def given_by(keys: float) -> float:
+        return -keys * math.exp(-before / keys) * math.expm1(-content / keys)
+
     if distinct >= content:
         return math.inf
     low, high = distinct, distinct
-    while -high * math.expm1(-content / high) < distinct and high < 1e12:
+    while given_by(high) < distinct and high < 1e12:
         high *= 2
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if -middle * math.expm1(-content / middle) < distinct else (low, middle)
+        low, high = (middle, high) if given_by(middle) < distinct else (low, middle)
     return high

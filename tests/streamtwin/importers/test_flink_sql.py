@@ -19,11 +19,12 @@ from streamtwin.connect.importers.flink_chain import steps_of, tree
 from streamtwin.connect.importers.flink_flow import flow_of
 from streamtwin.connect.importers.flink_job import FlinkJob, read_job
 from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
-from streamtwin.connect.importers.flink_times import keys_that_give
+from streamtwin.connect.importers.flink_times import watermark_delay_s
 from tests.commands import refused, twin
 from tests.streamtwin.importers.flink_cluster import Cluster, serving, written
 from tests.streamtwin.importers.test_flink_versions import joining, vertex
 from twin.chaining import written as chain_written
+from twin.errors import BadInput
 from twin.flow import nominal_rates
 
 SAVED = Path(__file__).with_name("nexmark")
@@ -307,134 +308,6 @@ def test_the_answer_of_a_job_alone_is_imported(tmp_path: Path) -> None:
     assert "has no rates" in refused("import", "flink", plan)
 
 
-# kinds ---------------------------------------------------------------------------------------------------------------
-
-
-def headed(text: str, results_per_s: float = 50.0, sides: int = 1, how: str = "HASH") -> ImportedJob:
-    """Import of a SQL job whose vertex with that description takes 100 records/s of each side."""
-    whole = joining("Window", results_per_s, sides)
-    word = text.partition("(")[0]
-    chain = steps_of(f"{word}[7]", f"[7]:{text}", {})
-    made = [
-        vertex(f"{word}[7]", tuple(f"s{side}" for side in range(sides)), 100.0 * sides, results_per_s, text)
-        if each.name == "window"
-        else each
-        for each in whole.vertices
-    ]
-    index = next(number for number, each in enumerate(made) if each.name == f"{word}[7]")
-    inputs = tuple((each, how) for each, _ in made[index].inputs)
-    lived = {"lived_s": 100.0, "passed_s": 20.0, "taken": 10_000.0 * sides}
-    made[index] = replace(made[index], chain=chain, inputs=inputs, **lived)
-    made[-1] = replace(made[-1], inputs=((f"{word}[7]", "REBALANCE"),))
-    return scenario_of(replace(whole, vertices=tuple(made)), {})
-
-
-@pytest.mark.parametrize(
-    ("text", "name", "expected"),
-    [
-        (
-            "Deduplicate(keep=[FirstRow], key=[a], order=[PROCTIME])",
-            "deduplicate",
-            {"kind": "deduplicate", "keep": "first", "time": "processing"},
-        ),
-        ("ChangelogNormalize(key=[a])", "changelog-normalize", {"kind": "deduplicate", "keep": "last"}),
-        ("GroupAggregate(groupBy=[a], select=[a, COUNT(*)])", "group-aggregate", {"kind": "group-aggregate"}),
-        (
-            "Rank(rankType=[ROW_NUMBER], rankRange=[rankStart=1, rankEnd=10], partitionBy=[a], select=[a, p, w0$o0])",
-            "rank",
-            {"kind": "top-n", "n": 10, "row_number": True},
-        ),
-        (
-            "OverAggregate(partitionBy=[a], orderBy=[t ASC], window=[ ROWS BETWEEN 10 PRECEDING AND CURRENT ROW])",
-            "over-aggregate",
-            {"kind": "over-aggregate", "rows": 10},
-        ),
-        (
-            "OverAggregate(partitionBy=[a], orderBy=[t ASC], window=[ RANG BETWEEN 60000 PRECEDING AND CURRENT ROW])",
-            "over-aggregate",
-            {"kind": "over-aggregate", "range_s": 60.0},
-        ),
-        (
-            "GlobalWindowAggregate(groupBy=[a], window=[CUMULATE(slice_end=[$e], max_size=[1 d], step=[10 min])])",
-            "global-window-aggregate",
-            {"kind": "aggregate", "window": {"size_s": 86400.0, "slide_s": 600.0}},
-        ),
-        (
-            "WindowRank(window=[TUMBLE(win_start=[s], win_end=[e], size=[10 s])], partitionBy=[a])",
-            "window-rank",
-            {"kind": "aggregate", "window": {"size_s": 10.0}},
-        ),
-        (
-            "GroupWindowAggregate(groupBy=[a], window=[SessionGroupWindow('w$, ts, 5000)])",
-            "group-window-aggregate",
-            {"kind": "session", "gap_s": 5.0},
-        ),
-        (
-            "GlobalWindowAggregate(window=[HOP(win_end=[$w], size=[10 s], slide=[2 s])], select=[MAX(m)])",
-            "global-window-aggregate",
-            {"kind": "aggregate", "window": {"size_s": 2.0}},
-        ),
-        ("SortLimit(orderBy=[p DESC], offset=[0], fetch=[10], strategy=[AppendFastStrategy])", "sort-limit", {"n": 10}),
-        ("LocalGroupAggregate(groupBy=[a])", "local-group-aggregate", {"kind": "map", "selectivity": 0.5}),
-    ],
-)
-def test_the_first_operator_of_a_chain_says_its_kind(text: str, name: str, expected: dict[str, Any]) -> None:
-    operator = headed(text).scenario.query.operator(name)
-    for key, value in expected.items():
-        own = getattr(operator, key)
-        if isinstance(value, dict):
-            assert {each: getattr(own, each) for each in value} == value
-        else:
-            assert own == value
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            "Join(joinType=[LeftOuterJoin], where=[(a = b)], select=[a, b], leftInputSpec=[NoUniqueKey])",
-            {"kind": "regular-join", "left": "s0", "right": "s1", "type": "left"},
-        ),
-        (
-            "IntervalJoin(windowBounds=[isRowTime=false, leftLowerBound=-600000, leftUpperBound=5000])",
-            {"kind": "interval-join", "lower_s": -5.0, "upper_s": 600.0},
-        ),
-        ("TemporalJoin(joinType=[InnerJoin], where=[(a = b)])", {"kind": "temporal-join", "side": "s1"}),
-        (
-            "WindowJoin(leftWindow=[HOP(win_start=[s], win_end=[e], size=[10 s], slide=[2 s])], joinType=[InnerJoin])",
-            {"kind": "join"},
-        ),
-    ],
-)
-def test_joins_say_their_kind(text: str, expected: dict[str, Any]) -> None:
-    found = headed(text, sides=2).scenario.query
-    (operator,) = (each for each in found.operators if each.kind == expected["kind"])
-    assert {key: getattr(operator, key) for key in expected} == expected
-
-
-def test_keys_are_those_that_give_the_results() -> None:
-    """Laws of docs/sql-kinds.md read backwards, at 90 s after the start, the middle of the time that was watched."""
-    first = headed("Deduplicate(keep=[FirstRow], key=[a])", 50.0).scenario.query.operator("deduplicate")
-    assert math.exp(-100.0 * 90.0 / first.keys) == pytest.approx(0.5, rel=0.01)
-    last = headed("Deduplicate(keep=[LastRow], key=[a])", 170.0).scenario.query.operator("deduplicate")
-    assert 2.0 - math.exp(-100.0 * 90.0 / last.keys) == pytest.approx(1.7, rel=0.01)
-    join = headed("Join(joinType=[InnerJoin], where=[(a = b)])", 36.0, sides=2).scenario.query.operator("join")
-    assert 2.0 * 100.0 * 100.0 * 90.0 / join.keys == pytest.approx(36.0, rel=0.01)
-
-
-@pytest.mark.parametrize(("distinct", "content"), [(1.0, 1000.0), (80.0, 100.0), (99.9, 100.0), (500.0, 3600.0)])
-def test_keys_that_give_so_many_distinct_ones(distinct: float, content: float) -> None:
-    keys = keys_that_give(distinct, content)
-    assert -keys * math.expm1(-content / keys) == pytest.approx(distinct, rel=1e-6)
-    assert keys_that_give(content, content) == math.inf
-
-
-def test_state_without_a_bound_is_said(tmp_path: Path) -> None:
-    for run, name in (("q18-10000", "deduplicate"), ("q7-10000", "join")):
-        (note,) = (each for each in imported(tmp_path / run, run).notes if each.startswith("Flink does not tell"))
-        assert f"query.operators.{name}.ttl_s=none" in note and f"query.operators.{name}.keys=" in note
-
-
 # event time and checkpoints ------------------------------------------------------------------------------------------
 
 
@@ -445,6 +318,16 @@ def test_windows_go_by_the_time_of_the_plan(tmp_path: Path) -> None:
     assert processing.operator("nexmark").slack_s == 0 and processing.operator("window-aggregate").window.time == (
         "processing"
     )
+
+
+@pytest.mark.parametrize("watermark", ["-($2, 4000:INTERVAL SECOND)", "-(ITEM($2, [1]), 4000:INTERVAL DAY TO SECOND)"])
+@pytest.mark.parametrize(
+    "after", ["", ", where=[(t > 60000:INTERVAL MINUTE)]", ", filter=[(9000:INTERVAL SECOND > a[1])]"]
+)
+def test_the_delay_of_watermarks_is_within_their_brackets(watermark: str, after: str) -> None:
+    assert watermark_delay_s(f"TableSourceScan(table=[[bids, watermark=[{watermark}]{after}]])") == 4.0
+    assert watermark_delay_s(f"TableSourceScan(table=[[bids, watermark=[$2]{after}]])") == 0.0
+    assert watermark_delay_s(f"TableSourceScan(table=[[bids]]{after})") is None
 
 
 def test_a_job_that_the_twin_cannot_have_in_event_time_goes_by_processing_time(tmp_path: Path) -> None:
@@ -482,6 +365,14 @@ def test_checkpoints_are_those_of_the_job(tmp_path: Path) -> None:
     assert any(re.search(r"checkpoints took \d+ ms \(median\)", note) for note in of_the_cluster.notes)
 
 
+@pytest.mark.parametrize(
+    "key", ["execution.checkpointing.interval", "table.exec.state.ttl", "execution.buffer-timeout"]
+)
+def test_a_setting_that_is_no_time_is_refused_by_its_name(key: str) -> None:
+    with pytest.raises(BadInput, match=rf"^{re.escape(key)}: .*'5 parsecs'"):
+        scenario_of(replace(joining("Window", 1.0), settings={key: "5 parsecs"}), {})
+
+
 def test_state_of_a_vertex_and_its_growth_are_read(tmp_path: Path) -> None:
     files = answers("q18-10000")
     number = next(n for n, each in enumerate(files["job_jobs_id.json"]["vertices"]) if each["name"].startswith("Dedup"))
@@ -503,6 +394,11 @@ def test_state_of_a_vertex_and_its_growth_are_read(tmp_path: Path) -> None:
 COUNTED = [run for run in RUNS if run.endswith("counted")]
 
 
+NEXMARK = {"q3": ((1 / 50 / 2, 1 / 2), (3 / 50 / 5, 1 / 5)), "q8": ((1 / 50, 1.0), (3 / 50, 1.0))}
+"""Shares of events that queries filter, and of events of their kind: of 50, one is a person, three are auctions and 46
+bids, in turn. Q3 takes persons of three of six states, and auctions of one of five categories, which go by chance."""
+
+
 @pytest.mark.parametrize("run", COUNTED)
 def test_with_counters_of_operators_the_scenario_has_the_rates_of_the_job(run: str, tmp_path: Path) -> None:
     """10,000 events a second, of which 46 of 50 are bids, with counters as Flink names them. What comes out of windows
@@ -516,9 +412,11 @@ def test_with_counters_of_operators_the_scenario_has_the_rates_of_the_job(run: s
     assert fed
     for row in fed:
         assert rates[row["operator"]].in_per_s == pytest.approx(row["in_per_s"], rel=0.05, abs=0.2)
-    shares = {each.selectivity for each in query.operators if each.name.startswith("calc")}
-    expected = {"q3": (0.01, 0.0116), "q8": (0.02, 0.06)}.get(run[:2], (0.92,))
-    assert sorted(shares) == pytest.approx(expected, rel=0.02)
+    shares = sorted({each.selectivity for each in query.operators if each.name.startswith("calc")})
+    watched_s = job_of(tmp_path / "b", run).vertices[0].passed_s
+    for share, (expected, of) in zip(shares, NEXMARK.get(run[:2], ((46 / 50, 1.0),)), strict=True):
+        chance = 4 * ((1 - of) / (10_000 * watched_s * expected)) ** 0.5  # of a record of its kind, by the count
+        assert share == pytest.approx(expected, rel=0.02 + chance)
     assert not any("own counters" in note or "no counters" in note for note in found.notes)
 
 
