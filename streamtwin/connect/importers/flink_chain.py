@@ -12,6 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 NUMBERED = re.compile(r"\[\d+\]")
 """A number of the planner."""
@@ -117,11 +118,16 @@ def plain_name(text: str) -> str:
     return re.sub(r"[^\w.-]+", "", letters).strip("-_.") or "vertex"
 
 
-def once(names: Sequence[str]) -> list[str]:
-    """Names of which each is used once: `#2` and so on follow a name that is there already."""
+def once(names: Sequence[str], mark: str = "#") -> list[str]:
+    """Names of which each is used once. Of equal ones the first stays; others get the mark and the first number from 2
+    on that makes a new name, of which none is given."""
     found: list[str] = []
-    taken = Counter[str]()
+    taken, seen = set(names), set[str]()
     for name in names:
-        taken[name] += 1
-        found.append(name if taken[name] == 1 else f"{name}#{taken[name]}")
+        new = name
+        if name in seen:
+            new = next(each for number in count(2) if (each := f"{name}{mark}{number}") not in taken)
+        taken.add(new)
+        seen.add(name)
+        found.append(new)
     return found

@@ -2,13 +2,18 @@
 
 A vertex counts what it takes and what it sends, over all of its streams. Where it has several, sums on both sides tell
 most of them apart. Operators of a chain have counters of their own (`Step.counts`), which tell the rest. Of two
-consumers in a chain the producer counts each record twice, so what an operator sends is what the next one takes.
+consumers in a chain the producer counts each record twice, so what an operator sends is what the next one takes. Of a
+broadcast stream the producer counts each record once, and each subtask of the consumer counts it again; rates are the
+producer's.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from streamtwin.connect.importers.flink_chain import INTO, OUT_OF, Step
 from streamtwin.connect.importers.flink_job import Vertex
@@ -33,20 +38,23 @@ class Part:
 @dataclass(frozen=True, slots=True)
 class Flow:
     """Flow through a job. parts: of each vertex, the first one first. exits: by stream, the part that sends it.
-    rates: by stream, records a second. guessed: vertices whose streams no counter tells apart."""
+    rates: by stream, records a second. guessed: vertices whose streams no counter tells apart. unplaced: vertices of
+    which no counter tells which operator of the chain sends which stream."""
 
     parts: Mapping[str, tuple[Part, ...]]
     exits: Mapping[Link, int]
     rates: Mapping[Link, float]
     guessed: tuple[str, ...]
+    unplaced: tuple[str, ...]
 
 
 def flow_of(vertices: Sequence[Vertex]) -> Flow:
     """Flow through a job with these vertices."""
     producer = {(each.id, number): made[0] for each in vertices for number, made in enumerate(each.inputs)}
     outputs = {each.id: [link for link, made in producer.items() if made == each.id] for each in vertices}
-    ends = {each.id: _exits(each, outputs[each.id], vertices) for each in vertices}
     rates = _solved(vertices, producer, outputs)
+    placed = {each.id: _exits(each, outputs[each.id], vertices, rates) for each in vertices}
+    ends = {id_: found for id_, (found, _) in placed.items()}
     for vertex in vertices:
         for link in outputs[vertex.id]:
             counted = vertex.chain[ends[vertex.id][link]].counts.get(OUT_OF)
@@ -65,7 +73,7 @@ def flow_of(vertices: Sequence[Vertex]) -> Flow:
         own = {link: rates[link] for link in outputs[vertex.id]}
         parts[vertex.id], ends_in = _parts(vertex.chain, ends[vertex.id], own)
         exits |= ends_in
-    return Flow(parts, exits, rates, tuple(guessed))
+    return Flow(parts, exits, rates, tuple(guessed), tuple(id_ for id_, (_, told) in placed.items() if not told))
 
 
 def _solved(
@@ -75,9 +83,18 @@ def _solved(
 
     Where a vertex has one output, it is what the vertex says that it sends.
     """
-    sums = [(outputs[each.id], each.out_per_s) for each in vertices if len(outputs[each.id]) == 1]
-    sums += [([link for link in producer if link[0] == each.id], each.in_per_s) for each in vertices]
-    sums += [(outputs[each.id], each.out_per_s) for each in vertices]
+    copies = {
+        (each.id, number): each.parallelism
+        for each in vertices
+        for number, (_, how) in enumerate(each.inputs)
+        if how == "BROADCAST"
+    }
+    sent = [(dict.fromkeys(outputs[each.id], 1), each.out_per_s) for each in vertices]
+    sums = [(links, total) for links, total in sent if len(links) == 1]
+    sums += [
+        ({link: copies.get(link, 1) for link in producer if link[0] == each.id}, each.in_per_s) for each in vertices
+    ]
+    sums += sent
     found = dict[Link, float]()
     more = True
     while more:
@@ -85,20 +102,22 @@ def _solved(
         for links, total in sums:
             unknown = [link for link in links if link not in found]
             if len(unknown) == 1:
-                found[unknown[0]] = max(0.0, total - sum(found[link] for link in links if link in found))
+                left = total - sum(found[link] * times for link, times in links.items() if link in found)
+                found[unknown[0]] = max(0.0, left) / links[unknown[0]]
                 more = True
                 break
     return found
 
 
-def _exits(vertex: Vertex, links: Sequence[Link], vertices: Sequence[Vertex]) -> dict[Link, int]:
-    """Operator of a vertex that sends each of its streams. Flink does not say; a local phase sends to its global one,
-    and the others in their order, the ends of the chain first."""
+def _exits(
+    vertex: Vertex, links: Sequence[Link], vertices: Sequence[Vertex], rates: Mapping[Link, float]
+) -> tuple[dict[Link, int], bool]:
+    """Operator of a vertex that sends each of its streams, and whether that is told: Flink does not say. A local phase
+    sends to its global one. Of the others each is sent by the operator that sends as much, if counters tell; else they
+    are taken in their order, the ends of the chain first. rates: of streams, those that are known."""
     chain = vertex.chain
     followed = {each.before for each in chain}
     ends = [number for number, each in enumerate(chain) if number not in followed and not each.is_sink]
-    if len(links) == 1 and len(ends) != 1:
-        ends = ends[-1:]
     heads = {each.id: each.chain[0].word for each in vertices}
     found = dict[Link, int]()
     for link in links:
@@ -106,11 +125,45 @@ def _exits(vertex: Vertex, links: Sequence[Link], vertices: Sequence[Vertex]) ->
         if phase.startswith("Local") and (match := next((end for end in ends if chain[end].word == phase), None)):
             found[link] = match
             ends.remove(match)
+    rest = [link for link in links if link not in found]
+    more = max(0, len(rest) - len(ends))
     last = max(found.values(), default=len(chain) - 1)
-    for link in links:
-        if link not in found:
-            inner = chain[last].before
-            found[link] = ends.pop(0) if ends else (last if inner is None else inner)
+    inner = chain[last].before
+    places = [*(ends if len(links) > 1 else ends[-1:]), *[last if inner is None else inner] * more][: len(rest)]
+    within = [each for each in range(len(chain)) if each in followed and not chain[each].is_sink]
+    could = [*ends, *(within or places) * more]
+    in_order = found | dict(zip(rest, places, strict=True))
+    if not rest or len({_rate_made_at(chain, each) for each in could}) == 1:
+        return in_order, True
+    sent = _each_sends(chain, could, Counter(in_order.values()))
+    known = [rates[link] for link in rest if link in rates]
+    if len(sent) < len(could) or len(known) < len(rest):
+        return in_order, False
+    from scipy.optimize import linear_sum_assignment  # takes longer to import than most commands take to start
+
+    apart = np.abs(np.subtract.outer(known, sent))
+    rows, columns = linear_sum_assignment(apart)
+    alike = np.abs(np.subtract.outer(sent, sent))[columns] <= ONE_FOR_ONE * max(sent)
+    told = bool((np.where(alike, np.inf, apart).min(axis=1) > apart[rows, columns]).all())
+    return found | {link: could[column] for link, column in zip(rest, columns, strict=True)}, told
+
+
+def _rate_made_at(chain: Sequence[Step], number: int) -> int:
+    """Operator of a chain from which on the rate is that of one behind it: those between let all records pass."""
+    before = chain[number].before
+    return _rate_made_at(chain, before) if before is not None and chain[number].passes_all else number
+
+
+def _each_sends(chain: Sequence[Step], places: Sequence[int], streams: Mapping[int, int]) -> list[float]:
+    """What those operators of a chain that are counted send to each that follows. streams: that each sends to other
+    vertices, by its number."""
+    found = list[float]()
+    for place in places:
+        after = [each for each in chain if each.before == place]
+        taken = [each.counts[INTO] for each in after if INTO in each.counts]
+        if not taken and OUT_OF in chain[place].counts:
+            taken = [chain[place].counts[OUT_OF] / max(1, len(after) + streams[place])]
+        found += taken[:1]
     return found
 
 

@@ -254,6 +254,10 @@ def _chained(
 def _told(job: FlinkJob, flow: Flow, names: Mapping[str, str]) -> list[str]:
     """Notes on what counters do not tell apart, on where costs are, and on late records."""
     found = [f"{names[each]}: no counters tell its streams apart; taken as equal" for each in flow.guessed]
+    found += [
+        f"{names[each]}: counters do not tell which operator of its chain sends to which consumer; see to its streams"
+        for each in flow.unplaced
+    ]
     split = [names[each.id] for each in job.vertices if len(flow.parts[each.id]) > 1]
     if split:
         found.append(
