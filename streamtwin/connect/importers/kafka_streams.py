@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, count
 from typing import Any
 
 from scenarios.files.documents import CLOSED
+from streamtwin.connect.importers.flink_chain import once
 from twin.errors import BadInput
 from twin.scenario import Scenario
 from twin.spec import parse
@@ -279,15 +279,14 @@ def _meets(node: Node) -> bool:
 
 def _short(nodes: Sequence[Node]) -> dict[str, str]:
     """Short names: topics of sources and sinks, else the words with the number; all different."""
-    found = dict[str, str]()
-    for node in nodes:
-        if node.kind != "Processor" and node.of:
-            short = "-and-".join(node.of)
-        else:
-            number = _NUMBER.search(node.name)
-            words = [each for each in node.words if each not in ("KSTREAM", "KTABLE") and each]
-            short = "-".join([*(each.lower() for each in words), *([number[1]] if number else [])]) or node.name
-        short = re.sub(r"[^a-zA-Z0-9_-]+", "-", short).strip("-") or "operator"
-        others = (f"{short}-{number}" for number in count(2))
-        found[node.name] = next(each for each in chain([short], others) if each not in found.values())
-    return found
+    return dict(zip((node.name for node in nodes), once([_plain(node) for node in nodes], "-"), strict=True))
+
+
+def _plain(node: Node) -> str:
+    """Short name of a node, of letters that names of operators may have."""
+    short = "-and-".join(node.of)
+    if node.kind == "Processor" or not node.of:
+        number = _NUMBER.search(node.name)
+        words = [each.lower() for each in node.words if each not in ("KSTREAM", "KTABLE", "")]
+        short = "-".join([*words, *([number[1]] if number else [])]) or node.name
+    return re.sub(r"[^a-zA-Z0-9_-]+", "-", short).strip("-") or "operator"
