@@ -498,6 +498,11 @@ def search(
     """
     began_s, began_cpu_s, deadline = perf_counter(), process_time(), problem.deadline()
     scenario, goal = problem.scenario, Goal.of(problem.scenario, objective, problem.requirements)
+    if budget.runs is not None and budget.runs < goal.first_runs:
+        raise BadInput(
+            f"--budget {budget.runs}runs: each plan gets {goal.first_runs} runs where p95 or p99 counts, as what is "
+            f"rare may be absent in one; give {goal.first_runs}runs or more"
+        )
     fixed = replace(problem, objective=goal.predicted).settled(free_subtasks=False)
     bench = RunBench(fixed, goal, budget, executor or Processes(1))
     proposed, asked = {GIVEN: scenario.plan}, proposals(fixed, optimizer)

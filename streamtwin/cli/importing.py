@@ -155,7 +155,9 @@ def metrics(
         if run.skipped:
             terminal.note(f"note: run {run.name}: metrics not read: {some_of(run.skipped)}")
         if run.unmeasured:
-            terminal.note(f"note: run {run.name}: samples without a value are left out, of {some_of(run.unmeasured)}")
+            terminal.note(
+                f"note: run {run.name}: samples without a finite value are left out, of {some_of(run.unmeasured)}"
+            )
         if points is not None:
             readings = [{key: value for key, value in row.items() if key != "point"} for row in run.rows]
             table = with_point(points, run.name, readings, table)

@@ -329,6 +329,7 @@ def test_subtasks_that_change_are_those_that_no_order_of_subtasks_keeps(now: lis
         (["--at-most", "throughput_per_s=3", "--budget", "3runs"], "more of it is better"),
         (["--at-most", "e2e_latency_s=3", "--at-most", "e2e_latency_s=4"], "names 'e2e_latency_s' twice; give it once"),
         (["--optimizer", "searched"], "leave it out and give a budget"),
+        (["--budget", "1runs", "--objective", "e2e_latency_s.p99"], "give 2runs or more"),
     ],
 )
 def test_what_cannot_be_is_one_line(options: list[str], words: str) -> None:

@@ -145,6 +145,8 @@ def _ordered(times: np.ndarray, column: pa.ChunkedArray, where: str, *, twice: b
     if len(wrong):
         row = int(wrong[0]) + 1
         now, before = (_shown(column[at].as_py()) for at in (row, row - 1))
+        if now == before:
+            raise BadInput(f"{where} in row {row + 1} is {now}, as in the row before; leave one out, or add them up")
         raise BadInput(f"{where} in row {row + 1} is {now}, after {before}; sort the rows")
 
 

@@ -173,6 +173,10 @@ def _vertex(answers: Answers, number: int, managers: Mapping[str, str], notes: l
     detail = answers.details[number] if number < len(answers.details) else None
     subtasks = [] if detail is None else detail.subtasks
     dealt = [finite(each.metrics.get("read-records")) for each in subtasks]
+    for counter in COUNTERS:
+        read = given.metrics.get(counter)
+        if isinstance(read, str) and finite(read) is None:
+            raise BadInput(f"{answers.where}: {name}: {counter} is {read!r}, which is no number; save the answer again")
     counts = _differences(given, before, COUNTERS, f"{answers.where}: {name}")
     states = _differences(given, before, ACCUMULATED, f"{answers.where}: {name}")
     passed_s = _passed_s(answers, given)

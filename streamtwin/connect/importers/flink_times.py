@@ -62,6 +62,10 @@ def set_s(settings: Mapping[str, str], key: str) -> float | None:
         raise BadInput(f"{key}: {error}; a time such as '100 ms' is expected") from None
 
 
+INTERVALS = ("DAY", "HOUR", "MINUTE", "SECOND")
+"""Units of intervals of time in SQL plans, or the first of two (`DAY TO SECOND`)."""
+
+
 def window_in(text: str) -> dict[str, Any] | None:
     """Time window in a description; None if there is none.
 
@@ -94,12 +98,14 @@ def gap_s_in(text: str) -> float | None:
 def watermark_delay_s(text: str) -> float | None:
     """Delay (s) of the watermarks that an operator of a SQL plan assigns; None if it assigns none.
 
-    Plans write an interval of days to seconds as a number of milliseconds.
+    Plans write an interval of days to seconds as a number of milliseconds. Raises BadInput for another unit.
     """
     _, begins, rest = text.partition("watermark=[")
     if not begins:
         return None
-    found = re.search(r"(\d+):INTERVAL (?:DAY|HOUR|MINUTE|SECOND)", _bracketed(rest))
+    found = re.search(r"(\d+):INTERVAL (\w+)", _bracketed(rest))
+    if found and found[2] not in INTERVALS:
+        raise BadInput(f"a watermark is behind by an INTERVAL {found[2]}; known: {', '.join(INTERVALS)}")
     return int(found[1]) / 1000 if found else 0.0
 
 

@@ -245,7 +245,7 @@ class _Job:
 
     def _join(self, node: Node, name: str, before: Sequence[str]) -> dict[str, Any]:
         if node.does(*LOOKS) and not any(_meets(self.nodes[each]) for each in before):
-            return {"kind": "temporal-join", "side": "right"}
+            return {"kind": "temporal-join", "side": "right", "selectivity": self._ask(name, "selectivity", 1.0)}
         ends = {"left": "left", "right": "right", "keys": self._ask(name, "keys", KEYS)}
         windowed = any(each.does(WINDOWED) and {*each.to} & {*before} for each in self.nodes.values())
         if not windowed:

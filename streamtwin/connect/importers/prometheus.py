@@ -159,17 +159,18 @@ def _of_exposition(file: str, text: str) -> list[Mapping[str, Any]]:
     from prometheus_client.parser import text_string_to_metric_families
 
     try:
-        samples = [each for family in text_string_to_metric_families(text) for each in family.samples]
+        families = list(text_string_to_metric_families(text))
     except ValueError as error:
         raise BadInput(f"{file} is no text of metrics: {error}; samples are {FORMS}") from None
     return [
         {
             **{key: value for key, value in each.labels.items() if key.lower() not in BESIDES},
             "time": 0.0 if each.timestamp is None else float(each.timestamp),
-            "metric": each.name,
+            "metric": each.name.removesuffix("_total") if family.type == "counter" else each.name,  # the reader adds it
             "value": _finite(each.value, f"{file}: {each.name}"),
         }
-        for each in samples
+        for family in families
+        for each in family.samples
     ]
 
 
@@ -259,13 +260,16 @@ def _run(name: str, everything: Sequence[dict[str, Any]], where: str) -> Measure
     times = [sample["time"] for sample in samples]
     series: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     skipped = set()
+    scraped = min(times) == max(times)
     for sample in samples:
         found = meaning_of(sample)
-        if found is None:
+        if found is None or (scraped and MEANINGS[found].counter):
             skipped.add(str(sample["metric"]))
             continue
         series.setdefault((found, named(sample, MEANINGS[found], where), labels(sample)), []).append(sample)
     if not series:
+        if scraped and any(meaning_of(each) for each in samples):
+            raise BadInput(f"{where}: run {name} has counters of one moment only; export two moments at least")
         raise BadInput(f"{where}: run {name} has no known metric; {suggest(min(skipped), MEANINGS)}")
     _check_one_job([each for group in series.values() for each in group], where)
     values: dict[tuple[str, str], dict[str, list[float]]] = {}

@@ -328,6 +328,9 @@ def test_the_delay_of_watermarks_is_within_their_brackets(watermark: str, after:
     assert watermark_delay_s(f"TableSourceScan(table=[[bids, watermark=[{watermark}]{after}]])") == 4.0
     assert watermark_delay_s(f"TableSourceScan(table=[[bids, watermark=[$2]{after}]])") == 0.0
     assert watermark_delay_s(f"TableSourceScan(table=[[bids]]{after})") is None
+    strange = re.sub(r"INTERVAL \w+", "INTERVAL FORTNIGHT", watermark)
+    with pytest.raises(BadInput, match="INTERVAL FORTNIGHT; known: DAY, HOUR, MINUTE, SECOND"):
+        watermark_delay_s(f"TableSourceScan(table=[[bids, watermark=[{strange}]{after}]])")
 
 
 def test_a_job_that_the_twin_cannot_have_in_event_time_goes_by_processing_time(tmp_path: Path) -> None:

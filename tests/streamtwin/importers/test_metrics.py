@@ -131,8 +131,8 @@ def test_simulated_rows_still_need_all_their_labels(tmp_path: Path) -> None:
     [
         ("time,metric,value\n", "holds no samples"),
         ("a,b\n1,2", "has no time"),
-        ("time,metric,value\n0,numRecordsIn,5", "no label operator or task_name"),
-        ("time,metric,value,operator\n0,numRecordsIn,5,map", "a counter with one sample"),
+        ("time,metric,value\n0,numRecordsIn,5\n1,numRecordsIn,6", "no label operator or task_name"),
+        ("time,metric,value,operator\n0,numRecordsIn,5,map", "counters of one moment only; export two moments"),
         ("time,metric,value,operator\n0,numRecordsIn,5,map\n9,numRecordsIn,1,map", "the job was restarted"),
         ("time,metric,value,operator\n0,busyTimeMsPerSecond,NaN,map\n5,busyTimeMsPerSecond,,map", "has a value"),
         ("time,metric,value,operator\n0,busyTimeMsPerSecond,inf,map", "is inf"),
@@ -230,3 +230,23 @@ def test_what_would_be_added_and_is_not_one_job_is_refused(labels: tuple[str, st
     (tmp_path / "scraped.txt").write_text(f"{lines[0]}\n")
     (run,) = read_metrics(tmp_path / "scraped.txt")
     assert run.rows == ({"operator": "map", "in_per_s": 100.0, "point": "run"},)
+
+
+@pytest.mark.parametrize("kind", ["counter", "gauge", "untyped"])
+def test_counters_are_read_whatever_type_a_reporter_gives_them(kind: str, tmp_path: Path) -> None:
+    lines = [f"# TYPE {SCOPE}numRecordsIn {kind}"]
+    lines += [f'{SCOPE}numRecordsIn{{task_name="map"}} {500 * at_s} {1000 * at_s}' for at_s in range(1, 5)]
+    (tmp_path / "federated.txt").write_text("\n".join([*lines, ""]))
+    (run,) = read_metrics(tmp_path / "federated.txt")
+    assert run.rows == ({"operator": "map", "in_per_s": 500.0, "point": "run"},) and not run.skipped
+
+
+def test_of_one_moment_gauges_are_read_and_counters_named(tmp_path: Path) -> None:
+    counter = f'{SCOPE}numRecordsIn{{task_name="map"}} 500'
+    (tmp_path / "once.txt").write_text(f'{counter}\n{SCOPE}busyTimeMsPerSecond{{task_name="map"}} 250\n')
+    (run,) = read_metrics(tmp_path / "once.txt")
+    assert run.rows == ({"operator": "map", "busy": 0.25, "point": "run"},)
+    assert run.skipped == (f"{SCOPE}numRecordsIn",)
+    (tmp_path / "once.txt").write_text(f"{counter}\n")
+    with pytest.raises(BadInput, match="counters of one moment only; export two moments"):
+        read_metrics(tmp_path / "once.txt")
