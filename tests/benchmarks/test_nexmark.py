@@ -13,7 +13,7 @@ from benchmarks.real.nexmark import __main__ as program
 from benchmarks.real.nexmark import judging, queries
 from benchmarks.real.nexmark.judging import Figure
 from benchmarks.real.nexmark.measuring import AGES, MARKERS, SOURCE, read
-from benchmarks.real.nexmark.predicting import Prediction, predicted
+from benchmarks.real.nexmark.predicting import FORM, Prediction, predicted
 from tests.streamtwin.importers.flink_cluster import written
 from tests.streamtwin.importers.test_flink_sql import answers
 from twin.errors import BadInput
@@ -54,7 +54,7 @@ def case(said: Prediction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> p
     for rate, saved in POINTS:
         point(found.at(rate), saved, rate)
     assert list(said.beyond) == found.rates(program.BEYOND)
-    (found.folder / program.PREDICTION).write_text(json.dumps(said.document()))
+    (found.folder / program.PREDICTION).write_bytes(FORM.dump_json(said))
     assert found.said == said, "what is written is what is read"
     return found
 
@@ -136,4 +136,4 @@ def test_the_factories_are_those_of_the_java_file() -> None:
 
 def test_a_prediction_without_checkpoints_is_read_back() -> None:
     said = Prediction(None, "", {}, {}, None, None, None)
-    assert Prediction.of(json.loads(json.dumps(said.document()))) == said
+    assert FORM.validate_json(FORM.dump_json(said)) == said

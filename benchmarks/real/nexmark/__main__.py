@@ -24,7 +24,7 @@ from benchmarks.real.local import installed
 from benchmarks.real.local.cluster import Cluster, Setup, managing, working
 from benchmarks.real.nexmark import judging, queries
 from benchmarks.real.nexmark.measuring import Measured, Span, measure, read
-from benchmarks.real.nexmark.predicting import Prediction, predicted
+from benchmarks.real.nexmark.predicting import FORM, Prediction, predicted
 from benchmarks.table import print_table
 from twin.errors import BadInput
 from twin.files import parse_json, write_text
@@ -83,7 +83,7 @@ class Case:
     def said(self) -> Prediction | None:
         """What was predicted; None where nothing is, as it was refused."""
         document = parse_json((self.folder / PREDICTION).read_text(encoding="utf-8"))
-        return None if "refused" in document else Prediction.of(document)
+        return None if "refused" in document else FORM.validate_python(document)
 
     @property
     def beyond(self) -> Measured | None:
@@ -134,7 +134,7 @@ def _measure(cluster: Cluster, case: Case, span: Span) -> None:
 
 def _said(case: Case, light: Sequence[Measured]) -> dict[str, object]:
     try:
-        return predicted(light, queries.query(case.query), case.rates(BEYOND)).document()
+        return FORM.dump_python(predicted(light, queries.query(case.query), case.rates(BEYOND)), mode="json")
     except BadInput as error:
         print(f"{case.name} is not predicted: {error}", flush=True)
         return {"refused": str(error)}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter
 
 from benchmarks.real.nexmark.measuring import SOURCE, Checkpoint, Measured
 from benchmarks.real.nexmark.queries import Query
@@ -45,18 +47,9 @@ class Prediction:
     p95_s: float | None
     checkpoint: Checkpoint | None
 
-    def document(self) -> dict[str, object]:
-        """The prediction for a file."""
-        return asdict(self)
 
-    @classmethod
-    def of(cls, document: Mapping[str, object]) -> Prediction:
-        """The prediction that `document` wrote."""
-        given = dict(document)
-        beyond, checkpoint = given.pop("beyond"), given.pop("checkpoint")
-        assert isinstance(beyond, Mapping)
-        read = {float(rate): Beyond(**each) for rate, each in beyond.items()}
-        return cls(**given, beyond=read, checkpoint=Checkpoint(*checkpoint) if checkpoint else None)  # type: ignore[arg-type,misc]
+FORM = TypeAdapter(Prediction)
+"""Form of a prediction in a file."""
 
 
 def predicted(light: Sequence[Measured], query: Query, offered: Sequence[float]) -> Prediction:
