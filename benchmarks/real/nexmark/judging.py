@@ -27,9 +27,11 @@ class Figure(NamedTuple):
     @property
     def error(self) -> float | None:
         """Relative error, or of a share the difference; None where one side is not known or is 0."""
-        if self.predicted is None or (not self.measured and not self.is_share) or self.measured is None:
+        if self.predicted is None or self.measured is None:
             return None
-        return self.predicted - self.measured if self.is_share else self.predicted / self.measured - 1.0
+        if self.is_share:
+            return self.predicted - self.measured
+        return self.predicted / self.measured - 1.0 if self.measured else None
 
 
 def is_beyond(measured: Measured) -> bool:
