@@ -50,13 +50,13 @@ def test_the_walk_of_a_newcomer(chrome: Browser, library: Served) -> None:
     assert "token" not in tab.get("location.href")
     alone = tab.get(SEE)
     assert "does not keep up" in alone and "operator match" in alone
-    tab.get("document.getElementById('slide-replicas match').focus()")
+    tab.get("document.getElementById('slide-subtasks match').focus()")
     tab.press("ArrowRight")
     tab.press("ArrowRight")
     changed(tab, 2)
     assert tab.get(SEE) != alone
     assert "significant" in tab.text("#beside")
-    assert tab.get("document.activeElement.id") == "slide-replicas match"
+    assert tab.get("document.activeElement.id") == "slide-subtasks match"
     tab.press("z", modifiers=2)
     changed(tab, 1)
     tab.click("#undo")
@@ -68,7 +68,7 @@ def test_the_walk_of_a_newcomer(chrome: Browser, library: Served) -> None:
 def test_how_much_a_job_bears_is_told_and_proved(chrome: Browser, library: Served) -> None:
     tab = opened(chrome, library, "rush-hour-scaling")
     tab.get("document.querySelector('.decide form').requestSubmit()")
-    tab.until("document.querySelector('#work .progress')?.innerText.includes('by rates: workload.arrivals.positions')")
+    tab.until("document.querySelector('#work .progress')?.innerText.includes('by rates')")
     tab.until("document.querySelector('#work .verdict')")
     told = tab.text("#work")
     assert "operator match" in told and "largest while not backpressured" in told
@@ -82,7 +82,7 @@ def test_every_knob_is_answered_and_two_tabs_see_the_same(chrome: Browser, libra
     assert len(names) > 8
     own = {"load": "1.5", "horizon_s": "60", "warmup_s": "5", "seed": "7"}
     for count, name in enumerate(names, 1):
-        tab.write(f"input[type=text][data-control='{name}']", own.get(name, "1" if "parallelism" in name else "120"))
+        tab.write(f"input[type=text][data-control='{name}']", own.get(name, "1" if "subtasks" in name else "120"))
         tab.until(f"document.querySelectorAll('#changes ol li').length === {count}")
         assert tab.text("#wrong") == "", name
     other = opened(chrome, library, "edge-filter", 390)
