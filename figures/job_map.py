@@ -135,15 +135,13 @@ def _places(drawn: JobMap, tops: Sequence[float]) -> list[Place]:
 def _lane(lane: Lane, top: float, end: float, width: float) -> str:
     fill, stroke = (DOWN, ALARM) if lane.down else (BAND, "#d5dbe3")
     band = rectangle(0.5, top + 0.5, width - 1, end - top - 5, rx=6, fill=fill, stroke=stroke)
-    heading = (
-        [] if lane.used is None else [rectangle(1, top + 1, width - 2, HEAD_PX - 1, rx=6, fill=_ground(lane).fill)]
-    )
-    return element("g", element("title", text(f"{lane.name} {lane.note}")), band, *heading, data_lane=lane.name)
+    heading = rectangle(1, top + 1, width - 2, HEAD_PX - 1, rx=6, fill=_ground(lane).fill)
+    return element("g", element("title", text(f"{lane.name} {lane.note}")), band, heading, data_lane=lane.name)
 
 
 def _ground(lane: Lane) -> Heat:
     """Colours below and of the line with a lane's name, which say how full its host is, as those of boxes do."""
-    if lane.used is None:
+    if lane.down or lane.used is None:
         return Heat(0.0, DOWN if lane.down else BAND, INK)
     return heat(lane.used)
 
