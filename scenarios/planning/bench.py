@@ -70,8 +70,9 @@ def regret_of(outcome: PlanOutcome, best: PlanOutcome) -> tuple[float, float | N
     if outcome.rank[0] != best.rank[0] or not math.isfinite(outcome.mean) or below.mean == 0:
         return math.inf, None
     ratio = above.mean / below.mean
-    # first-order error of a ratio of paired means (delta method)
-    return ratio - 1.0, half_width95((above.values - ratio * below.values) / below.mean)
+    # first-order error of a ratio of paired means (delta method); a run without results leaves it unknown
+    with np.errstate(invalid="ignore"):
+        return ratio - 1.0, half_width95((above.values - ratio * below.values) / below.mean)
 
 
 def half_width95(values: np.ndarray) -> float | None:

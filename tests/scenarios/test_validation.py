@@ -132,6 +132,12 @@ def test_the_interval_of_a_mean_covers_it_95_times_in_100():
     assert stats.binomtest(int(covered * 4000), 4000, 0.95).pvalue > 1e-4
 
 
+def test_runs_without_results_under_both_plans_leave_the_interval_unknown_without_a_warning():
+    mine, best = (PlanOutcome(np.array([value, math.inf]), False, True) for value in (2.0, 1.0))
+    with np.errstate(all="raise"):
+        assert regret_of(mine, best) == (1.0, None)
+
+
 def test_common_noise_cancels_in_the_interval_of_theregret_of():
     noise = np.array([0.7, 1.0, 1.6])
     mine, best = PlanOutcome(2.0 * noise, False, True), PlanOutcome(noise, False, True)

@@ -49,10 +49,9 @@ def test_spaces_of_ones_own_become_one_dataset_that_pandas_reads(tmp_path: Path)
 def test_plans_are_chosen_by_what_was_learned_on_every_space(tmp_path: Path) -> None:
     runs = 14  # of the first space, the last but one has an overloaded join with one rich side
     for space in SPACES:
-        corpus = tmp_path / space
-        document("corpus", corpus, "--runs", runs, "--space", space)
-        assert document("dataset", corpus, tmp_path / "rows" / space)["rows"] == runs
+        document("corpus", tmp_path / space, "--runs", runs, "--space", space)
     rows, model = tmp_path / "rows", tmp_path / "model"
+    assert document("dataset", *(tmp_path / space for space in SPACES), rows)["rows"] == runs * len(SPACES)
     assert sum(document("train", rows, model, "--members", 1, "--epochs", 2)["rows"].values()) == runs * len(SPACES)
     judged = document("evaluate", model, rows, "--all")
     assert judged["runs"] + judged["left_out"] == runs * len(SPACES)

@@ -20,7 +20,8 @@ from streamtwin.connect.importers.flink_times import set_s, watermark_delay_s
 from twin.chaining import path_to, why_apart
 from twin.errors import BadInput
 from twin.keys import contiguous
-from twin.kinds.registry import BY_KIND
+from twin.kinds.registry import BY_KIND, SOURCES
+from twin.partitionings.registry import PARTITIONINGS
 from twin.profiles import FLINK
 from twin.scenario import Scenario
 from twin.spec import parse
@@ -207,7 +208,8 @@ def _stream(
     if how not in SHIPPING:
         notes.append(f"{told} {how or 'nothing known'}; taken as rebalance")
     by_key = "keys" in kind or "key_groups" in kind or _by_event_time(kind)
-    if by_key and dealt not in ("hash", "global"):
+    together = PARTITIONINGS[dealt].keeps_keys or PARTITIONINGS[dealt].whole
+    if by_key and not together:
         notes.append(f"{told} {how or 'nothing known'}, and its consumer keeps keys; taken as hash")
     return {**stream, "partitioning": "hash" if by_key else dealt}
 
@@ -308,7 +310,7 @@ def _with_watermarks(job: FlinkJob, operators: list[dict[str, Any]]) -> list[dic
     interval = {} if every_s is None else {"watermark_interval_s": every_s}
     delays_s = [watermark_delay_s(step.text) for each in job.vertices for step in each.chain]
     slack_s = max((each for each in delays_s if each is not None), default=0.0)
-    return [each | {"slack_s": slack_s} | interval if each["kind"] == "source" else each for each in operators]
+    return [each | {"slack_s": slack_s} | interval if each["kind"] in SOURCES else each for each in operators]
 
 
 # details -------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Any
 from scenarios.files.documents import CLOSED
 from streamtwin.connect.importers.flink_chain import once
 from twin.errors import BadInput
+from twin.kinds.registry import SINKS, SOURCES
 from twin.scenario import Scenario
 from twin.spec import parse
 
@@ -114,7 +115,7 @@ def read_topology(text: str, name: str, where: str) -> ImportedTopology:
     """Reads a description. name: of the scenario. where: of the text, for messages. Raises BadInput, naming the line,
     for what is none, or has no source of records from outside."""
     job = _Job(nodes_in(text, where))
-    sources = [each["name"] for each in job.operators if each["kind"] == "source"]
+    sources = [each["name"] for each in job.operators if each["kind"] in SOURCES]
     if not sources:
         raise BadInput(f"{where}: no topic is read that the topology does not write; give the whole description")
     rates = [f"workload.arrivals.{each}.rate_per_s={RATE_PER_S:g}" for each in sources]
@@ -152,7 +153,7 @@ class _Job:
             node, called = self.nodes[name], names[name]
             sides = self._sides(node, before)
             self._add(node, called, [[names[each] for each in side] for side in sides], before[name])
-            if node.kind == "Processor" and not self._led_to(name) and self.operators[-1]["kind"] != "sink":
+            if node.kind == "Processor" and not self._led_to(name) and self.operators[-1]["kind"] not in SINKS:
                 self.operators.append({"kind": "sink", "name": f"{called}-store"})  # which others ask for its rows
                 self.streams.append({"producer": called, "consumer": f"{called}-store"})
 

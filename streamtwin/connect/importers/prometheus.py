@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from statistics import fmean
 from typing import Any
 
 from twin.errors import BadInput, some_of, suggest
+from twin.files import parse_json
 from twin.quantities import moment_s
 
 # tables of samples ---------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def _rows(file: str, content: bytes) -> tuple[list[Mapping[str, Any]], str, int]
 def _of_http_api(file: str, text: str) -> list[Mapping[str, Any]]:
     """Samples in an answer of Prometheus' HTTP API, of `query` or `query_range`."""
     try:
-        answer = json.loads(text)
+        answer = parse_json(text)
     except ValueError as error:
         raise BadInput(f"{file} begins as JSON and is none: {error}; samples are {FORMS}") from None
     if answer.get("status") == "error":
