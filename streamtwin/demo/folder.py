@@ -58,7 +58,7 @@ def write(out: Path, outcome: DemoOutcome) -> None:
     told = story.searched.told
     figures = (
         plans_beside_a_promise(promise_table(story.judged), PROMISE_S, "latency of 99 of 100 stops"),
-        search_path(told.table, told.runs, "latency of 99 of 100 stops [s]"),
+        search_path(told.table, told.runs, "p99 of a stop [s]"),
         predicted_vs_simulated(outcome.predictions, "end-to-end latency [s]"),
         learning_curve(outcome.curve),
     )
