@@ -92,11 +92,10 @@ def careful(judged: Sequence[JudgedPlan]) -> list[str]:
 def _plan(judged: Sequence[JudgedPlan]) -> list[str]:
     """Row of the last of these plans."""
     new = judged[-1]
-    interval = f" ± {seconds(new.p99_ci95_s)}" if new.p99_ci95_s else ""
     predicted = "-" if new.beside is None else seconds(new.beside.predicted)
     return [
         new.plan_by,
-        seconds(new.p99_s) + interval,
+        new.shown,
         f"in {new.kept} of {new.runs} runs",
         seconds(new.mean_s),
         predicted + (f" ({new.beside.off_short})" if new.beside is not None and new.beside.off_short else ""),

@@ -62,6 +62,11 @@ class JudgedPlan:
     placement: dict[str, str]
 
     @property
+    def shown(self) -> str:
+        """The 99 % quantile with its interval, for people."""
+        return seconds(self.p99_s) + (f" ± {seconds(self.p99_ci95_s)}" if self.p99_ci95_s else "")
+
+    @property
     def keeps_promise(self) -> bool:
         """Whether the promise is kept on the mean of the runs, and in most of them."""
         return self.p99_s is not None and self.p99_s <= PROMISE_S and 2 * self.kept > self.runs
@@ -189,7 +194,7 @@ def plans_table(judged: Sequence[JudgedPlan]) -> Wide:
     rows = [
         {
             "plan_by": each.plan_by,
-            "p99": seconds(each.p99_s) + (f" ± {seconds(each.p99_ci95_s)}" if each.p99_ci95_s else ""),
+            "p99": each.shown,
             "kept": f"in {each.kept} of {each.runs} runs",
             "effort": f"{each.effort}, {seconds(each.plan_s)}",
         }

@@ -150,6 +150,7 @@ def test_counts_by_date_are_rates_from_each_date_on(tmp_path: Path, form: str, n
         ("timestamp,value\nsoon,5\nlater,6\n", {"counts": "value"}, ["row 1 is 'soon'", "dates"]),
         ("timestamp,value\n2014-07-01,5\n", {"counts": "value"}, ["one row"]),
         ("timestamp,value\n2014-07-01,5\n2014-07-02,-6\n", {"counts": "value"}, ["row 2 is -6", ">= 0"]),
+        ("rate_per_s\n5\n6\n", {}, ["it needs time_s"]),
         ("time,date,value\n1,2,3\n2,3,4\n", {"counts": "value"}, ["it needs time_s"]),
         ("date,value\n20141130,5\n20141201,6\n", {"counts": "value"}, ["row 1 is 20141130", "dates as"]),
         ("date,value\n2014113000,5\n2014113001,6\n", {"counts": "value"}, ["row 1 is 2014113000", "dates as"]),

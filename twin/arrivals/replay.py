@@ -113,9 +113,11 @@ def _columns(path: str, names: Sequence[str], counts: str | None) -> tuple[str, 
         needs = (
             f"it needs {AT_S} (or {', '.join(DATED[:-1])}), or a time and {RATES}, and their names in its first line"
         )
-        others = [name for name in names if name not in (time, RATES)]
-        hint = f"; if {others[-1]} is the number of records from a row to the next, write counts: {others[-1]}"
-        raise BadInput(f"{path} has the columns {', '.join(names)}; {needs}{hint if time and others else ''}")
+        others = [name for name in names if name not in (time, RATES)] if time is not None else []
+        hints = [
+            f"; if {name} is the number of records from a row to the next, write counts: {name}" for name in others
+        ]
+        raise BadInput(f"{path} has the columns {', '.join(names)}; {needs}{''.join(hints[-1:])}")
     return time, counts or (RATES if RATES in names else None)
 
 
