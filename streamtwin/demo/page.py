@@ -39,10 +39,11 @@ QUANTITIES = {
     "success": "gives results",
 }
 MODELS = {
-    "trees-ratio": "boosted trees on the rate model's answer",
-    "flat-log": "Flat Vector, log labels",
-    "flat-raw": "Flat Vector",
-    "rates": "rate model, not trained",
+    "model": "learned: graph neural networks",
+    "trees (ratio)": "boosted trees on the rate model's answer",
+    "Flat Vector (log)": "Flat Vector, log labels",
+    "Flat Vector (raw)": "Flat Vector",
+    "rate model": "rate model, not trained",
 }
 TEMPLATE = Path(__file__).parent / "templates" / "report.html"
 
@@ -107,7 +108,7 @@ def _plan(judged: Sequence[JudgedPlan]) -> list[str]:
 def _accuracy(outcome: DemoOutcome) -> Iterable[list[str]]:
     for row in outcome.accuracy.rows:
         error = "-" if row.q50 is None else f"{row.q50:.2f} / {row.q95:.2f}"
-        quantity, model = QUANTITIES.get(row.metric, row.metric), MODELS.get(row.model, f"learned ({row.model})")
+        quantity, model = QUANTITIES.get(row.metric, row.metric), MODELS.get(row.model, row.model)
         yield [quantity, model, str(row.rows), error, "-" if row.accuracy is None else f"{row.accuracy:.0%}"]
 
 
