@@ -22,9 +22,10 @@ from twin.events import (
     SlowDown,
 )
 from twin.keys import group_count
+from twin.kinds.mechanism import Collecting, Selecting
 from twin.partitions import readers
 from twin.plan import Location
-from twin.query import AnyOperator, Windowed
+from twin.query import AnyOperator, Stream, Windowed
 
 LIVE = "set engine.rescaling=live"
 CHANGES = Migration | Scale
@@ -52,7 +53,7 @@ def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
             case Migration():
                 check_move(event, deployment, where, None if event.operator in rescaled else deployment.plan.placement)
             case Scale():
-                check_rescale(event, deployment, where)
+                check_rescale(event, deployment, where, _beside(event, events))
             case Skew():
                 _check_skew(where, event, deployment)
             case timed.Repartition() | timed.Split() | timed.Combine():
@@ -128,13 +129,14 @@ def check_move(move: Move, deployment: Deployment, where: str, placement: Mappin
             )
 
 
-def check_rescale(rescale: Rescale, deployment: Deployment, where: str) -> None:
-    """Raises ValueError if an operator cannot be scaled that way."""
+def check_rescale(rescale: Rescale, deployment: Deployment, where: str, beside: Set[str] = frozenset()) -> None:
+    """Raises ValueError if an operator cannot be scaled that way. beside: operators that get as many subtasks at the
+    same time."""
     operator = _operator(where, rescale.operator, deployment)
     _restartable(where, deployment)
     for text in rescale.placement:
         _location(where, text, deployment)
-    obstacle = scaling_obstacle(operator.name, deployment)
+    obstacle = scaling_obstacle(operator.name, deployment, beside)
     if obstacle:
         raise ValueError(f"{where}: {obstacle}")
     if not deployment.engine.rescaling.stops:
@@ -161,8 +163,9 @@ def pinning(name: str, deployment: Deployment) -> str:
     return ""
 
 
-def scaling_obstacle(name: str, deployment: Deployment) -> str:
-    """Reason why an operator cannot be scaled while it runs, with the remedy; empty if it can."""
+def scaling_obstacle(name: str, deployment: Deployment, beside: Set[str] = frozenset()) -> str:
+    """Reason why an operator cannot be scaled while it runs, with the remedy; empty if it can. beside: operators that
+    get as many subtasks at the same time."""
     query = deployment.query
     operator, group = query.operator(name), together(name, deployment)
     if pinned := pinning(name, deployment):
@@ -174,12 +177,16 @@ def scaling_obstacle(name: str, deployment: Deployment) -> str:
         )
     for stream in query.inputs(group[0]):
         how = query.partitioning(stream)
-        if how.fixes_subtasks:
-            return f"{name!r} is fed by a {how} stream, which fixes its subtasks; use rebalance or hash"
+        if how.fixes_subtasks and not (pairs_anew(stream, deployment) and _head(stream, deployment) in beside):
+            remedy = _alike(_head(stream, deployment), stream, deployment)
+            return f"{name!r} is fed by a {how} stream, which fixes its subtasks; {remedy}use rebalance or hash"
     for stream in (each for member in group for each in query.outputs(member) if each.consumer not in group):
         how = query.partitioning(stream)
+        if how.paired and stream.consumer in beside and pairs_anew(stream, deployment):
+            continue
         if how.paired:
-            return f"{name!r} feeds a {how} stream, which needs equal subtasks; use rebalance or hash"
+            remedy = _alike(stream.consumer, stream, deployment)
+            return f"{name!r} feeds a {how} stream, which needs equal subtasks; {remedy}use rebalance or hash"
         if how.pointwise:
             return f"{name!r} feeds a {how} stream, which is wired for its number of subtasks; use rebalance or hash"
         if how.near:
@@ -189,6 +196,32 @@ def scaling_obstacle(name: str, deployment: Deployment) -> str:
             why = f"{each.name!r} aggregates all records without a key, in one window a subtask"
             return f"{why}; give it group_by to scale it"
     return ""
+
+
+def pairs_anew(stream: Stream, deployment: Deployment) -> bool:
+    """Whether a restart may lead a forward stream anew, from each subtask to that of the same number: into filters,
+    maps and sinks, which keep nothing, and have heard no watermarks of those that will not send to them any more."""
+    query, consumer = deployment.query, stream.consumer
+    keyed = group_count(query, consumer, deployment.plan.parallelism(consumer)) is not None
+    passes = isinstance(query.operator(consumer).mechanism, Selecting | Collecting) and not keyed
+    paired, stops = query.partitioning(stream).paired, deployment.engine.rescaling.stops
+    return paired and stops and passes and not timed.heeds(query, consumer)
+
+
+def _head(stream: Stream, deployment: Deployment) -> str:
+    """Operator that stands for the task of a stream's producer."""
+    return together(stream.producer, deployment)[0]
+
+
+def _alike(other: str, stream: Stream, deployment: Deployment) -> str:
+    """Remedy for one end of a forward stream that is scaled without the other, if both may be."""
+    return f"scale {other!r} alike at the same time, or " if pairs_anew(stream, deployment) else ""
+
+
+def _beside(event: Scale, events: Iterable[AnyEvent]) -> Set[str]:
+    """Operators that get as many subtasks as that of an event, at the same time."""
+    others = (each for each in events if isinstance(each, Scale) and each.at_s == event.at_s)
+    return {each.operator for each in others if len(each.placement) == len(event.placement)}
 
 
 def together(name: str, deployment: Deployment) -> Fused:

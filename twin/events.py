@@ -223,7 +223,7 @@ def _check_owners(where: str, name: str, owners: tuple[int, ...], deployment: De
 
 def check_timed_move(query: Query, name: str, subtask: int | None, strategy: Strategy | None, where: str) -> None:
     """Raises ValueError for a move on the way of event times, where no record may be overtaken."""
-    if not _heeds(query, name):
+    if not heeds(query, name):
         if strategy is not None:
             raise ValueError(f"{where}: {name!r} is not over event time; leave strategy out")
         return
@@ -240,13 +240,13 @@ def check_timed_move(query: Query, name: str, subtask: int | None, strategy: Str
 def check_timed_rescale(query: Query, name: str, where: str) -> None:
     """Raises ValueError for operators on the way of event times whose state cannot go to another subtask."""
     operator = query.operator(name)
-    if not _heeds(query, name) or isinstance(operator.mechanism, Selecting):
+    if not heeds(query, name) or isinstance(operator.mechanism, Selecting):
         return
     if not operator.needs_event_time:
         raise ValueError(f"{where}: {_STAYS.format(name=repr(name))}")
 
 
-def _heeds(query: Query, name: str) -> bool:
+def heeds(query: Query, name: str) -> bool:
     timed = [operator.name for operator in query.operators if operator.needs_event_time]
     return name in timed or any(name in query.ancestors(each) for each in timed)
 

@@ -26,20 +26,17 @@ from scenarios.questions.bench import Bench, Job, MeanOfRuns, of_mean, outcome_o
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import check_operator
 from scenarios.questions.policies_compared import by_period, course, latencies
-from twin.deployment import Deployment
+from scenarios.questions.rescaling import JOB, place, rescaled
 from twin.errors import BadInput, suggest
 from twin.histograms import representative_s
-from twin.plan import Location
 from twin.randomness import child_seed
 from twin.run import Run, waiting
 from twin.scenario import Scenario
-from twin.scheduling import resized
 from twin.spec import parse
 from twin.steadiness import growth_per_s, varying
 from twin.world.meters import Row
 
 _SUBTASK = re.compile(r"^(?P<operator>[^\[\]]+)(\[(?P<subtask>\d+)\])?$")
-_COUNT = re.compile(r"-?[0-9]{1,18}")
 FAILOVERS = ("region", "full", "both")
 LOST = ("spread", "wait")
 USUAL_RECOVERY_S = 10.0
@@ -67,7 +64,8 @@ class Planned(NamedTuple):
     """Scenario with a change, the time of the change, and its description in words.
 
     own: number of events, the last ones, that are the change. spread_s: the change comes at any time in this interval
-    after at_s. rival: the scenario where a failure restarts the whole job, for a comparison.
+    after at_s. rival: the scenario where a failure restarts the whole job, for a comparison. notes: what
+    of the change no run shows.
     """
 
     scenario: Scenario
@@ -76,6 +74,7 @@ class Planned(NamedTuple):
     own: int = 0
     spread_s: float = 0.0
     rival: Scenario | None = None
+    notes: tuple[str, ...] = ()
 
 
 def planned(given: Scenario, change: ChangeOptions) -> Planned:
@@ -84,16 +83,19 @@ def planned(given: Scenario, change: ChangeOptions) -> Planned:
     if not given.run.warmup_s <= at_s < given.run.horizon_s:
         within = f"{given.run.warmup_s:g} s (the end of the warm-up) to {given.run.horizon_s:g} s"
         raise BadInput(f"--at {at_s:g}: not within the run; give seconds from {within}")
-    events = [*_rescales(given, change), *_migrations(given, change), *_failures(given, change)]
+    rescaling = rescaled(given, change.rescale)
+    events = [*rescaling.events, *_migrations(given, change), *_failures(given, change)]
     if not events:
-        raise BadInput("nothing to try; give --rescale OPERATOR=4, --migrate OPERATOR=HOST or --fail HOST")
+        ways = "--rescale OPERATOR=4, --rescale parallelism=4, --migrate OPERATOR=HOST or --fail HOST"
+        raise BadInput(f"nothing to try; give {ways}")
     _check_failover(given, change)
     spread_s = _spread_s(given, change, at_s)
-    data = given.model_dump(mode="json")
+    data = rescaling.scenario.model_dump(mode="json")
     data["events"] = [*data["events"], *({**event, "at_s": at_s} for event in events)]
     if change.failover is not None:
         data["checkpoints"]["failover"] = "full" if change.failover == "full" else "region"
-    counts = [f"{text} subtasks" if text.partition("=")[2].isdigit() else text for text in change.rescale]
+    counted = [text.partition("=")[2].isdigit() and not text.startswith(f"{JOB}=") for text in change.rescale]
+    counts = [text + " subtasks" * number for text, number in zip(change.rescale, counted, strict=True)]
     told = {"rescale": counts, "migrate": change.migrate, "fail": change.fail}
     named = "; ".join(f"{what} {', '.join(texts)}" for what, texts in told.items() if texts)
     asked = (("rescale", change.rescale), ("migrate", change.migrate), ("fail", change.fail))
@@ -106,7 +108,7 @@ def planned(given: Scenario, change: ChangeOptions) -> Planned:
     if change.failover == "both":
         data["checkpoints"]["failover"] = "full"
         rival = parse(Scenario, data, where=flags)
-    return Planned(made, at_s, words, len(events), spread_s, rival)
+    return Planned(made, at_s, words, len(events), spread_s, rival, notes=rescaling.notes)
 
 
 def _check_failover(given: Scenario, change: ChangeOptions) -> None:
@@ -134,23 +136,6 @@ def _usual_s(given: Scenario) -> float:
     return max(start_s, float(f"{start_s + (end_s - start_s) * USUAL_SHARE:.3g}"))
 
 
-def _rescales(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, Any]]:
-    """Scale events. Places are listed; or the engine finds them for a number of subtasks (`twin.scheduling`)."""
-    now: Deployment = given
-    for text in change.rescale:
-        name, wanted = parted(text, "--rescale", "OPERATOR=4 or OPERATOR=HOST,HOST", empty=False)
-        check_operator(name, given, f"--rescale {text}")
-        if _COUNT.fullmatch(wanted):
-            if int(wanted) < 1:
-                raise BadInput(f"--rescale {text}: {wanted} subtasks; give a whole number from 1, or places")
-            placed = resized(now, name, int(wanted), f"--rescale {text}")
-            now = now.model_copy(update={"plan": now.plan.with_placement(now.plan.placement | placed)})
-            yield {"kind": "scale", "operator": name, "placement": placed[name]}
-        else:
-            places = [_place(each, given, f"--rescale {text}") for each in wanted.split(",")]
-            yield {"kind": "scale", "operator": name, "placement": places}
-
-
 def _migrations(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, Any]]:
     """Migration events: of one subtask, or of all subtasks of an operator that are not at the place yet."""
     for text in change.migrate:
@@ -158,14 +143,14 @@ def _migrations(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str,
         match = _SUBTASK.match(who)
         name = match["operator"] if match else who
         check_operator(name, given, f"--migrate {text}")
-        place = _place(to, given, f"--migrate {text}")
+        there = place(to, given, f"--migrate {text}")
         count = given.plan.parallelism(name)
         parallelism = [int(match["subtask"])] if match and match["subtask"] else range(count)
-        moving = [each for each in parallelism if each >= count or given.plan.placement[name][each] != place]
+        moving = [each for each in parallelism if each >= count or given.plan.placement[name][each] != there]
         if not moving:
             raise BadInput(f"--migrate {text}: it is there already")
         for subtask in moving:
-            yield {"kind": "migration", "operator": name, "subtask": subtask, "to": place}
+            yield {"kind": "migration", "operator": name, "subtask": subtask, "to": there}
 
 
 def _failures(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, Any]]:
@@ -184,18 +169,6 @@ def _failures(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, A
         if name not in hosts:
             raise BadInput(f"--fail {name}: unknown host; {suggest(name, hosts)}")
         yield {"kind": "failure", "host": name, "recover_after_s": recover_after_s, "lost": change.lost == "spread"}
-
-
-def _place(text: str, given: Scenario, where: str) -> str:
-    """Place in the form of a plan. Raises BadInput for an unknown host."""
-    try:
-        host = Location.parse(text.strip()).host
-    except ValueError as error:
-        raise BadInput(f"{where}: {error}") from None
-    hosts = [each.name for each in given.cluster.hosts]
-    if host not in hosts:
-        raise BadInput(f"{where}: unknown host {host!r}; {suggest(host, hosts)}")
-    return text.strip()
 
 
 STRAYS = 5
@@ -321,7 +294,7 @@ def dry_run(
         full=rival[0] if rival else None,
         saved=_saved(pairs[0], pairs[1], every_s) if rival else None,
         course={"without": _mean_course(without), "with": _mean_course(with_it)},
-        warnings=(*with_it[0].warnings, *_beside(given)),
+        warnings=(*change.notes, *with_it[0].warnings, *_beside(given)),
     )
 
 

@@ -414,16 +414,17 @@ class DryRun(OfScenario):
     Examples: `twin dry-run failover --rescale per-page=8 --at 100` ·
     `twin dry-run failover --fail worker-1 --set events=[]` ·
     `twin dry-run failover --migrate "per-page[0]=worker-3" --replications 10 --out answer` ·
-    `twin dry-run checkpointed-shop --fail worker-3 --failover both --set events=[]`
+    `twin dry-run checkpointed-shop --fail worker-3 --failover both --set events=[]` ·
+    `twin dry-run clicks --rescale parallelism=12`
     """
 
     rescale: Mapping[str, int | Sequence[str]] | Sequence[str] | None = option(
         None,
-        "Subtasks, or their places: OPERATOR=HOST,HOST. Repeatable.",
+        "Subtasks, their places (OPERATOR=HOST,HOST), or the job's (parallelism=N). Repeatable.",
         "OPERATOR=N",
         read=tuple,
         kind=list[str] | None,
-        python="Numbers of subtasks, or their places, by operator.",
+        python="Numbers of subtasks, or their places, by operator, or of the job ('parallelism').",
     )
     migrate: Mapping[str, str] | Sequence[str] | None = option(
         None,

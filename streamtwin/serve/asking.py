@@ -10,6 +10,7 @@ from typing import Any
 from figures.svg import element, text
 from scenarios.files.yaml_text import parse_text
 from scenarios.questions.dry_run import ChangeOptions, planned
+from scenarios.questions.variants import events as events_in
 from streamtwin.report.page import folded
 from streamtwin.serve.inquiry import EVENT, SET, Alteration, Control, Inquiry, controls, flow, plan_option
 from streamtwin.serve.session import Asked
@@ -64,8 +65,9 @@ def happening(now: Scenario, kind: str, fields: Mapping[str, str]) -> Alteration
     if kind == "scale":
         at_s = _seconds(filled.get("at_s", ""))
         rescale = f"{filled.get('operator', '')}={filled.get('parallelism', '')}"
-        event = planned(now, ChangeOptions(rescale=[rescale], at_s=at_s)).scenario.events[-1]
-        return Alteration(EVENT, _written(event.model_dump(mode="json", exclude_none=True)))
+        change = planned(now, ChangeOptions(rescale=[rescale], at_s=at_s))
+        own = [event.model_dump(mode="json", exclude_none=True) for event in change.scenario.events[-change.own :]]
+        return Alteration(EVENT, _written(own[0]) if len(own) == 1 else flow(own))
     read = {name: parse_text(value, f"{kind}: {name}") for name, value in filled.items()}
     return Alteration(EVENT, _written({"kind": kind, **read}))
 
@@ -247,7 +249,8 @@ def _at(control: Control, steps: int) -> int:
 def events(asked: Asked) -> Iterator[str]:
     """Yields the list of events, and forms for more."""
     now = asked.now
-    added = [at for at, each in enumerate(asked.inquiry.changes) if each.flag == EVENT]
+    changes = enumerate(asked.inquiry.changes)
+    added = [at for at, each in changes if each.flag == EVENT for _ in events_in(each.text)]
     acts = [*(("cancel", at) for at in range(len(now.events) - len(added))), *(("undo", at) for at in added)]
     rows = [
         element(

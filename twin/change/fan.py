@@ -10,7 +10,7 @@ from twin.keys import contiguous
 from twin.world.lanes import Buffer
 from twin.world.parts import Task
 from twin.world.ports import Inbox, Port
-from twin.world.streams import keys_drawn, make_inboxes, make_port
+from twin.world.streams import PairedPartitioner, keys_drawn, make_inboxes, make_port
 
 if TYPE_CHECKING:
     from twin.operators.key_groups import KeyGroups
@@ -176,6 +176,16 @@ class Fan:
             if self.shares[source] < NO_SHARE:
                 self.shares[source] = 0.0
         self.refresh()
+
+    def pair(self, stream: Stream, producers: Sequence[Task], consumers: Sequence[Task]) -> None:
+        """Leads a forward stream from each of these subtasks of its producer to the one of the same number here."""
+        position = self.world.job.position(stream)
+        for producer, consumer in zip(producers, consumers, strict=True):
+            port = producer.ports[position]
+            assert isinstance(port.partitioner, PairedPartitioner)
+            port.partitioner.pair(self.index(consumer), len(self.slots))
+            port.refresh()
+            producer.know_ports()
 
     def become(self, shares: Sequence[float]) -> None:
         """Gives the receivers new shares; only for an operator without key groups."""

@@ -187,7 +187,21 @@ class Reconfigurer:
                 yield from dismiss(job, operator, task)
             else:
                 self.restarts.leaving.append(dismiss(job, operator, task))
+        self._pair(operator)
         return True
+
+    def _pair(self, operator: str) -> None:
+        """Leads forward streams from and to an operator anew once both ends have as many subtasks again: between those
+        of the same number. Those that leave have nothing to send but that they end."""
+        plan = self.world.job
+        for edge in (*plan.inputs(operator), *plan.outputs(operator)) if self.restarts is not None else ():
+            names = plan.components[edge.producer].name, plan.components[edge.consumer].name
+            producers, consumers = map(self._staying, names)
+            if edge.how.paired and len(producers) == len(consumers):
+                leaving = [task for task in self.world.tasks[names[0]] if task in self._leaving]
+                fan = self.job.fan(names[1])
+                fan.pair(edge.stream, [*producers, *leaving], [*consumers, *consumers[:1] * len(leaving)])
+                self.job.checkpoints.plan_changed()
 
     # subtasks ------------------------------------------------------------------------------------------------------
 

@@ -139,6 +139,14 @@ class Rescaling(Spec):
             description="rate at which each host writes and reads state, unless `checkpoints` names a storage",
         ),
     ] = 800.0
+    generated_ids: Annotated[
+        bool,
+        Field(
+            exclude_if=lambda generated: not generated,
+            description="whether the engine makes the ids of operators from their chains, as Flink does of SQL, so "
+            "that no savepoint fits once a chain has changed",
+        ),
+    ] = False
 
     @model_validator(mode="before")
     @classmethod

@@ -95,6 +95,25 @@ class Partitioner:
         raise NotImplementedError
 
 
+class PairedPartitioner(Partitioner):
+    """Deals to one subtask, whatever the shares of the consumer's subtasks are: of a forward stream."""
+
+    def __init__(self, partner: int, consumers: int) -> None:
+        self.partner = partner
+        super().__init__(self.due([0.0] * consumers))
+
+    def pair(self, partner: int, consumers: int) -> None:
+        """Deals to this one of so many subtasks from now on."""
+        self.partner = partner
+        self.reweigh(self.due([0.0] * consumers))
+
+    def due(self, shares: Sequence[float]) -> Sequence[float]:
+        return [float(number == self.partner) for number in range(len(shares))]
+
+    def another(self, draws: Draws, producer: Task) -> Partitioner:
+        return PairedPartitioner(self.partner, len(self.weights))
+
+
 class SharedQueue(Partitioner):
     """Deals to a queue that subtasks share."""
 
@@ -315,6 +334,8 @@ def _partitioner(world: World, task: Task, edge: Edge, number: int, ends: Sequen
         return HashPartitioner(groups, keys, draws, kin)
     if how.one_queue:
         return SharedQueue(consumers)
+    if how.paired:
+        return PairedPartitioner(number, consumers)
     near = tuple(place for place, end in enumerate(ends) if end.host == task.place.host)
     dealt = Ends(number, consumers, world.query.operator(name).values(consumers), near, producers)
     weights, first = how.shares(dealt), first_in_turn(how, dealt)

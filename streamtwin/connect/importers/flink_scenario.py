@@ -432,6 +432,8 @@ def _of_host(use: HostUse) -> dict[str, float]:
 def _engine(job: FlinkJob) -> dict[str, Any]:
     """Profile `flink` with the job's own settings of buffers."""
     engine = FLINK.model_dump(mode="json")
+    if any(each.is_planned for each in job.vertices):
+        engine["rescaling"] |= {"generated_ids": True}
     numbers = {name: name.replace("_", "-") for name in engine["network_memory"]}
     engine["network_memory"] |= _numbers(job, NETWORK_MEMORY, numbers)
     if job.settings.get(DEBLOAT + "enabled") == "true":
