@@ -162,11 +162,13 @@ class RowsDocument(TypedDict):
 
 @CLOSED
 class DatasetDocument(TypedDict):
-    """The answer of `twin dataset`: numbers. runs: of the corpus, failed ones included."""
+    """The answer of `twin dataset`: numbers. runs: of the corpora, failed ones included. duplicates: runs that an
+    earlier corpus has, too."""
 
     runs: int
     rows: int
     failed: int
+    duplicates: int
 
 
 @CLOSED

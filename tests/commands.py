@@ -74,7 +74,7 @@ def in_a_shell(*arguments: object, **environment: str) -> subprocess.CompletedPr
 def done(*arguments: object) -> str:
     """Output on stdout of a command that must succeed."""
     found = twin(*arguments, "--quiet")
-    assert (found.returncode, found.stderr) == (0, "")
+    assert (found.returncode, found.stderr) == (0, ""), found.stderr
     return found.stdout
 
 
