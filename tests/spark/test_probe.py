@@ -2,78 +2,61 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.commands import ROOT
-from tests.spark.standalone import Cluster, standalone
+from tests.spark.standalone import standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 PROGRAM = """
-import sys
+import json, os, sys
 from spark import session
 from twin.errors import BadInput
-session.PATIENCE_S = float(sys.argv[2])
-try:
-    with session.session(sys.argv[1]) as spark:
-        print(spark.sparkContext.parallelize([1, 2]).sum())
-except BadInput as error:
-    print(error)
+for master, os.environ["PYSPARK_PYTHON"], session.PATIENCE_S in json.loads(sys.argv[1]):
+    try:
+        with session.session(master) as spark:
+            print(spark.sparkContext.parallelize([1, 2]).sum())
+    except BadInput as error:
+        print(error)
 """
-"""Program that begins a session, of which a process has one at a time, and prints a sum or the refusal."""
+"""Program that begins one session after the other, and prints a sum or the refusal of each."""
+OTHER_VERSION = (
+    "import sys; sys.version_info = (3, 10, 0, 'final', 0); sys.argv = sys.argv[1:]"
+    "; import runpy; runpy.run_module(sys.argv[1], run_name='__main__', alter_sys=True)"
+)
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Cluster of one worker."""
-    with standalone(tmp_path_factory.mktemp("cluster"), workers=1) as found:
-        yield found
+def program(path: Path, line: str) -> str:
+    """Path of a new program of one line of shell."""
+    path.write_text(f'#!/bin/sh\nexec {line} "$@"\n')
+    path.chmod(0o755)
+    return str(path)
 
 
-def said(cluster: Cluster, patience_s: float = 60.0, **variables: str) -> str:
-    """Line that PROGRAM prints about a cluster."""
-    command = [sys.executable, "-c", PROGRAM, cluster.master, str(patience_s)]
-    done = subprocess.run(command, cwd=ROOT, env=cluster.variables | variables, capture_output=True, text=True)
+def test_clusters_that_cannot_work_are_refused_in_a_line_each_and_the_next_session_works(tmp_path: Path) -> None:
+    """Refused are a cluster of no workers; workers without this Python; without our packages; and with a Python that
+    says it is another one, which Spark refuses before any code of ours. The last cluster can work."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "one").mkdir()
+    bare = program(tmp_path / "bare", f"{sys.executable} -S")
+    other = program(tmp_path / "other", f'{sys.executable} -c "{OTHER_VERSION}"')
+    with standalone(tmp_path / "empty", workers=0) as empty, standalone(tmp_path / "one", workers=1) as cluster:
+        tried = [(empty.master, sys.executable, 5.0)]
+        tried += [(cluster.master, python, 60.0) for python in ("/nowhere/python", bare, other, sys.executable)]
+        command = [sys.executable, "-c", PROGRAM, json.dumps(tried)]
+        done = subprocess.run(command, cwd=ROOT, env=cluster.variables, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    (line,) = done.stdout.splitlines()
-    return line
-
-
-def test_a_cluster_without_workers_is_not_waited_for(tmp_path: Path) -> None:
-    with standalone(tmp_path, workers=0) as empty:
-        assert "finished no task in 5 s; start workers for it" in said(empty, 5.0)
-
-
-def test_workers_without_python_are_named(cluster: Cluster) -> None:
-    line = said(cluster, PYSPARK_PYTHON="/nowhere/python")
-    assert "/nowhere/python" in line
-    assert "install Python" in line and line.endswith("name it: PYSPARK_PYTHON=/path/to/python")
-
-
-def test_workers_without_our_packages_are_named(cluster: Cluster, tmp_path: Path) -> None:
-    bare = tmp_path / "python"
-    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
-    bare.chmod(0o755)
-    line = said(cluster, PYSPARK_PYTHON=str(bare))
-    assert re.search(r"No module named '\w+'", line) and "PYSPARK_PYTHON=" in line
-
-
-def test_workers_of_another_version_are_named(cluster: Cluster, tmp_path: Path) -> None:
-    """A Python that says it is another one is refused by Spark before any code of ours."""
-    other = tmp_path / "python"
-    script = "import sys; sys.version_info = (3, 10, 0, 'final', 0); sys.argv = sys.argv[1:]"
-    script += "; import runpy; runpy.run_module(sys.argv[1], run_name='__main__', alter_sys=True)"
-    other.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{script}" "$@"\n')
-    other.chmod(0o755)
-    line = said(cluster, PYSPARK_PYTHON=str(other))
-    assert "install Python" in line and "PYSPARK_PYTHON=" in line
-
-
-def test_workers_that_can_work_get_work(cluster: Cluster) -> None:
-    assert said(cluster) == "3"
+    no_worker, no_python, no_packages, another_version, works = done.stdout.splitlines()
+    assert "finished no task in 5 s; start workers for it" in no_worker
+    assert "/nowhere/python" in no_python
+    assert re.search(r"No module named '\w+'", no_packages)
+    for line in (no_python, no_packages, another_version):
+        assert "install Python" in line and line.endswith("name it: PYSPARK_PYTHON=/path/to/python")
+    assert works == "3"
