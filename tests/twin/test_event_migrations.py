@@ -19,17 +19,10 @@ from twin.operators.watermark import TimedLogic
 from twin.simulation import simulate
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_whatever_happens_no_window_is_lost_doubled_or_other_than_it_should_be(seed: int) -> None:
     """Windows of random changes, also those that a failure undid, are those of brute force."""
-    simulate(event_time_scenario(Random(seed)))
-
-
-@pytest.mark.slow
-@settings(max_examples=200, deadline=None)
-@given(st.integers(0, 2**32 - 1))
-def test_many_courses(seed: int) -> None:
     simulate(event_time_scenario(Random(seed)))
 
 
