@@ -82,6 +82,9 @@ def test_events_and_moves_are_the_command_lines() -> None:
     assert with_all_events(given, [event.text]).events[-1].at_s == 60
     grown = happening(given, "scale", {"operator": "per-page", "parallelism": "6", "at_s": "100"})
     assert with_all_events(given, [grown.text]).events[-1].at_s == 100
+    tied = load("clicks").with_set("query.streams.per-user->table.partitioning", "forward")
+    several = happening(tied, "scale", {"operator": "per-user", "parallelism": "9", "at_s": "100"})
+    assert [each.operator for each in with_all_events(tied, [several.text]).events] == ["per-user", "table"]
     move = moved(given, ["per-page"], "worker-2", "worker-3")
     assert move.flag == SET
     assert Inquiry("failover").changed(move).scenario().plan.placement["per-page"].count("worker-3") == 2

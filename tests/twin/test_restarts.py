@@ -369,3 +369,51 @@ def test_a_common_queue_is_in_no_savepoint() -> None:
     queue = chain(middle, 10, hosts=HOSTS, placement=places, partitioning={"m": "shared"})
     with pytest.raises(BadInput, match="share one queue"):
         run(queue, OUT)
+
+
+# forward streams ---------------------------------------------------------------------------------------------------
+
+
+def paired(count: int) -> Deployment:
+    """Job of two maps with a forward stream between them."""
+    middle = [{"kind": "map", "name": name, "service_time_s": 1e-3, "service_scv": 0} for name in ("m", "n")]
+    places = {"source": "h0", "m": ["h0"] * count, "n": ["h1"] * count, "sink": "h2"}
+    return chain(middle, steady(400.0), hosts=HOSTS, placement=places, partitioning={"n": "forward"})
+
+
+def both(*places: str, at_s: float = 8.5) -> list[Scale]:
+    return [Scale(at_s=at_s, operator=name, placement=places) for name in ("m", "n")]
+
+
+@pytest.mark.parametrize(
+    ("count", "places"), [(1, ("h0", "h1", "h3")), (3, ("h1",)), (2, ("h3", "h3")), (2, ("h0", "h0", "h1", "h1"))]
+)
+def test_a_restart_leads_forward_streams_to_the_subtask_of_the_same_number(count: int, places: tuple[str, ...]) -> None:
+    """Both ends change at the same time, and again; each record comes once, through two subtasks of one number."""
+    data = dict(paired(count)) | {"engine": engine("restart")}
+    events = [*both(*places), *both("h2", "h3", at_s=18.5)]
+    result = same_however(Scenario.of(parse(Deployment, data), RunSettings(horizon_s=28, period_s=1), events))
+    assert result.metrics.records_out == pytest.approx(400 * 28, abs=6) and result.duplicates == 0
+    for from_s, to_s, subtasks in ((0, 8, count), (14, 18, len(places)), (24, 28, 2)):
+        rows = [row for row in result.subtask_rows if from_s <= row["start_s"] < to_s and row["numRecordsIn"]]
+        found = [[row["numRecordsIn"] for row in rows if row["operator"] == name] for name in ("m", "n")]
+        assert found[1] == pytest.approx(found[0], abs=3), "but for what is on its way"
+        assert len(found[0]) == subtasks * (to_s - from_s)
+
+
+def test_a_failure_after_a_forward_stream_was_led_anew_loses_nothing() -> None:
+    result = run(paired(1), *both("h0", "h1"), Failure(at_s=19.5, host="h1", recover_after_s=1.0))
+    assert result.metrics.records_out - result.duplicates == pytest.approx(400 * 30, abs=20)
+    assert result.duplicates > 0
+
+
+def test_one_end_of_a_forward_stream_alone_is_not_scaled() -> None:
+    for scale, words in zip(both("h0", "h1"), ("scale 'n' alike at the same time", "scale 'm' alike"), strict=True):
+        with pytest.raises(BadInput, match=words):
+            run(paired(1), scale)
+    first, second = both("h0", "h1")
+    for other in (second.model_copy(update={"at_s": 9.0}), second.model_copy(update={"placement": ("h0",) * 3})):
+        with pytest.raises(BadInput, match="needs equal subtasks"):
+            run(paired(1), first, other)
+    with pytest.raises(BadInput, match="needs equal subtasks; use rebalance or hash"):
+        run(paired(1), first, second, how="live")

@@ -14,6 +14,7 @@ import pytest
 
 from scenarios.calibration.points import check, points_of, read_points
 from scenarios.files import scenario_file
+from scenarios.questions.dry_run import ChangeOptions, planned
 from streamtwin.connect.importers.flink_answers import from_endpoint, from_file, from_folder
 from streamtwin.connect.importers.flink_chain import steps_of, tree
 from streamtwin.connect.importers.flink_flow import flow_of
@@ -429,3 +430,15 @@ def test_the_results_of_a_deduplication_are_counted_before_its_sink(tmp_path: Pa
     row = next(each for each in found.readings if each.get("operator") == "deduplicate")
     assert row["out_per_s"] / row["in_per_s"] == pytest.approx(2 - 1 / 3, rel=0.05)
     assert not any("deduplicate.keys=" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("run", ["q18-counted", "q19-counted", "q5-counted", "q3-counted", "q8-counted"])
+def test_a_query_is_rescaled_as_a_whole_and_no_savepoint_fits_if_its_chains_change(run: str, tmp_path: Path) -> None:
+    """As on a real Flink: q18 went on from a savepoint at parallelism 2, and with one source it was refused."""
+    given = imported(tmp_path / "a", run).scenario.with_run(horizon_s=60, warmup_s=10)
+    assert given.engine.rescaling.generated_ids
+    change = planned(given, ChangeOptions(rescale=["parallelism=2"]))
+    grown = {each.operator for each in change.scenario.events if len(each.placement) == 2}
+    assert "nexmark" in grown and len(grown) == len(change.scenario.events)
+    with pytest.raises(BadInput, match=r"Cannot map checkpoint/savepoint state .* compiled plan"):
+        planned(given, ChangeOptions(rescale=["parallelism=2", "nexmark=1"]))
