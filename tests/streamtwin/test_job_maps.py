@@ -90,7 +90,7 @@ def test_a_box_has_the_colour_of_its_busiest_subtask_and_says_which_it_is():
 @pytest.mark.parametrize("name", registry.names())
 def test_streams_go_to_the_right_in_every_scenario_of_the_library(name):
     found = drawn(scenario_file.load(name)).picture
-    assert found.wires
+    assert found.wires or len(found.boxes) == 1, "a job of one task has no streams"
     for wire in found.wires:
         assert found.boxes[wire.start].column < found.boxes[wire.end].column
 

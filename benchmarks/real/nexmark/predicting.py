@@ -55,12 +55,8 @@ FORM = TypeAdapter(Prediction)
 def predicted(light: Sequence[Measured], query: Query, offered: Sequence[float]) -> Prediction:
     """Prediction from light loads, the lightest first. offered: rates at which the knee may be measured. Raises
     BadInput if the points cannot be calibrated."""
-    job = light[0].job.scenario
-    found = calibrate([_point(each, job, str(number)) for number, each in enumerate(light)])
     lasted_s = light[0].window_s
-    fitted = found.applied(beside(job, found.others_percent)).with_run(
-        horizon_s=lasted_s[1], warmup_s=lasted_s[0], period_s=1.0
-    )
+    fitted = calibrated(light).with_run(horizon_s=lasted_s[1], warmup_s=lasted_s[0], period_s=1.0)
     limit = capacity(fitted, "load", prove=False).result.predicted
     # in runs of that length: growing state, which no machine bears for ever, is as small as in what is measured
     load = limit.value or limit.in_long_runs
@@ -74,6 +70,13 @@ def predicted(light: Sequence[Measured], query: Query, offered: Sequence[float])
         p95_s=p95_s,
         checkpoint=checkpoint,
     )
+
+
+def calibrated(light: Sequence[Measured]) -> Scenario:
+    """The job of the first point, calibrated on all of them. Raises BadInput if they cannot be."""
+    job = light[0].job.scenario
+    found = calibrate([_point(each, job, str(number)) for number, each in enumerate(light)])
+    return found.applied(beside(job, found.others_percent))
 
 
 def _point(measured: Measured, job: Scenario, name: str) -> Point:
