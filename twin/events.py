@@ -344,7 +344,8 @@ class Failure(Timed):
     recover_after_s: Annotated[
         Duration | None,
         Field(
-            description="detection and restart together; absent: the host never comes back, and the job waits for it"
+            description="until the job is deployed again, without reading state (the engine's recovery.noticed_s, "
+            "recovery.delay_s and rescaling.redeploy_s); absent: the host never comes back, and the job waits for it"
         ),
     ] = None
     lost: Annotated[

@@ -22,7 +22,7 @@ TIME = "write policy: time and size_s; without slide_s the window tumbles"
 CORES = "write cpu_percent: 100 for each core"
 RAM = "write ram_mb of cluster.hosts: heap and managed memory of a task manager"
 MODE = "mode says how barriers travel, and state is exactly-once in both"
-FAILURE = "write recover_after_s of an event of kind failure: seconds until the job runs again"
+RECOVERY = "write engine: {profile: flink, recovery: {noticed_s: 15, delay_s: 1}}, or recover_after_s of a failure"
 FREE = "leave it out: it is not simulated"
 
 OURS: Mapping[str, str] = {
@@ -32,7 +32,7 @@ OURS: Mapping[str, str] = {
     "hosts": "write cluster: {hosts: [...]}",
     "parallelism": "write parallelism in each operator of query.operators",
     "state-backend": BACKEND,
-    "restart-strategy": FAILURE,
+    "restart-strategy": RECOVERY,
     "hosts cores": CORES,
     "hosts cpu": CORES,
     "hosts ram": "write ram_mb",
@@ -128,7 +128,8 @@ OURS: Mapping[str, str] = {
     "taskmanager.memory.network*": "leave it out: engine.network_memory counts buffers for each channel, not bytes",
     "taskmanager.network.memory*": "write engine: {profile: flink, network_memory: {...}}",
     "taskmanager.memory*": RAM,
-    "restart-strategy*": FAILURE,
+    "restart-strategy*": RECOVERY,
+    "heartbeat*": RECOVERY,
     "jobmanager.execution.failover-strategy": "write checkpoints: {failover: region}",
     "jobmanager.scheduler": "write engine: {profile: flink, rescaling: reactive}",
     "scheduler-mode": "write engine: {profile: flink, rescaling: reactive}",

@@ -29,6 +29,7 @@ from scenarios.questions.policies_compared import by_period, course, latencies
 from scenarios.questions.rescaling import JOB, place, rescaled
 from twin.errors import BadInput, suggest
 from twin.histograms import representative_s
+from twin.profiles import EngineProfile
 from twin.randomness import child_seed
 from twin.run import Run, waiting
 from twin.scenario import Scenario
@@ -39,17 +40,15 @@ from twin.world.meters import Row
 _SUBTASK = re.compile(r"^(?P<operator>[^\[\]]+)(\[(?P<subtask>\d+)\])?$")
 FAILOVERS = ("region", "full", "both")
 LOST = ("spread", "wait")
-USUAL_RECOVERY_S = 10.0
-"""Default time of detection and restart after a failure."""
 USUAL_SHARE = 1 / 3
 """Default time of changes, as a share of the time after the warm-up; the larger part is left to catch up."""
 
 
 class ChangeOptions(NamedTuple):
-    """Options of changes, which all happen at `at_s`. recover_after_s: seconds of detection and restart after a
-    failure; None: 10. failover: the part that a failure restarts: `region`, `full`, or `both` for a comparison. lost:
-    failed hosts stay away, and their subtasks `spread` over the others, or `wait` as the whole job does; None: hosts
-    come back."""
+    """Options of changes, which all happen at `at_s`. recover_after_s: seconds from a failure until the job is deployed
+    again; None: as the engine's profile says. failover: the part that a failure restarts: `region`, `full`, or `both`
+    for a comparison. lost: failed hosts stay away, and their subtasks `spread` over the others, or `wait` as the whole
+    job does; None: hosts come back."""
 
     rescale: Sequence[str] = ()
     migrate: Sequence[str] = ()
@@ -65,7 +64,7 @@ class Planned(NamedTuple):
 
     own: number of events, the last ones, that are the change. spread_s: the change comes at any time in this interval
     after at_s. rival: the scenario where a failure restarts the whole job, for a comparison. notes: what
-    of the change no run shows.
+    of the change no run shows. recovery: parts of the time after a failure, where the engine's profile says them.
     """
 
     scenario: Scenario
@@ -75,6 +74,29 @@ class Planned(NamedTuple):
     spread_s: float = 0.0
     rival: Scenario | None = None
     notes: tuple[str, ...] = ()
+    recovery: Recovered | None = None
+
+
+@CLOSED
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """Parts of the time from a failure until the job is deployed again: until it is noticed, until the restart strategy
+    lets the job restart, and until its subtasks are deployed. Reading their state comes after that."""
+
+    noticed_s: Seconds
+    delay_s: Seconds
+    redeploy_s: Seconds
+
+    @classmethod
+    def of(cls, engine: EngineProfile) -> Recovered:
+        """Parts as an engine's profile has them."""
+        parts = engine.recovery
+        return cls(noticed_s=parts.noticed_s, delay_s=parts.delay_s, redeploy_s=engine.rescaling.redeploy_s)
+
+    @property
+    def sum_s(self) -> float:
+        """Seconds from the failure until the job is deployed again."""
+        return self.noticed_s + self.delay_s + self.redeploy_s
 
 
 def planned(given: Scenario, change: ChangeOptions) -> Planned:
@@ -108,7 +130,9 @@ def planned(given: Scenario, change: ChangeOptions) -> Planned:
     if change.failover == "both":
         data["checkpoints"]["failover"] = "full"
         rival = parse(Scenario, data, where=flags)
-    return Planned(made, at_s, words, len(events), spread_s, rival, notes=rescaling.notes)
+    by_engine = change.fail and change.recover_after_s is None and change.lost != "wait"
+    recovery = Recovered.of(given.engine) if by_engine else None
+    return Planned(made, at_s, words, len(events), spread_s, rival, rescaling.notes, recovery)
 
 
 def _check_failover(given: Scenario, change: ChangeOptions) -> None:
@@ -163,7 +187,7 @@ def _failures(given: Scenario, change: ChangeOptions) -> Iterator[Mapping[str, A
         raise BadInput(
             "--recover-after: with --lost wait the job never runs again; leave it out, or give --lost spread"
         )
-    usual_s = USUAL_RECOVERY_S if change.recover_after_s is None else change.recover_after_s
+    usual_s = Recovered.of(given.engine).sum_s if change.recover_after_s is None else change.recover_after_s
     recover_after_s = None if change.lost == "wait" else usual_s
     for name in change.fail:
         if name not in hosts:
@@ -204,6 +228,8 @@ class DryRunAnswer:
     """The answer of `twin dry-run`. measures: those in MEANINGS; names that end in `_s` are in seconds. period_s: time
     between two looks at the backlog. course: means over the runs by period, `without` and `with` the change. If both
     ways of failover are compared, full: the measures where the whole job restarts; saved: these minus the others.
+    recovery: parts of the time after a failure, unless the time is given; what a pause has beyond their sum is reading
+    state.
     """
 
     scenario: str
@@ -216,6 +242,7 @@ class DryRunAnswer:
     measures: Mapping[str, MeanOfRuns]
     full: Mapping[str, MeanOfRuns] | None = None
     saved: Mapping[str, MeanOfRuns] | None = None
+    recovery: Recovered | None = None
     course: Mapping[str, Mapping[str, tuple[Number, ...]]]
     warnings: tuple[str, ...]
 
@@ -293,6 +320,7 @@ def dry_run(
         measures=measures,
         full=rival[0] if rival else None,
         saved=_saved(pairs[0], pairs[1], every_s) if rival else None,
+        recovery=change.recovery,
         course={"without": _mean_course(without), "with": _mean_course(with_it)},
         warnings=(*change.notes, *with_it[0].warnings, *_beside(given)),
     )

@@ -26,7 +26,7 @@ def told(answer: DryRunAnswer) -> Presentation:
     columns = {name: known.values for name, known in answer.measures.items()}
     return Presentation(
         heading=f"{answer.scenario}: a change tried",
-        sentences=[_effect(answer), *_limits(answer)],
+        sentences=[_effect(answer), *_parts(answer), *_limits(answer)],
         notes=[f"warning: {warning}" for warning in answer.warnings],
         tables=[_table(answer)],
         rows=[
@@ -47,6 +47,18 @@ def _effect(answer: DryRunAnswer) -> str:
     return (
         f"{answer.change}: the longest pause is {means['pause_s']}; the backlog grows by up to {means['lag']} records, "
         f"and the job {caught_up}; {means['late']} results come later than any without the change, and {again}"
+    )
+
+
+def _parts(answer: DryRunAnswer) -> Iterator[str]:
+    """What the pause after a failure is made of, by the engine's profile."""
+    if (parts := answer.recovery) is None:
+        return
+    told = (("noticed after", parts.noticed_s), ("restart delay", parts.delay_s), ("deployed in", parts.redeploy_s))
+    words = ", ".join(f"{what} {seconds(each_s)}" for what, each_s in told if each_s)
+    yield (
+        f"the job is deployed again {seconds(parts.sum_s)} after the failure ({words or 'at once'}), and then reads "
+        "its state; --recover-after gives another time, engine.recovery and engine.rescaling its parts"
     )
 
 

@@ -439,7 +439,11 @@ class DryRun(OfScenario):
         None, "Simulated time of the change. Default: a third of the run.", "S", "--at", parser=seconds
     )
     recover_after_s: float | None = option(
-        None, "With --fail: seconds until the job runs again. Default: 10.", "S", "--recover-after", parser=seconds
+        None,
+        "With --fail: seconds until the job is deployed again. Default: the engine's, mostly 10.",
+        "S",
+        "--recover-after",
+        parser=seconds,
     )
     failover: Literal["region", "full", "both"] | None = option(
         None, "With --fail: what restarts; both: a comparison.", "region|full|both", read=str

@@ -58,10 +58,12 @@ class Failover:
         yield from self._down(Outage(tasks, self.env.now + after_s, record, ready=ready))
 
     def give_up(self, why: str) -> Process:
-        """Lets the whole job fail, for a reason. It goes on from the last checkpoint when it is deployed again."""
+        """Lets the whole job fail, for a reason. It goes on from the last checkpoint when it is deployed again; nobody
+        has to notice."""
         self.checkpoints.abort("the job failed")
         record = self.ledger.record("failure", "job", self.env.now, why=why)
-        until_s = self.env.now + self.world.engine.rescaling.redeploy_s
+        engine = self.world.engine
+        until_s = self.env.now + engine.recovery.delay_s + engine.rescaling.redeploy_s
         yield from self._down(Outage(self.world.every_task(), until_s, record))
 
     def fail(self, failure: Failure) -> Process:

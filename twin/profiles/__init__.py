@@ -4,7 +4,17 @@ Each number can be replaced in a scenario file; docs/profiles.md says where it c
 """
 
 from twin.profiles.brisk import BRISK
-from twin.profiles.costs import BufferDebloat, Memory, NetworkMemory, Noise, PerKind, PerType, Rescaling, StateBackend
+from twin.profiles.costs import (
+    BufferDebloat,
+    Memory,
+    NetworkMemory,
+    Noise,
+    PerKind,
+    PerType,
+    Recovery,
+    Rescaling,
+    StateBackend,
+)
 from twin.profiles.flink import FLINK
 from twin.profiles.profile import CACHE_LINE_BYTES, EngineProfile
 from twin.profiles.registry import PROFILES, changes_of, profile_by_name
@@ -23,6 +33,7 @@ __all__ = [
     "Noise",
     "PerKind",
     "PerType",
+    "Recovery",
     "Rescaling",
     "StateBackend",
     "changes_of",

@@ -159,6 +159,21 @@ class Rescaling(Spec):
         return self.how != "live"
 
 
+class Recovery(Spec):
+    """Time from a failure until the job is deployed anew (`rescaling.redeploy_s` comes after it), by Flink's words.
+
+    Flink finds that a task manager is gone when so many heartbeats in a row could not be sent
+    (`heartbeat.rpc-failure-threshold`), or after `heartbeat.timeout`, and then waits as its restart strategy says.
+    """
+
+    noticed_s: Annotated[
+        float, Field(ge=0, le=10**7, description="from the failure until the job manager knows of it")
+    ] = 0.0
+    delay_s: Annotated[float, Field(ge=0, le=10**7, description="of the restart strategy, before the job restarts")] = (
+        0.0
+    )
+
+
 class StateBackend(Spec):
     """Where subtasks keep state. A single word sets `kind`; the other values are those of RocksDB under Flink.
 

@@ -10,7 +10,17 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from twin.profiles.costs import Memory, Micros, NetworkMemory, Noise, PerKind, PerType, Rescaling, StateBackend
+from twin.profiles.costs import (
+    Memory,
+    Micros,
+    NetworkMemory,
+    Noise,
+    PerKind,
+    PerType,
+    Recovery,
+    Rescaling,
+    StateBackend,
+)
 from twin.query import AnyOperator, Columns, Query, Windowed
 from twin.spec import Spec
 from twin.windows import Holds, WindowState
@@ -153,6 +163,13 @@ class EngineProfile(Spec):
             description="what a change of the plan does to a running job",
         ),
     ] = Rescaling()
+    recovery: Annotated[
+        Recovery,
+        Field(
+            exclude_if=lambda recovery: recovery == Recovery(),
+            description="how long a failure goes unnoticed, and how long the job then waits",
+        ),
+    ] = Recovery()
 
     @model_validator(mode="before")
     @classmethod

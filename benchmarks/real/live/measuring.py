@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.real.live.jobs import EVENT_S, Shape
 from benchmarks.real.local.cluster import NICE, Cluster
 from benchmarks.real.local.points import ABOUT, kept, started, write
-from streamtwin.connect.importers.flink_answers import Answers, from_endpoint, from_folder
+from streamtwin.connect.importers.flink_answers import from_endpoint, from_folder
 from streamtwin.connect.importers.flink_job import read_job
 from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
 from twin.overrides import put_all
@@ -26,8 +26,6 @@ from twin.overrides import put_all
 AGES = "ages.csv"
 WATCHED_S = 40.0
 """Time for which a job is watched after an event."""
-BEFORE = ("CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING")
-"""States of a subtask that does not run yet."""
 COMPUTES = "while True: pass"
 """Program of a neighbour."""
 
@@ -132,7 +130,8 @@ def read(folder: Path) -> Measured:
     about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
     rate, shape = float(about["rate_per_s"]), about["shape"]
     answers = from_folder(folder)
-    imported = scenario_of(read_job(answers), {source: rate * share for source, share in shape["shares"].items()})
+    flink = read_job(answers)
+    imported = scenario_of(flink, {source: rate * share for source, share in shape["shares"].items()})
     told = put_all(imported.scenario, list(shape["told"].items()), "told")
     ages, aged_s = _ages(folder / AGES, about["start_s"], tuple(about["window_s"]))
     return Measured(
@@ -145,16 +144,8 @@ def read(folder: Path) -> Measured:
         load=about["load"],
         aged_s=aged_s,
         submitted_s=about["submitted_s"],
-        deployed_s=_deployed_s(answers),
+        deployed_s=flink.deployed_s or 0.0,
     )
-
-
-def _deployed_s(answers: Answers) -> float:
-    """Longest time of a subtask from its creation until it ran."""
-    lasted = [
-        each.model_dump().get("status-duration", {}) for detail in answers.details if detail for each in detail.subtasks
-    ]
-    return max((sum(each.get(state, 0) for state in BEFORE) for each in lasted), default=0) / 1000
 
 
 def _ages(file: Path, start_s: float, window_s: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Checkpoints of a Flink job: how they are configured, how long they took, and how the state grows."""
+"""Checkpoints of a Flink job and its recovery: how they are configured, how long they take, how the state grows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from streamtwin.connect.importers.flink_job import FlinkJob
 from streamtwin.connect.importers.flink_times import set_s
 
 PREFIX = "execution.checkpointing."
-MS = 1e-3
+MS, LONGEST_S = 1e-3, 1e7
+HEARTBEAT, RESTART = "heartbeat.", "restart-strategy."
+NO_RESTART = ("none", "off", "disable")
+DELAYS = {
+    "": "exponential-delay.initial-backoff",  # the default
+    "exponentialdelay": "exponential-delay.initial-backoff",
+    "fixeddelay": "fixed-delay.delay",
+    "failurerate": "failure-rate.delay",
+}
+"""Settings of the time before a restart, by the strategy; that of each is 1 s by default."""
 GROWS = 0.05
 """Share of a state by which it must have grown between two checkpoints to be named."""
 
@@ -20,7 +29,7 @@ def checkpoints_of(job: FlinkJob, notes: list[str]) -> dict[str, Any]:
     config = job.checkpoint_config
     interval_s = (finite(config.interval) or 0.0) * MS if config else set_s(job.settings, f"{PREFIX}interval")
     notes += _grown(job)
-    if not interval_s or interval_s > 10**7:  # Flink's longest number stands for none
+    if not interval_s or interval_s > LONGEST_S:  # Flink's longest number stands for none
         return {}
     found: dict[str, Any] = {"interval_s": interval_s}
     if config is not None:
@@ -28,7 +37,7 @@ def checkpoints_of(job: FlinkJob, notes: list[str]) -> dict[str, Any]:
         aligned_ms = finite(config.aligned_checkpoint_timeout)
         found |= {"aligned_timeout_s": aligned_ms * MS} if config.unaligned_checkpoints and aligned_ms else {}
         timeout_ms, pause_ms = finite(config.timeout), finite(config.min_pause)
-        found |= {"timeout_s": timeout_ms * MS} if timeout_ms and timeout_ms * MS <= 10**7 else {}
+        found |= {"timeout_s": timeout_ms * MS} if timeout_ms and timeout_ms * MS <= LONGEST_S else {}
         found |= {"min_pause_s": pause_ms * MS} if pause_ms else {}
         tolerated = finite(config.tolerable_failed_checkpoints)
         found |= {"tolerated_failures": int(tolerated)} if tolerated is not None and 0 <= tolerated <= 10**6 else {}
@@ -44,6 +53,30 @@ def checkpoints_of(job: FlinkJob, notes: list[str]) -> dict[str, Any]:
             f"{max(job.durations_s) * 1000:,.0f}; what storing costs is not told: set checkpoints.storage_mbps, sync_ms"
         )
     return {"checkpoints": found}
+
+
+def recovery_of(job: FlinkJob, notes: list[str]) -> dict[str, Any]:
+    """Field `recovery` of an engine profile; empty if Flink does not tell its settings. notes: get words.
+
+    Flink lists only settings that somebody has set; the others have Flink's defaults (Configuration, "Heartbeat",
+    "Restart strategies"). A heartbeat that cannot be sent counts at once, so that the failure of a process is noticed
+    between `rpc-failure-threshold` - 1 and as many intervals after it; here in the middle.
+    """
+    if not job.settings:
+        return {}
+    interval_s = set_s(job.settings, f"{HEARTBEAT}interval") or 10.0
+    timeout_s = set_s(job.settings, f"{HEARTBEAT}timeout") or 50.0
+    threshold = finite(job.settings.get(f"{HEARTBEAT}rpc-failure-threshold", 2)) or 0.0
+    noticed_s = min(timeout_s, (threshold - 0.5) * interval_s) if threshold > 0 else timeout_s
+    strategy = next((job.settings[key] for key in (f"{RESTART}type", "restart-strategy") if key in job.settings), "")
+    strategy = strategy.lower().replace("-", "")
+    if strategy in NO_RESTART:
+        notes.append("it does not restart after a failure (restart-strategy); dry-run --fail says what a restart does")
+    delay_s = set_s(job.settings, RESTART + DELAYS.get(strategy, DELAYS[""]))
+    noticed = f"the failure of a process is noticed after some {noticed_s:g} s (heartbeat.*)"
+    notes.append(f"{noticed}, that of a machine that answers nothing after up to {timeout_s:g} s; see engine.recovery")
+    parts = {"noticed_s": noticed_s, "delay_s": 1.0 if delay_s is None else delay_s}
+    return {"recovery": {name: min(each_s, LONGEST_S) for name, each_s in parts.items()}}
 
 
 def _grown(job: FlinkJob) -> list[str]:

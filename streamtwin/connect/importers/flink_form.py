@@ -131,6 +131,7 @@ class Setting(RestAnswer):
 class Subtask(RestAnswer):
     manager: Annotated[Text, Field(alias="taskmanager-id")] = ""
     metrics: Metrics = {}
+    lasted: Annotated[Metrics, Field(alias="status-duration")] = {}
 
 
 class DetailAnswer(RestAnswer):

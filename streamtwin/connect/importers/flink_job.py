@@ -29,6 +29,8 @@ BY_KEY = re.compile(r"\b(?:partitionBy|groupBy|key)=\[[^\]]")
 """Keys in the description of an operator of SQL; without any, the brackets are empty."""
 SEEN = 5
 """Fewest sightings of busy threads that tell the share of them that is asleep."""
+BEFORE = ("CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING")
+"""States of a subtask that does not run yet."""
 SOUND = 0.1
 """Largest relative difference between the time in all states and the time that passed."""
 
@@ -97,7 +99,8 @@ class TaskManagers:
 class FlinkJob:
     """Running Flink job. settings: configuration by key. state_bytes: of the last checkpoint, 0 if there is none.
     durations_s: of complete checkpoints. grown: by vertex, its state (bytes) in an older and in the last checkpoint,
-    and the seconds between them."""
+    and the seconds between them. deployed_s: from the creation of the subtasks until the last one ran; None: not
+    known."""
 
     name: str
     version: str
@@ -109,6 +112,7 @@ class FlinkJob:
     checkpoint_config: CheckpointConfig | None = None
     durations_s: tuple[float, ...] = ()
     grown: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
+    deployed_s: float | None = None
 
 
 def read_job(answers: Answers) -> FlinkJob:
@@ -136,7 +140,15 @@ def read_job(answers: Answers) -> FlinkJob:
         checkpoint_config=answers.checkpoint_config,
         durations_s=_durations_s(answers),
         grown=_grown(answers),
+        deployed_s=_deployed_s(answers),
     )
+
+
+def _deployed_s(answers: Answers) -> float | None:
+    """Longest time that a subtask was in the states before it ran; None if no answer has times of states."""
+    lasted = [each.lasted for detail in answers.details if detail for each in detail.subtasks if each.lasted]
+    sums_ms = [sum(max(0.0, finite(each.get(state)) or 0.0) for state in BEFORE) for each in lasted]
+    return max(sums_ms) / 1000 if sums_ms else None
 
 
 def _check(answers: Answers) -> None:

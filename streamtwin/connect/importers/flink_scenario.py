@@ -11,7 +11,7 @@ import numpy as np
 
 from scenarios.files.documents import CLOSED
 from streamtwin.connect.importers.flink_chain import LATE, once, plain_name, without_numbers
-from streamtwin.connect.importers.flink_checkpoints import checkpoints_of
+from streamtwin.connect.importers.flink_checkpoints import LONGEST_S, checkpoints_of, recovery_of
 from streamtwin.connect.importers.flink_cpu import HostUse, busy_of, uses_of
 from streamtwin.connect.importers.flink_flow import Flow, Part, flow_of
 from streamtwin.connect.importers.flink_job import FlinkJob, TaskManagers, Vertex
@@ -142,7 +142,7 @@ def _made(job: FlinkJob, offered_per_s: Mapping[str, float], timed: Mapping[str,
             "arrivals": {k: {"law": "constant", "rate_per_s": v} for k, v in arrivals.items()},
             "keys": _keys(job, names, heads, notes),
         },
-        "engine": _engine(job),
+        "engine": _engine(job, notes),
         **checkpoints_of(job, notes),
     }
     scenario = _chained(parse(Scenario, data, where=job.name), data, job.vertices, flow, named)
@@ -429,8 +429,8 @@ def _of_host(use: HostUse) -> dict[str, float]:
     return others if use.cpu is None else {"cpu": use.cpu, **others}
 
 
-def _engine(job: FlinkJob) -> dict[str, Any]:
-    """Profile `flink` with the job's own settings of buffers."""
+def _engine(job: FlinkJob, notes: list[str]) -> dict[str, Any]:
+    """Profile `flink` with the job's own settings of buffers and state, and its recovery."""
     engine = FLINK.model_dump(mode="json")
     if any(each.is_planned for each in job.vertices):
         engine["rescaling"] |= {"generated_ids": True}
@@ -443,12 +443,16 @@ def _engine(job: FlinkJob) -> dict[str, Any]:
         engine["network_memory"]["buffer_debloat"] = _numbers(job, DEBLOAT, numbers) | times_s
     if BUFFER in job.settings:
         engine["buffer_bytes"] = _bytes(job.settings[BUFFER])
-    backend = next((job.settings[key] for key in BACKENDS if key in job.settings), None)
-    if backend in KINDS_OF_BACKENDS:
-        engine["state_backend"] = KINDS_OF_BACKENDS[backend]
+    own = (job.checkpoint_config and job.checkpoint_config.state_backend) or ""  # a class; the job's goes before
+    named = own.removeprefix("Embedded").removesuffix("StateBackend").lower()
+    known = [each for each in (named, *map(job.settings.get, BACKENDS)) if each in KINDS_OF_BACKENDS]
+    if known:
+        engine["state_backend"] = KINDS_OF_BACKENDS[known[0]]
     if (flush_s := set_s(job.settings, TIMEOUT)) is not None:
         engine["flush_s"] = max(1e-6, flush_s)
-    return engine
+    if job.deployed_s is not None:
+        engine["rescaling"] |= {"redeploy_s": round(min(job.deployed_s, LONGEST_S), 3)}
+    return engine | recovery_of(job, notes)
 
 
 def _numbers(job: FlinkJob, prefix: str, names: Mapping[str, str]) -> dict[str, float]:

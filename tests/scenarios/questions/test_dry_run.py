@@ -56,6 +56,19 @@ def test_a_failure_costs_what_arithmetic_says(down_s, since_s, rate_per_s):
     assert answer.keeps_up_without == 2
 
 
+@pytest.mark.parametrize(("noticed_s", "delay_s", "redeploy_s"), [(0.0, 0.0, 3.0), (1.5, 1.0, 0.5), (2.0, 0.0, 0.0)])
+def test_a_failure_takes_as_long_as_the_engine_says(noticed_s, delay_s, redeploy_s):
+    job = steady(horizon_s=30).with_set("engine.rescaling", {"how": "restart", "redeploy_s": redeploy_s})
+    job = job.with_set("engine.recovery", {"noticed_s": noticed_s, "delay_s": delay_s})
+    answer = tried(job, ChangeOptions(fail=["big"], at_s=11))
+    assert answer.measures["pause_s"].mean == pytest.approx(noticed_s + delay_s + redeploy_s)
+    assert answer.recovery is not None and answer.recovery.sum_s == noticed_s + delay_s + redeploy_s
+    parts = next(each for each in told(answer).sentences if each.startswith("the job is deployed again"))
+    for what, each_s in (("noticed after", noticed_s), ("restart delay", delay_s), ("deployed in", redeploy_s)):
+        assert (what in parts) == (each_s > 0)
+    assert tried(job, ChangeOptions(fail=["big"], at_s=11, recover_after_s=1.0)).recovery is None
+
+
 @pytest.mark.parametrize(("down_s", "since_s", "rate_per_s"), [(2.0, 1.0, 500), (3.0, 0.5, 800)])
 def test_what_a_slow_link_has_yet_to_carry_is_not_caught_up(down_s, since_s, rate_per_s):
     """The source reads its backlog at once, and a card sends 1,000 records a second of a kilobyte each."""

@@ -90,6 +90,10 @@ def test_the_state_backend_is_that_of_the_configuration(tmp_path: Path, named: s
     folder = save(tmp_path / "job", **{"jobmanager_config.json": config})
     backend = scenario_of(read_job(from_folder(folder)), {}).scenario.engine.state_backend
     assert (backend and backend.kind) == kind
+    own = {"state_backend": "EmbeddedRocksDBStateBackend"}
+    folder = save(tmp_path / "own", **{"jobmanager_config.json": config, "job_jobs_id_checkpoints_config.json": own})
+    backend = scenario_of(read_job(from_folder(folder)), {}).scenario.engine.state_backend
+    assert backend is not None and backend.kind == "rocksdb", "the job's own backend goes before the cluster's"
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -370,7 +370,45 @@ def test_checkpoints_are_those_of_the_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["execution.checkpointing.interval", "table.exec.state.ttl", "execution.buffer-timeout"]
+    ("settings", "noticed_s", "delay_s"),
+    [
+        ({"parallelism.default": "1"}, 15.0, 1.0),  # Flink's defaults: 2 heartbeats of 10 s
+        ({"heartbeat.interval": "1 s", "restart-strategy.type": "fixed-delay"}, 1.5, 1.0),
+        ({"heartbeat.interval": "20 s", "heartbeat.rpc-failure-threshold": "4"}, 50.0, 1.0),  # the timeout is sooner
+        ({"heartbeat.rpc-failure-threshold": "-1", "heartbeat.timeout": "30000"}, 30.0, 1.0),
+        ({"restart-strategy": "failure-rate", "restart-strategy.failure-rate.delay": "4 s"}, 15.0, 4.0),
+        ({"restart-strategy.exponential-delay.initial-backoff": "500 ms"}, 15.0, 0.5),
+        ({"restart-strategy.fixed-delay.delay": "9 s"}, 15.0, 1.0),  # of another strategy
+    ],
+)
+def test_a_failure_is_noticed_and_waits_as_the_cluster_is_set(
+    settings: dict[str, str], noticed_s: float, delay_s: float
+) -> None:
+    found = scenario_of(replace(joining("Window", 1.0), settings=settings), {}).scenario.engine.recovery
+    assert (found.noticed_s, found.delay_s) == (noticed_s, delay_s)
+
+
+def test_a_job_is_deployed_as_fast_as_at_its_start(tmp_path: Path) -> None:
+    files = answers("q18-10000")
+    subtask = files["job_v1_detail.json"]["subtasks"][0]
+    subtask["status-duration"] = {
+        "CREATED": 100,
+        "SCHEDULED": 900,
+        "DEPLOYING": 500,
+        "INITIALIZING": 1000,
+        "RUNNING": 9,
+    }
+    found = scenario_of(read_job(from_folder(written(tmp_path, files))), {}).scenario.engine.rescaling
+    assert (found.how, found.redeploy_s) == ("restart", 2.5)
+
+
+def test_a_job_that_never_restarts_is_told_of() -> None:
+    found = scenario_of(replace(joining("Window", 1.0), settings={"restart-strategy.type": "none"}), {})
+    assert any(note.startswith("it does not restart after a failure") for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "key", ["execution.checkpointing.interval", "table.exec.state.ttl", "execution.buffer-timeout", "heartbeat.timeout"]
 )
 def test_a_setting_that_is_no_time_is_refused_by_its_name(key: str) -> None:
     with pytest.raises(BadInput, match=rf"^{re.escape(key)}: .*'5 parsecs'"):
