@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.table import print_table
-from optimizers.interface import Problem
+from optimizers.interface import USUAL_S, Problem
 from optimizers.objectives import NOTHING_MORE, PRICE, Requirements
 from optimizers.planner.loads import loads_of, rates_at
 from optimizers.registry import OPTIMIZERS
@@ -97,7 +97,7 @@ def answers(job: Scenario, family: str) -> dict[tuple[str, int], ExecutionPlan]:
     problem = Problem(scenario=job, cost_model=rates_at("mean"), objective=made.objective, space=space)
     found: dict[tuple[str, int], ExecutionPlan] = {}
     proposed = {}
-    for name, plan in starts(problem, None, 2.0):
+    for name, plan in starts(problem, None, USUAL_S):
         if plan not in proposed.values():
             proposed[name] = plan
         found[name, 0] = plan

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from optimizers.interface import Candidate, Deadline, Problem, Solution, Status
-from optimizers.program import ProgramLimits
+from optimizers.program import FEW_NODES, ProgramLimits
 from optimizers.selection import RANKS, Estimated, best_first, estimate, estimate_with, ranks, shortfall
 from optimizers.space import as_plans, nothing_found
 from twin.metrics import Slow
@@ -108,7 +108,8 @@ class KnownPlans(ABC, Generic[P]):
     @property
     def limits(self) -> ProgramLimits:
         """Limits of a mixed-integer program, so that the problem's time is kept."""
-        return ProgramLimits(deadline=self.deadline, waits=None if self.problem.report is None else self._waits)
+        nodes = None if self.problem.proves else FEW_NODES
+        return ProgramLimits(nodes, deadline=self.deadline, waits=None if self.problem.report is None else self._waits)
 
     def _waits(self, seconds: float) -> None:
         best = self.candidate(self.best).objective if len(self) else None

@@ -110,6 +110,8 @@ class Problem:
     time limit of an optimizer that can be stopped, which returns the best so far (so the same problem may give another
     plan). stopped: whether the search is to stop now. alternatives: number of next best plans returned. report: is told
     the progress. space: the plans that may be chosen. requirements: that a chosen plan must fulfil, if any does.
+    proves: whether a bound of all plans is wanted, too; without, programs end after few nodes, so that the answer comes
+    soon and is the same on every machine, unless time runs out.
 
     Raises BadInput for an unknown objective, a negative seed, a budget below 1, or no time.
     """
@@ -125,6 +127,7 @@ class Problem:
     report: Callable[[PlanningProgress], None] | None = None
     space: Space = ALL_PLANS
     requirements: Requirements = NOTHING_MORE
+    proves: bool = True
 
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:

@@ -24,6 +24,8 @@ GAP = 1e-4
 """Relative gap at which a program counts as solved by default."""
 CLOSE = 1e-7
 """Absolute gap at which a program counts as solved: its least cost may be 0."""
+FEW_NODES = 50
+"""Nodes of a large program, or of one whose answer is wanted soon: by then its best values are mostly found."""
 LONG = 5000
 """Number of rows from which HiGHS begins with an interior point, which then takes a tenth of the simplex's time."""
 INTERIOR = {"solver": "ipm", "mip_lp_solver": "ipm"}

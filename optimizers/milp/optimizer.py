@@ -18,7 +18,6 @@ from optimizers.milp.moving import Quick, descents
 from optimizers.milp.placing import (
     HUGE,
     LARGE,
-    NODES,
     USED,
     Aim,
     Placing,
@@ -30,7 +29,7 @@ from optimizers.milp.placing import (
     prove,
 )
 from optimizers.objectives import LATENCIES, NOTHING_MORE, PRICE, at_rate, priced, prices_h
-from optimizers.program import GAP, ProgramLimits, ProgramOutcome
+from optimizers.program import FEW_NODES, GAP, ProgramLimits, ProgramOutcome
 from optimizers.selection import (
     RISK_STEP,
     Estimated,
@@ -340,9 +339,9 @@ AROUND = 128
 def _solved(job: PlacementCoefficients, candidates: Candidates, aim: Aim) -> ProgramPlan:
     end_to_end = candidates.problem.objective == "e2e_latency_s"
     size = _size(job)
-    deadline, nodes = (candidates.deadline.part(BEGINNING), NODES) if size > LARGE else (candidates.deadline, None)
-    gap = next(gap for most, gap in GAPS if size <= most)
-    limits = replace(candidates.limits, gap=gap, deadline=deadline, nodes=nodes)
+    limits = replace(candidates.limits, gap=next(gap for most, gap in GAPS if size <= most))
+    if size > LARGE:
+        limits = replace(limits, deadline=candidates.deadline.part(BEGINNING), nodes=FEW_NODES)
     return Placing(job, candidates.problem.space, aim, end_to_end=end_to_end).solve(limits)
 
 
@@ -465,7 +464,11 @@ class Milp:
             candidates.look_at([given])
         if quick is not None and len(candidates):
             _move_on(quick, candidates, all_time.part(BEGINNING))
-        found_quickly = _size(job) > HUGE and len(candidates) > 0 and candidates.candidate(candidates.best).feasible
+        found_quickly = (
+            (_size(job) > HUGE or not problem.proves)
+            and len(candidates) > 0
+            and candidates.candidate(candidates.best).feasible
+        )
         solved = [_solved(job, candidates, "crowded")] if in_one_place and not found_quickly else []
         balanced = None
         if not found_quickly and (not solved or solved[0].counts_ol is None):
@@ -486,7 +489,9 @@ class Milp:
         by_rates = isinstance(problem.cost_model, RateModel)
         overloaded = by_rates and not job.bursty and _too_much(balanced) and _shows(problem, candidates)
         feasible = len(candidates) > 0 and candidates.candidate(candidates.best).feasible
-        proof = prove(job, candidates) if feasible and admissible(problem, job) else Proof(None, closed=False)
+        proof = Proof(None, closed=False)
+        if feasible and problem.proves and admissible(problem, job):
+            proof = prove(job, candidates)
         best = self._best(problem, candidates)
         if overloaded and not best.feasible:
             return replace(best, status=Status.INFEASIBLE, message=OVERLOADED)
@@ -498,7 +503,7 @@ class Milp:
         return replace(best, status=status, bound=proof.bound, message=message, among=among)
 
     def _rate(self, problem: Problem) -> Solution:
-        found = highest_rate(problem.deployment, problem.space, ProgramLimits(deadline=problem.deadline()))
+        found = highest_rate(problem.deployment, problem.space, Candidates(problem).limits)
         ahead = replace(problem, scenario=at_rate(problem.scenario, found.factor or 1.0))
         no_price_h = np.zeros(len(problem.deployment.cluster.hosts))
         candidates = Candidates(problem, prefers=FeasibleAtRate(ahead, no_price_h), extra=1)

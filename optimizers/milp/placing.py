@@ -13,7 +13,7 @@ from optimizers.candidates import Candidates
 from optimizers.interface import Problem
 from optimizers.milp.ages import TOLERATED, AgeColumns, crowd_cards, crowd_cores, minimise_age
 from optimizers.milp.rows import assign, exclude, limit, obey_costream, stay, ways
-from optimizers.program import NO_LIMITS, Program, ProgramLimits, ProgramOutcome
+from optimizers.program import FEW_NODES, NO_LIMITS, Program, ProgramLimits, ProgramOutcome
 from optimizers.rules import kinds
 from optimizers.space import Space
 from twin.job import compile
@@ -159,8 +159,6 @@ ROUNDS = 4
 LARGE, HUGE = 200, 3000
 """Operators times sockets above which a program is solved first without integrality, for a bound; and above which none
 is solved with it."""
-NODES = 50
-"""Most nodes of programs of more than LARGE."""
 CLOSE = 1e-5
 """Relative difference below which plans count as equally good."""
 FINE = 1e-7
@@ -235,7 +233,7 @@ def prove(job: PlacementCoefficients, candidates: Candidates) -> Proof:
     size = len(job.names) * len(job.places.host_l)
     rounds = [True] * ROUNDS if size <= LARGE else [False, True] if size <= HUGE else [False]
     for whole in rounds:
-        nodes = NODES if size > LARGE else None
+        nodes = FEW_NODES if size > LARGE else None
         found = program.solve(replace(candidates.limits, gap=FINE, whole=whole, nodes=nodes))
         if found.counts_ol is not None and refuted(candidates, [found.counts_ol], np.array([found.cost])):
             return Proof(None, closed=False)

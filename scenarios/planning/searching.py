@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from statistics import fmean
-from time import perf_counter, process_time
 from typing import Any
 
-from optimizers.interface import Candidate, Optimizer, Problem, Solution, Status
+from optimizers.interface import USUAL_S, Candidate, Optimizer, Problem, Solution, Status
 from optimizers.objectives import OBJECTIVES, PRICE, Requirements, at_rate
 from optimizers.planner.judging import KEPT, OUTSIDE, early
 from optimizers.planner.loads import loads_of, planned_for, rates_at
@@ -268,7 +268,7 @@ def _most(missed: Sequence[float]) -> float:
 def _made(scenario: Scenario, goal: Goal, requirements: Requirements, item: tuple[ExecutionPlan, int]) -> SearchRun:
     """One run of a plan with a seed, and one at the rates of the head room if some is required. A run that is given up,
     as it would take too much, tells nothing and counts as failed."""
-    (plan, seed), began_s = item, process_time()
+    (plan, seed), began_s = item, time.process_time()
     planned = in_short_periods(scenario).with_plan(plan).with_run(seed=seed)
     try:
         found = simulate(planned)
@@ -280,7 +280,7 @@ def _made(scenario: Scenario, goal: Goal, requirements: Requirements, item: tupl
     for name in goal.following:
         of = OBJECTIVES[name].of
         values[name] = math.nan if of is None else float(of(scenario, [plan], requirements)[0])
-    return SearchRun(values, histograms, succeeded, behind, ahead, process_time() - began_s, os.getpid())
+    return SearchRun(values, histograms, succeeded, behind, ahead, time.process_time() - began_s, os.getpid())
 
 
 def _behind_ahead(planned: Scenario, factor: float) -> float:
@@ -304,8 +304,9 @@ SHARE_OF_STARTS = 0.3
 """Share of a budget of CPU seconds for all that proposes starts."""
 LONG_S = 600.0
 """CPU seconds above which a budget without a unit is refused."""
-PATIENCE_S, LEAST_S = 2.0, 0.05
-"""Seconds for each that proposes a start, where runs are counted; and at least."""
+LEAST_S = 0.05
+"""Least seconds for each that proposes a start."""
+CUT = "{names} had no more than {seconds:g} s: on another machine they may propose other plans"
 GIVEN, HEURISTIC = "as given", "governor"
 ALIKE = "{objective} is the same under all plans that were simulated, so it says nothing of which is better"
 STAYS = "nothing is better than the given plan by more than its moves are worth (1 %), so it is kept"
@@ -325,9 +326,11 @@ class Proposal:
     def plans(self, seconds: float) -> list[ExecutionPlan]:
         """The plan proposed within so many seconds; none if the optimizer cannot take the problem or leaves its space.
 
-        Raises BadInput for the faults of an optimizer that was asked for, and of a cost model of somebody else's.
+        Mostly what it proposes ends by counts, of estimates and of nodes, long before, and is the same on every
+        machine. Raises BadInput for the faults of an optimizer that was asked for, and of a cost model of somebody
+        else's.
         """
-        problem = replace(self.problem, seconds=seconds)
+        problem = replace(self.problem, seconds=seconds, proves=False)
         if self.own:
             with faults_told(self.optimizer):
                 return [fitting(problem, self.optimizer.solve(problem)).plan]
@@ -413,12 +416,14 @@ class SearchTold:
 @dataclass(frozen=True, slots=True)
 class PlansSearched:
     """Plans that runs have judged. found: by the search. starts: plans by what proposed them, the given one first.
-    bench: tells what runs say. seconds: wall time of all."""
+    bench: tells what runs say. seconds: wall time of all. cut: who proposed plans until its time was up, where runs
+    are counted."""
 
     found: Searched[SearchRun]
     starts: Mapping[str, ExecutionPlan]
     bench: RunBench
     seconds: float
+    cut: tuple[str, ...] = ()
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -475,6 +480,7 @@ class PlansSearched:
                 "" if best.feasible else none,
                 ALIKE.format(objective=self.bench.goal.objective) if self._alike else "",
                 "all plans of the space were simulated" if found.whole else near if found.nothing_near else "",
+                CUT.format(names=", ".join(self.cut), seconds=USUAL_S) if self.cut else "",
             ),
         )
 
@@ -496,7 +502,7 @@ def search(
     that are made side by side; the answer does not depend on it, unless CPU seconds or a limit of time end the search.
     Raises BadInput for an unknown measure, a space without plans, or an optimizer that cannot take the problem.
     """
-    began_s, began_cpu_s, deadline = perf_counter(), process_time(), problem.deadline()
+    began_s, began_cpu_s, deadline = time.perf_counter(), time.process_time(), problem.deadline()
     scenario, goal = problem.scenario, Goal.of(problem.scenario, objective, problem.requirements)
     if budget.runs is not None and budget.runs < goal.first_runs:
         raise BadInput(
@@ -506,14 +512,17 @@ def search(
     fixed = replace(problem, objective=goal.predicted).settled(free_subtasks=False)
     bench = RunBench(fixed, goal, budget, executor or Processes(1))
     proposed, asked = {GIVEN: scenario.plan}, proposals(fixed, optimizer)
-    patience_s = PATIENCE_S if budget.cpu_s is None else max(LEAST_S, SHARE_OF_STARTS * budget.cpu_s / len(asked))
+    patience_s = USUAL_S if budget.cpu_s is None else max(LEAST_S, SHARE_OF_STARTS * budget.cpu_s / len(asked))
+    cut = list[str]()
     for done, each in enumerate(asked):
         if deadline.over:
             break
         problem.tell("plans proposed", done, len(asked))
+        asked_s = time.perf_counter()
         for plan in each.plans(min(patience_s, max(LEAST_S, deadline.left_s))):
             if plan not in proposed.values():
                 proposed[each.name] = plan
+        cut += [each.name] if budget.cpu_s is None and time.perf_counter() - asked_s >= patience_s else []
     by_rates = [rates_at(load) for load in loads_of(scenario)]
     others = [] if problem.cost_model.name in {each.name for each in by_rates} else [problem.cost_model]
     space = problem.space
@@ -527,9 +536,9 @@ def search(
         at_once=at_once,
         exchange=not (goal.names_hosts or space.allowed or space.most_moves is not None or problem.requirements.prices),
         deadline=deadline,
-        beside_s=lambda: process_time() - began_cpu_s - bench.here_s,
+        beside_s=lambda: time.process_time() - began_cpu_s - bench.here_s,
     )
-    return PlansSearched(made.run(proposed), proposed, bench, perf_counter() - began_s)
+    return PlansSearched(made.run(proposed), proposed, bench, time.perf_counter() - began_s, tuple(cut))
 
 
 def budget_of(text: str) -> Budget:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -110,6 +111,25 @@ def test_what_only_runs_tell_is_an_objective_or_a_limit_and_typos_are_named() ->
             found(job, objective)
     with pytest.raises(BadInput, match="with a budget, runs judge any measure of theirs"):
         planner.optimize(job, objective="e2e_latency_s.p99")
+
+
+@pytest.mark.parametrize(("objective", "speed"), [("processing_latency_s", 5.0), ("price", 5.0), ("price", 0.01)])
+def test_where_runs_are_counted_no_clock_decides(objective: str, speed: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What proposes plans ends by counts, so that a machine a few times slower or faster finds the same."""
+    job = scenario_file.load("edge-filter").with_run(horizon_s=2.0, warmup_s=0.5)
+    usual, real = found(job, objective, 12), time.perf_counter
+    monkeypatch.setattr("time.perf_counter", lambda: speed * real())
+    again = found(job, objective, 12)
+    assert again.starts == usual.starts and not again.cut
+    assert [each.plan for each in again.found.tried] == [each.plan for each in usual.found.tried]
+
+
+def test_what_proposes_plans_until_its_time_is_up_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = time.perf_counter
+    monkeypatch.setattr("time.perf_counter", lambda: 1e6 * real())
+    made = found(machines(2), "processing_latency_s", 4)
+    assert made.cut and all(name in made.solution.message for name in made.cut)
+    assert "on another machine they may propose other plans" in made.solution.message
 
 
 def test_throughput_is_better_if_it_is_more() -> None:
