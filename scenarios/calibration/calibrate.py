@@ -25,6 +25,7 @@ from scenarios.calibration.structures import (
     candidates,
     explain,
     others_percent,
+    rested,
     with_power,
     without,
 )
@@ -342,6 +343,7 @@ def calibrate(points: Sequence[Point], by: By | None = None, report: Progress | 
         raise BadInput(f"too few points: {LEAST_POINTS - len(points)} more is needed; one point fits any constants")
     if not any(point.busy or point.cpu for point in points):
         return _from_rates(points, report)
+    points = rested(points)
     found = bases(points)
     base = {host: each.cores for host, each in found.items()}
     told = without(points, base)

@@ -30,7 +30,7 @@ from scenarios.calibration.calibrate import (
 )
 from scenarios.calibration.newton import Predicted, predict
 from scenarios.calibration.points import KEEPS_UP, Point
-from scenarios.calibration.structures import By, Structure, Works, bases, beside, without
+from scenarios.calibration.structures import By, Structure, Works, bases, beside, rested, without
 from scenarios.calibration.unit_costs import OWN
 from scenarios.executing import Progress
 from scenarios.files.scenario_file import read_text
@@ -95,6 +95,7 @@ def held_out(points: Sequence[Point], found: Calibration, report: Progress | Non
 
     Of several jobs one is left out at a time, else one point; more at once where that makes more than FOLDS parts.
     """
+    points = rested(points)
     told, parts = without(points, found.base), _parts(points)
     works = Works(told) if found.tried else None
     predictors: dict[str, list[tuple[Point, Predicted]]] = {name: [] for name in (ALWAYS, CAP, BEFORE, CALIBRATED)}

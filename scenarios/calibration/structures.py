@@ -43,12 +43,20 @@ from twin.scenario import Scenario
 # independent. The engine (a JVM: garbage collection, heartbeats, timers) uses a base that does not depend on records.
 # CPU = base + cost x rate tells this base, if a host was read at different rates of one job; records get what it and
 # others leave.
+#
+# A subtask that has nothing to do is woken up by its next records, and counts as busy before it computes: busy =
+# cost x rate + w x the rest of the time, which two rates tell, too, and which is gone where it is always busy.
 
 
 APART = 1.3
 """Ratio of busy times to CPU in use from which on they contradict each other: the rest was waiting for a core."""
+CROWDED = 2.0
+"""The same from which on, at several rates, others must use the cores. On a machine of its own busy times of nine
+queries were 0.9 to 1.6 times their CPU (docs/nexmark.md): garbage that is collected, for one, stops all subtasks."""
 RATES_APART = 1.5
 """Ratio of the most work of a host at any point to the least that points need to tell its base."""
+FAINT = 2.0
+"""Times of the base that records are to use at some point."""
 LEAST_ERROR = 0.02
 """Least relative error of readings of CPU."""
 SURE = 2.0
@@ -83,19 +91,70 @@ class _Host:
 
     def left(self, records: float) -> float | None:
         """Cores that others left to subtasks that used `records` of them; None if busy times tell of no waiting."""
-        found = waited(self.wanted, self.cores / self.core, records / self.core)
+        found = waited(self.wanted, self.cores / self.core, records / self.core, CROWDED)
         return None if found is None else self.core * found
+
+
+def rested(points: Sequence[Point]) -> list[Point]:
+    """Points whose busy times are without what waking up takes, where points tell that: busy = w + (1 - w) x work."""
+    wakes = _wakes(points)
+    return [
+        replace(point, busy={name: _work(busy, wakes.get(name, 0.0)) for name, busy in point.busy.items()})
+        for point in points
+    ]
+
+
+def _work(busy: float, wakes: float) -> float:
+    return max(0.0, (busy - wakes) / (1.0 - wakes))
+
+
+def _wakes(points: Sequence[Point]) -> dict[str, float]:
+    """Share of its idle time for which an operator is busy without records, by name, as far as rates tell it. What a
+    window does when it ends does not grow with the rate, either, and is work."""
+    found = dict[str, float]()
+    for operator in points[0].scenario.query.operators if one_job(points) else ():
+        read = [each for each in points if each.busy.get(operator.name, 0.0) > 0.0]
+        rates = [
+            each.taken_per_s.get(operator.name, 0.0) / each.scenario.plan.parallelism(operator.name) for each in read
+        ]
+        if len(read) > 1 and min(rates) > 0.0 and not isinstance(operator, Windowed):
+            told = _intercept([each.busy[operator.name] for each in read], rates)
+            found |= {} if told is None else {operator.name: min(told.cores, 0.5)}
+    return found
 
 
 def bases(points: Sequence[Point]) -> dict[str, Base]:
     """Base of each host, by name; left out where points tell none above 0, or contradict each other."""
-    found = {name: _intercept(hosts) for name, hosts in _by_host(points).items()}
+    found = {
+        name: _intercept([each.used for each in hosts], [each.work for each in hosts])
+        for name, hosts in _by_host(points).items()
+    }
     return {name: base for name, base in found.items() if base is not None}
 
 
 def untold(points: Sequence[Point]) -> list[str]:
     """Hosts whose CPU was read, but at about one rate, so that nothing tells a base."""
-    return [name for name, hosts in _by_host(points).items() if not _apart(hosts)]
+    return [name for name, hosts in _by_host(points).items() if not _apart([each.work for each in hosts])]
+
+
+@dataclass(frozen=True, slots=True)
+class Faint:
+    """Host at all of whose points records use little beside the base. records, base: cores, at the highest load.
+    factor: on that load, from which on records would use FAINT times the base."""
+
+    records: float
+    base: float
+    factor: float
+
+
+def faint(points: Sequence[Point]) -> dict[str, Faint]:
+    """Hosts, by name, of which records use less than FAINT times the base, so that costs rest on a small difference."""
+    found = dict[str, Faint]()
+    for name, base in bases(points).items():
+        records = max(each.used for each in _by_host(points)[name]) - base.cores
+        if records < FAINT * base.cores:
+            found[name] = Faint(records, base.cores, FAINT * base.cores / records)
+    return found
 
 
 def without(points: Sequence[Point], cores: Mapping[str, float]) -> list[Point]:
@@ -195,28 +254,28 @@ def _host(point: Point, name: str, each_s: Mapping[str, float]) -> _Host:
     return _Host(used, host.cpu_percent / 100.0, core, demand, demand / factor, tuple(wanted), whole)
 
 
-def _apart(hosts: Sequence[_Host]) -> bool:
+def _apart(works: Sequence[float]) -> bool:
     """Whether rates differ enough to tell a base."""
-    works = [each.work for each in hosts]
     return max(works) >= RATES_APART * min(works)
 
 
-def _intercept(hosts: Sequence[_Host]) -> Base | None:
+def _intercept(used: Sequence[float], works: Sequence[float]) -> Base | None:
     """Base in used = base + slope x work, neither below 0; None if it is hardly more than its error."""
-    if not _apart(hosts):
+    if not _apart(works):
         return None
-    used_p = np.array([max(each.used, 1e-9) for each in hosts])
-    parts_p2 = np.array([[1.0, each.work] for each in hosts]) / used_p[:, None]
-    (base, slope), off = optimize.nnls(parts_p2, np.ones(len(hosts)))
-    error = max(LEAST_ERROR, off / max(1, len(hosts) - 2) ** 0.5)
+    used_p = np.maximum(used, 1e-9)
+    parts_p2 = np.array([[1.0, work] for work in works]) / used_p[:, None]
+    (base, slope), off = optimize.nnls(parts_p2, np.ones(len(works)))
+    error = max(LEAST_ERROR, off / max(1, len(works) - 2) ** 0.5)
     spread = float(error * np.sqrt(np.linalg.inv(parts_p2.T @ parts_p2)[0, 0]))
     told = slope > 0.0 and SURE * spread < base < used_p.min()
     return Base(float(base), spread) if told else None
 
 
-def waited(wanted: Sequence[Wanted], cores: float, used: float) -> float | None:
-    """Number of cores that others left to subtasks that used `used` of them; None if busy times tell of no waiting."""
-    return cores_left(wanted, used) if in_use(wanted, cores) > APART * used else None
+def waited(wanted: Sequence[Wanted], cores: float, used: float, apart: float = APART) -> float | None:
+    """Number of cores that others left to subtasks that used `used` of them; None if busy times tell of no waiting.
+    apart: ratio of the cores in use, by busy times, to those used, from which on they do."""
+    return cores_left(wanted, used) if in_use(wanted, cores) > apart * used else None
 
 
 def in_use(wanted: Sequence[Wanted], cores: float) -> float:

@@ -72,6 +72,11 @@ def calibrate(
             f"host {host}: its points are at about one rate, so what is used of it without records counts as costs; "
             "one more, at half or twice the rate, would tell"
         )
+    for host, each in structures.faint(read).items():
+        terminal.note(
+            f"host {host}: records use {each.records:.2f} cores at most, and the engine {each.base:.2f} without any, "
+            f"so costs are uncertain; measure a point at {each.factor:.2g} times the highest load, or more"
+        )
     for odd in fit.odd:
         terminal.note(f"contradicts the other points: {odd}")
     profile = profile_file.profile_of(loaded, fit, judged, read, read[0].machine)

@@ -45,6 +45,9 @@ AT_A_TIME = 40
 """Most metrics in one request."""
 ACCUMULATED = ("accumulated-busy-time", "accumulated-backpressured-time", "accumulated-idle-time")
 """Keys of a vertex's times in each state, which newer versions of Flink add up."""
+BUSY = ACCUMULATED[0]
+BETWEEN_DUMPS = 20.0
+"""Times that a thread dump takes to the next one."""
 OF_A_SECOND = ("busyTimeMsPerSecond", "backPressuredTimeMsPerSecond")
 """Metrics of subtasks for the first two of these times, means over a time of Flink's own."""
 CPU = "Status.JVM.CPU.Time"
@@ -339,7 +342,8 @@ def from_endpoint(
     found = _job_id(flink, job)
     of_job = f"jobs/{quote(found, safe='')}"
     managers = flink.ask("taskmanagers", forms.ManagersAnswer)
-    first, last, threads = _watched(flink, of_job, managers, window_s, report, sleep)
+    first, last = _watched(flink, of_job, managers, window_s, report, sleep)
+    threads = _seen(flink, last.job, managers, window_s, sleep) if _unexplained(first, last) else ()
     vertices = [f"{of_job}/vertices/{quote(each.id, safe='')}" for each in last.job.vertices]
     checkpoints = flink.ask_if_known(f"{of_job}/checkpoints", forms.CheckpointsAnswer)
     checkpoint_first, checkpoint = _checkpoints(flink, of_job, checkpoints)
@@ -423,23 +427,19 @@ def _watched(
     window_s: float,
     report: Callable[[int, int], None] | None,
     sleep: Callable[[float], None],
-) -> tuple[Snapshot, Snapshot, tuple[forms.ThreadsAnswer, ...]]:
-    """Watches a job: its first and last fresh snapshots (for longer than window_s, until there are two), and its
-
-    threads, from a dump of one task manager at each poll, in turn.
-    """
+) -> tuple[Snapshot, Snapshot]:
+    """Watches a job: its first and last fresh snapshots, for longer than window_s until there are two."""
     of_managers = [f"taskmanagers/{quote(each.id, safe='')}" for each in managers.taskmanagers]
     counters = dict[str, list[str]]()
     fresh: list[Snapshot] = []
     polls, last = max(3, round(window_s / ASKED_EVERY_S)), flink.ask(of_job, forms.JobAnswer)
-    threads = [forms.ThreadsAnswer() for _ in last.vertices]
     for done in range(polls + round(REFRESHED_S / ASKED_EVERY_S)):
         if done >= polls and len(fresh) > 1:
-            return fresh[0], fresh[-1], tuple(threads)
+            return fresh[0], fresh[-1]
         sleep(ASKED_EVERY_S)
         seen, last = last, flink.ask(of_job, forms.JobAnswer)
         if last.state != forms.RUNNING or not last.vertices:
-            return Snapshot(seen), Snapshot(last), ()
+            return Snapshot(seen), Snapshot(last)
         if _metrics(last) != _metrics(seen) and _complete(last):
             cpu = (flink.ask_if_known(f"{each}/metrics?get={CPU}", forms.READINGS) for each in of_managers)
             chains = [f"{of_job}/vertices/{quote(each.id, safe='')}" * (" -> " in each.name) for each in last.vertices]
@@ -447,14 +447,47 @@ def _watched(
                 counters = {each: _counters(_listed(flink, each)) for each in chains if each}
             operators = [_readings(flink, each, counters.get(each, [])) for each in chains]
             fresh.append(Snapshot(last, tuple(each or [] for each in cpu), tuple(operators)))
-        if of_managers:
-            _count(_dump(flink, of_managers[done % len(of_managers)]), last, threads)
         if report is not None:
             report(min(done + 1, polls), polls)
     raise BadInput(
         f"{flink.base}/{of_job}: its metrics were not refreshed in {window_s + REFRESHED_S:.0f} s; lower the cluster's "
         "metrics.fetcher.update-interval, or take a longer --window"
     )
+
+
+def _unexplained(first: Snapshot, last: Snapshot) -> bool:
+    """Whether subtasks were busy for longer than task managers used CPU, so that some may have slept; also if Flink
+    tells neither."""
+    busy_ms = [
+        (forms.finite(now.metrics.get(BUSY)), forms.finite(was.metrics.get(BUSY)))
+        for now, was in zip(last.job.vertices, first.job.vertices, strict=False)
+    ]
+    cpu_ns = [sum(forms.finite(each.value) or 0.0 for some in cpu for each in some) for cpu in (first.cpu, last.cpu)]
+    told = all(now is not None and was is not None for now, was in busy_ms) and 0.0 < cpu_ns[0] < cpu_ns[1]
+    return not told or sum((now or 0.0) - (was or 0.0) for now, was in busy_ms) > (cpu_ns[1] - cpu_ns[0]) / 1e6
+
+
+def _seen(
+    flink: Endpoint,
+    job: forms.JobAnswer,
+    managers: forms.ManagersAnswer,
+    window_s: float,
+    sleep: Callable[[float], None],
+) -> tuple[forms.ThreadsAnswer, ...]:
+    """What threads of a job do, by dumps of its task managers, in turn, for window_s.
+
+    A dump stops the task manager while its heap is searched for locks (ThreadMXBean.dumpAllThreads): so there are few,
+    far apart, and none while the job is measured.
+    """
+    threads = [forms.ThreadsAnswer() for _ in job.vertices]
+    names, left_s = [each.id for each in managers.taskmanagers], window_s
+    while names and left_s > 0.0:
+        began_s = time.perf_counter()
+        _count(_dump(flink, f"taskmanagers/{quote(names[0], safe='')}"), job, threads)
+        waits_s = max(ASKED_EVERY_S, BETWEEN_DUMPS * (time.perf_counter() - began_s))
+        sleep(waits_s)
+        left_s, names = left_s - waits_s, [*names[1:], names[0]]
+    return tuple(threads)
 
 
 def _dump(flink: Endpoint, manager: str) -> forms.DumpAnswer | None:

@@ -240,7 +240,7 @@ def test_waits_that_cpu_tells_do_not_depend_on_what_a_core_is_worth() -> None:
     found = {}
     for core_percent in (50.0, 100.0, 140.0):
         on_these = [
-            replace(point, scenario=with_hosts(point.scenario, {"h": core_percent}, 2), cpu={"h": 0.1 + cpu / 2})
+            replace(point, scenario=with_hosts(point.scenario, {"h": core_percent}, 2), cpu={"h": 0.1 + cpu / 4})
             for point in points
             for cpu in point.cpu.values()
         ]

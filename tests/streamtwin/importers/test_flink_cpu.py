@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -14,7 +15,7 @@ from scenarios.calibration import profile_file
 from scenarios.calibration.calibrate import calibrate
 from scenarios.calibration.points import Point, points_of
 from scenarios.calibration.profile_file import held_out
-from scenarios.calibration.structures import cores_left, in_use, untold, without
+from scenarios.calibration.structures import cores_left, faint, in_use, untold, without
 from streamtwin import capacity
 from streamtwin.connect.importers.flink_answers import Answers, from_endpoint, from_folder
 from streamtwin.connect.importers.flink_job import read_job
@@ -214,6 +215,45 @@ def knee_per_s(job: Scenario) -> float:
     return job.workload.arrivals["source"].mean_rate_per_s * float(found.in_long_runs or found.value or 0.0)
 
 
+@pytest.mark.parametrize("wakes", [0.02, 0.05])
+@pytest.mark.parametrize("rates", [(600, 2400), (1500, 3000)])
+def test_waking_up_is_neither_a_cost_nor_a_neighbour(wakes: float, rates: tuple[float, ...], tmp_path: Path) -> None:
+    """A subtask that is busy while it is woken up: two rates tell its cost, and nobody else is said to use cores."""
+    each_s, jobs = 250e-6, []
+    for rate in rates:
+        used = each_s * rate
+        busy = wakes + (1.0 - wakes) * used
+        jobs.append(imported(tmp_path / f"{rate}", rate=float(rate), busy=busy, used=0.1 + used))
+    found = calibrate(points_at(*jobs))
+    assert found.costs["operator work"] == pytest.approx(1e6 * each_s, rel=0.02)
+    assert found.others_percent[HOST] == pytest.approx(10.0, rel=0.05), "the base alone"
+    assert knee_per_s(found.applied(jobs[0].scenario)) == pytest.approx(1 / each_s, rel=0.05)
+
+
+@pytest.mark.parametrize("slowed", [1.3, 1.6])
+def test_pauses_of_all_subtasks_are_no_neighbours(slowed: float, tmp_path: Path) -> None:
+    """Garbage that is collected stops subtasks, which count as busy meanwhile, and others take no core for that."""
+    jobs = [
+        imported(tmp_path / f"{rate}", rate=rate, busy=slowed * 2e-4 * rate, used=0.1 + 2e-4 * rate)
+        for rate in (500.0, 2000.0)
+    ]
+    found = calibrate(points_at(*jobs))
+    assert found.others_percent[HOST] == pytest.approx(10.0, rel=0.05)
+    assert 200 <= found.costs["operator work"] <= 200 * slowed
+
+
+def test_costs_that_rest_on_little_cpu_are_said_to(tmp_path: Path) -> None:
+    """Records use .05 cores at most beside .3: at twelve times as much they would use twice the base."""
+    jobs = [
+        imported(tmp_path / f"{rate}", rate=rate, busy=1e-4 * rate, used=0.3 + 1e-4 * rate) for rate in (100.0, 500.0)
+    ]
+    (each,) = faint(points_at(*jobs)).values()
+    assert (each.records, each.base) == (pytest.approx(0.05, rel=0.1), pytest.approx(0.3, rel=0.02))
+    assert each.factor == pytest.approx(2 * 0.3 / 0.05, rel=0.1)
+    more = imported(tmp_path / "more", rate=7000.0, busy=0.7, used=1.0)
+    assert not faint(points_at(*jobs, more))
+
+
 @pytest.mark.parametrize("used", [(0.2, 0.15), (0.1, 0.9), (0.3, 0.3)])
 def test_points_that_contradict_each_other_tell_no_base(used: tuple[float, float], tmp_path: Path) -> None:
     """Points of which CPU falls with the rate, or grows faster than it, give no base."""
@@ -282,6 +322,34 @@ class Busy(Cluster):
                 ]
                 return {"threadInfos": threads}
         return super().answer(path)
+
+
+class Computing(Busy):
+    """The same cluster with JVMs of four cores, more than all subtasks are busy for, whose dumps take a while."""
+
+    def __init__(self, cores: float, dump_s: float = 0.0) -> None:
+        super().__init__()
+        self.cores, self.dump_s, self.dumps = cores, dump_s, 0
+
+    def answer(self, path: str) -> Any:
+        if path.endswith("get=Status.JVM.CPU.Time"):
+            return [{"id": "Status.JVM.CPU.Time", "value": str(self.cores * 1e9 * self._snapshot["now"] / 1000)}]
+        if path.endswith("/thread-dump"):
+            self.dumps += 1
+            time.sleep(self.dump_s)
+        return super().answer(path)
+
+
+def test_a_job_whose_cpu_explains_its_busy_times_is_not_stopped_for_dumps() -> None:
+    """Each dump stops a task manager while its heap is searched: none is taken without need, and there are pauses."""
+    with serving(cluster := Computing(cores=4.0)) as url:
+        from_endpoint(url, window_s=5.0, sleep=lambda _: None)
+    assert cluster.dumps == 0
+    slept = list[float]()
+    with serving(cluster := Computing(cores=0.05, dump_s=0.1)) as url:
+        from_endpoint(url, window_s=10.0, sleep=slept.append)
+    assert 0 < cluster.dumps <= 5, "a twentieth of the time"
+    assert sum(each > 10 * 0.1 for each in slept) == cluster.dumps
 
 
 def test_a_live_job_says_its_cpu_and_what_its_threads_do(tmp_path: Path) -> None:
