@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from benchmarks.real.nexmark import __main__ as program
-from benchmarks.real.nexmark import judging, queries
+from benchmarks.real.nexmark import events, judging, queries
 from benchmarks.real.nexmark.judging import Figure
 from benchmarks.real.nexmark.measuring import AGES, MARKERS, SOURCE, read
-from benchmarks.real.nexmark.predicting import FORM, Prediction, predicted
+from benchmarks.real.nexmark.predicting import FORM, Prediction, calibrated, predicted
+from optimizers.objectives import at_rate
 from tests.streamtwin.importers.flink_cluster import written
 from tests.streamtwin.importers.test_flink_sql import answers
 from twin.errors import BadInput
@@ -43,7 +44,7 @@ ASKED = queries.query("q11").model_copy(update={"knee_per_s": 92_000.0})
 def said(tmp_path_factory: pytest.TempPathFactory) -> Prediction:
     folder = tmp_path_factory.mktemp("light")
     light = [read(point(folder / f"{rate:g}", saved, rate)) for rate, saved in POINTS[:2]]
-    return predicted(light, ASKED, [184_000.0, 368_000.0, 736_000.0])
+    return predicted(light, ASKED, [184_000.0, 460_000.0])
 
 
 @pytest.fixture
@@ -55,12 +56,12 @@ def case(said: Prediction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> p
         point(found.at(rate), saved, rate)
     assert list(said.beyond) == found.rates(program.BEYOND)
     (found.folder / program.PREDICTION).write_bytes(FORM.dump_json(said))
-    assert found.said == said, "what is written is what is read"
+    assert found.said() == said, "what is written is what is read"
     return found
 
 
 def test_a_measured_query_is_predicted_and_judged(case: program.Case, capsys: pytest.CaptureFixture[str]) -> None:
-    said, light = case.said, read(case.at(9200.0))
+    said, light = case.said(), read(case.at(9200.0))
     assert said is not None and said.knee_per_s is not None
     for rate, state in said.beyond.items():
         assert state.delivered_per_s == pytest.approx(min(rate, said.knee_per_s), rel=0.05), "no more than its knee"
@@ -89,7 +90,7 @@ def test_a_case_goes_on_where_it_was_cut_short(case: program.Case, capsys: pytes
 
 def test_what_is_not_predicted_says_why(case: program.Case, capsys: pytest.CaptureFixture[str]) -> None:
     (case.folder / program.PREDICTION).write_text('{"refused": "points contradict each other"}')
-    assert case.said is None
+    assert case.said() is None
     program.show([case])
     assert "points contradict each other" in capsys.readouterr().out
 
@@ -106,9 +107,55 @@ def test_errors_are_relative_and_differences_of_shares() -> None:
     assert [each.error for each in unknown] == [None, None, None]
 
 
+RATE, START_S = 100.0, 1000.0
+
+
+def watched(folder: Path, kind: events.Kind, taken: list[tuple[float, int]], **stamps_s: float) -> events.Course:
+    """Course of a job whose event comes 10 s after its first record. taken: when which event was taken, s after it."""
+    folder.mkdir()
+    about = {"kind": kind, "start_s": START_S, "rate_per_s": RATE, "event_s": START_S + 10, "saved_s": 0.5}
+    stamps = {name: 1000 * (START_S + at_s) for name, at_s in stamps_s.items()}
+    lasted = [{"CREATED": 100, "DEPLOYING": 200, "RUNNING": 5000}, {"SCHEDULED": 700, "RUNNING": 4000}]
+    details = [{"subtasks": [{"status-duration": each}]} for each in lasted]
+    for name, answer in ((events.ABOUT, about), (events.JOB, {"timestamps": stamps}), (events.DETAILS, details)):
+        (folder / name).write_text(json.dumps(answer))
+    lines = "".join(f"{1000 * (START_S + at_s):.0f},{number}\n" for at_s, number in taken)
+    (folder / f"{events.TAKEN}.0").write_text(lines)
+    return events.measured(folder)
+
+
+def test_a_course_is_told_by_when_which_event_was_taken(tmp_path: Path) -> None:
+    """Down from 10 to 14 s, then back to the 800th event, with all that is due at once, and as before from 15 s on."""
+    before = [(each / 10, each * 10) for each in range(1, 100)]
+    after = [(14.0, 800), (14.5, 1300), (15.0, 1500), (16.0, 1600)]
+    found = watched(tmp_path / "a", "killed", [*before, *after], RESTARTING=11.5, RUNNING=12.5)
+    assert (found.noticed_s, found.delay_s, found.deployed_s) == (1.5, 1.0, 0.7)
+    assert found.down_s == pytest.approx(14.0 - 9.9) and found.oldest_s == pytest.approx(14.0 - 8.0)
+    assert found.caught_up_s == pytest.approx(4.5) and found.replayed == 990 - 800
+    went_on = watched(tmp_path / "b", "rescaled", [*before, (11.0, 1000), (11.1, 1110)], RUNNING=10.5)
+    assert (went_on.noticed_s, went_on.saved_s, went_on.replayed) == (None, 0.5, 0.0)
+    assert went_on.down_s == pytest.approx(1.1) and went_on.caught_up_s == pytest.approx(1.0)
+    rows = events.figures("rescaled", None, went_on)
+    assert "rescaled: noticed after" not in {each.what for each in rows} and all(
+        each.predicted is None for each in rows
+    )
+
+
+def test_what_the_twin_says_of_a_failure_is_the_sum_of_its_parts(said: Prediction, tmp_path: Path) -> None:
+    light = [read(point(tmp_path / f"{rate:g}", saved, rate)) for rate, saved in POINTS[:2]]
+    found = events.predicted(at_rate(calibrated(light), 0.01))
+    assert events.FORM.validate_json(events.FORM.dump_json(found)) == found
+    killed = found["killed"]
+    assert None not in (killed.noticed_s, killed.delay_s, killed.deployed_s, killed.down_s)
+    assert killed.noticed_s + killed.delay_s + killed.deployed_s == pytest.approx(killed.down_s)
+    assert killed.caught_up_s >= killed.down_s and killed.replayed > 0
+    assert found["rescaled"].down_s < killed.down_s and not found["rescaled"].replayed
+
+
 @pytest.mark.parametrize("name", queries.names())
 def test_statements_of_a_query_are_whole(name: str) -> None:
-    text = queries.statements(name, 1000.0, 5, 2, Path("/folder/ages"))
+    text = queries.statements(name, [(1000.0, 0.0), (4000.0, 80.0)], 5, 2, Path("/folder/ages"))
+    assert "'rate' = '1000.000000@0,4000.000000@80'" in text
     parts = [each.strip() for each in re.split(r";\s*\n", text) if each.strip()]
     assert [each.split()[0] for each in parts] == ["CREATE"] * (len(parts) - 1) + ["INSERT"]
     assert "{" not in text and text.count("(") == text.count(")")

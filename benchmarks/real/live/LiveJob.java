@@ -97,7 +97,7 @@ public final class LiveJob {
 
     DataStream<Tuple3<Long, Long, Long>> source(String name) {
         double rate = Double.parseDouble(given.get("rate")) * Double.parseDouble(given.getOrDefault("share_" + name, "1"));
-        var source = new Numbers(startMs, rate, 1).source(RECORD);
+        var source = new Numbers(startMs, Paced.Pace.of(rate + "@0"), 1).source(RECORD);
         return env.fromSource(source, WatermarkStrategy.noWatermarks(), name).uid(name);
     }
 
@@ -170,8 +170,8 @@ public final class LiveJob {
 
     /** Records with their numbers, when they were due, and when they are taken. */
     static final class Numbers extends Paced<Tuple3<Long, Long, Long>> {
-        Numbers(double startMs, double perSecond, int subtasks) {
-            super(startMs, perSecond, subtasks);
+        Numbers(double startMs, Pace pace, int subtasks) {
+            super(startMs, pace, subtasks);
         }
 
         @Override

@@ -147,12 +147,14 @@ def managing(jars: Path, job_jar: Path, folder: Path, setup: Setup) -> Iterator[
 
 
 @contextlib.contextmanager
-def working(cluster: Cluster) -> Iterator[None]:
-    """Runs a task manager for the length of a block, and waits until Flink has noticed its end."""
-    with _process("taskmanager", TASK_MANAGER, cluster.setup.heap[1], cluster.jars, cluster.folder):
-        patiently(lambda: _slots(cluster.url), f"no task manager at {cluster.url}")
-        yield
-    patiently(lambda: not _slots(cluster.url), f"the task manager at {cluster.url} has not gone")
+def working(cluster: Cluster, name: str = "taskmanager") -> Iterator[subprocess.Popen[bytes]]:
+    """Runs a task manager for the length of a block, beside others that there may be, and waits until Flink has noticed
+    its end. name: of its log. Yields its process."""
+    before = _slots(cluster.url) or 0
+    with _process(name, TASK_MANAGER, cluster.setup.heap[1], cluster.jars, cluster.folder) as process:
+        patiently(lambda: (_slots(cluster.url) or 0) > before, f"no task manager at {cluster.url}")
+        yield process
+    patiently(lambda: (_slots(cluster.url) or 0) <= before, f"the task manager at {cluster.url} has not gone")
 
 
 @contextlib.contextmanager
@@ -163,13 +165,24 @@ def running(jars: Path, job_jar: Path, folder: Path, setup: Setup) -> Iterator[C
 
 
 @contextlib.contextmanager
-def _process(name: str, entry: str, heap: str, jars: Path, folder: Path) -> Iterator[None]:
+def _process(name: str, entry: str, heap: str, jars: Path, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     opens = [f"--add-opens=java.base/{each}=ALL-UNNAMED" for each in OPENS]
-    command = [*NICE, "java", f"-Xms{heap}", f"-Xmx{heap}", "-XX:+UseSerialGC", *opens, "-cp", f"{jars}/*", entry]
+    command = [
+        *NICE,
+        "java",
+        f"-Xms{heap}",
+        f"-Xmx{heap}",
+        "-XX:+UseSerialGC",
+        "-XX:+AlwaysPreTouch",
+        *opens,
+        "-cp",
+        f"{jars}/*",
+        entry,
+    ]
     with (folder / f"{name}.log").open("w") as log:
         process = subprocess.Popen([*command, "--configDir", str(folder / "conf")], stdout=log, stderr=log)
         try:
-            yield
+            yield process
         finally:
             process.kill()  # its files are temporary
             process.wait()

@@ -38,7 +38,8 @@ import org.apache.flink.types.RowKind;
  * Options, as --name value: name (of the job), parallelism, and sql (statements that end with a semicolon and a new line).
  */
 public final class Nexmark {
-    private static final long MARKERS_MS = 100;
+    /** Not a divisor of the 100 ms after which buffers leave, or each marker would wait for as long as the first. */
+    private static final long MARKERS_MS = 97;
 
     public static void main(String[] arguments) {
         Map<String, String> given = new HashMap<>();
@@ -71,8 +72,8 @@ public final class Nexmark {
             "Phoenix", "Los Angeles", "San Francisco", "Boise", "Portland", "Bend", "Redmond", "Seattle", "Kent", "Cheyenne"
         };
 
-        Events(double startMs, double perSecond, int subtasks) {
-            super(startMs, perSecond, subtasks);
+        Events(double startMs, Pace pace, int subtasks) {
+            super(startMs, pace, subtasks);
         }
 
         @Override
@@ -95,7 +96,7 @@ public final class Nexmark {
 
         private RowData auction(SplittableRandom random, long auction, long person, TimestampData due) {
             long seller = random.nextInt(4) > 0 ? person / HOT * HOT : anyone(random, person);
-            long openMs = (long) (1000.0 * OPEN_AUCTIONS * ROUND / AUCTIONS / perSecond);
+            long openMs = (long) (1000.0 * OPEN_AUCTIONS * ROUND / AUCTIONS / perSecond(due.getMillisecond()));
             TimestampData expires = TimestampData.fromEpochMillis(due.getMillisecond() + 1 + random.nextLong(Math.max(2 * openMs, 1)));
             long initial = price(random);
             return GenericRowData.of(
@@ -134,13 +135,14 @@ public final class Nexmark {
         }
     }
 
-    static final ConfigOption<Double> RATE = ConfigOptions.key("rate").doubleType().noDefaultValue();
+    static final ConfigOption<String> RATE = ConfigOptions.key("rate").stringType().noDefaultValue();
     static final ConfigOption<Long> START = ConfigOptions.key("start_ms").longType().noDefaultValue();
     static final ConfigOption<Integer> SUBTASKS = ConfigOptions.key("subtasks").intType().noDefaultValue();
+    static final ConfigOption<String> TAKEN = ConfigOptions.key("taken").stringType().defaultValue("");
     static final ConfigOption<String> FILE = ConfigOptions.key("file").stringType().noDefaultValue();
     static final ConfigOption<Integer> COLUMN = ConfigOptions.key("column").intType().defaultValue(-1);
 
-    /** Connector of events: rate a second, start_ms (when the first is due, since 1970), subtasks. */
+    /** Connector of events: rate (a second, as `40000@0,160000@80`), start_ms (when the first is due, since 1970), subtasks, taken (a file that says when; empty: none). */
     public static final class SourceFactory implements DynamicTableSourceFactory {
         @Override
         public String factoryIdentifier() {
@@ -154,18 +156,18 @@ public final class Nexmark {
 
         @Override
         public Set<ConfigOption<?>> optionalOptions() {
-            return Set.of();
+            return Set.of(TAKEN);
         }
 
         @Override
         public DynamicTableSource createDynamicTableSource(Context context) {
             ReadableConfig options = FactoryUtil.createTableFactoryHelper(this, context).getOptions();
             RowType type = (RowType) context.getPhysicalRowDataType().getLogicalType();
-            return new Scan(type, options.get(START), options.get(RATE), options.get(SUBTASKS));
+            return new Scan(type, options.get(START), options.get(RATE), options.get(SUBTASKS), options.get(TAKEN));
         }
     }
 
-    record Scan(RowType type, long startMs, double perSecond, int subtasks) implements ScanTableSource {
+    record Scan(RowType type, long startMs, String rate, int subtasks, String taken) implements ScanTableSource {
         @Override
         public ChangelogMode getChangelogMode() {
             return ChangelogMode.insertOnly();
@@ -183,7 +185,7 @@ public final class Nexmark {
 
         @Override
         public ScanRuntimeProvider getScanRuntimeProvider(ScanContext context) {
-            return SourceProvider.of(new Events(startMs, perSecond, subtasks).source(InternalTypeInfo.of(type)));
+            return SourceProvider.of(new Events(startMs, Paced.Pace.of(rate), subtasks).telling(taken).source(InternalTypeInfo.of(type)));
         }
     }
 

@@ -1,4 +1,4 @@
-"""One operating point of a query on a real Flink: its folder has the answers of the import, and what it leaves out.
+"""Operating points of a query on a real Flink: a folder each, with the answers of the import, and what it leaves out.
 
 These are quantiles of latency markers, ages of results at the sink, and the time that the collector of garbage took.
 """
@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -28,6 +31,8 @@ from twin.errors import BadInput
 AGES, MARKERS = "ages", "markers.json"
 SOURCE = "nexmark"
 """Name of the source in every query."""
+WRITTEN_S = 12.0
+"""Time beyond a window until its answers are there: the last metrics may be seconds old."""
 QUANTILES = {"latency_median": "p50_s", "latency_p95": "p95_s"}
 """Endings of Flink's metrics of latency markers (ms)."""
 COLLECTED = "Status.JVM.GarbageCollector.All.Time"
@@ -35,10 +40,18 @@ COLLECTED = "Status.JVM.GarbageCollector.All.Time"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Time for which a job runs before it is watched, and for which it is watched."""
+    """Times of a job whose load rises by steps. first_s: for which it runs before it is watched; warmup_s: after each
+    further step. window_s: for which it is watched."""
 
+    first_s: float
     warmup_s: float
     window_s: float
+
+    def steps(self, rates: Sequence[float]) -> list[tuple[float, float]]:
+        """Rates, each with the time (s) from which it is offered."""
+        warmups_s = [self.first_s, *[self.warmup_s] * (len(rates) - 2)]
+        lasts_s = [warmup_s + self.window_s + WRITTEN_S for warmup_s in warmups_s]
+        return list(zip(rates, accumulate(lasts_s, initial=0.0), strict=True))
 
 
 class Checkpoint(NamedTuple):
@@ -72,32 +85,57 @@ class Measured:
         return float(self.rows[SOURCE]["out_per_s"])
 
 
-def measure(cluster: Cluster, query: str, rate: float, parallelism: int, folder: Path, span: Span) -> None:
-    """Writes the folder of one operating point. Raises BadInput for a query that Flink or the import refuses."""
-    about = {"query": query, "rate_per_s": rate, "parallelism": parallelism}
-    with kept(folder, about) as (aside, said):
+def measure(
+    cluster: Cluster,
+    query: str,
+    parallelism: int,
+    points: Mapping[float, Path],
+    span: Span,
+    goes_on: Callable[[float], bool],
+) -> None:
+    """Writes folders of operating points of one job, whose load rises by steps: each new job has its code compiled
+    anew, which takes CPU for a minute. points: folders by rate, in order. goes_on: is asked after each rate, whether
+    the next one is wanted. Raises BadInput for a query that Flink or the import refuses."""
+    with tempfile.TemporaryDirectory() as results:
+        ages, steps = Path(results) / AGES, span.steps(list(points))
 
         def options(start_s: float) -> dict[str, object]:
-            for each in aside.glob(f"{AGES}.*"):
+            for each in ages.parent.glob(f"{AGES}.*"):
                 each.unlink()
-            sql = statements(query, rate, round(1000 * start_s), parallelism, (aside / AGES).resolve())
+            sql = statements(query, steps, round(1000 * start_s), parallelism, ages)
             return {"name": query, "parallelism": parallelism, "sql": sql}
 
-        job, start_s = started(cluster, options, said)
+        when: dict[str, Any] = {}
+        job, start_s = started(cluster, options, when)
         try:
-            time.sleep(max(0.0, start_s + span.warmup_s - time.time()))
-            begun_s, before_s = time.time() - start_s, _collected_s(cluster)
-            answers = from_endpoint(cluster.url, job, span.window_s)
-            ended_s = time.time() - start_s
-            said["window_s"] = [begun_s, ended_s]
-            said["collecting"] = (_collected_s(cluster) - before_s) / (ended_s - begun_s)
-            markers = {each.id: _markers(cluster, job, each.id) for each in answers.job.vertices}
-            (aside / MARKERS).write_text(json.dumps(markers), encoding="utf-8")
-            write(aside, answers)
-            _imported(aside, rate)  # raises BadInput before anything is kept
+            for rate, from_s in steps:
+                print(f"  {rate:,.0f}/s", flush=True)
+                begins_s = start_s + from_s + (span.warmup_s if from_s else span.first_s)
+                about = {"query": query, "rate_per_s": rate, "parallelism": parallelism, **when}
+                with kept(points[rate], about) as (aside, said):
+                    time.sleep(max(0.0, begins_s - time.time()))
+                    said |= _watched(cluster, job, start_s, span.window_s, aside)
+                    for each in ages.parent.glob(f"{AGES}.*"):
+                        shutil.copy(each, aside)
+                    _imported(aside, rate)  # raises BadInput before anything is kept
+                if not goes_on(rate):
+                    return
         finally:
             with contextlib.suppress(BadInput):  # it may have ended by itself
                 cluster.cancel(job)
+
+
+def _watched(cluster: Cluster, job: str, start_s: float, window_s: float, folder: Path) -> dict[str, object]:
+    """Writes the answers about a job over a window from now on; returns when that was, and the share of it in which
+    garbage was collected."""
+    begun_s, before_s = time.time() - start_s, _collected_s(cluster)
+    answers = from_endpoint(cluster.url, job, window_s)
+    ended_s = time.time() - start_s
+    collecting = (_collected_s(cluster) - before_s) / (ended_s - begun_s)
+    markers = {each.id: _markers(cluster, job, each.id) for each in answers.job.vertices}
+    (folder / MARKERS).write_text(json.dumps(markers), encoding="utf-8")
+    write(folder, answers)
+    return {"window_s": [begun_s, ended_s], "collecting": collecting}
 
 
 def read(folder: Path) -> Measured:

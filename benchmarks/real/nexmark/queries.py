@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Self
@@ -71,9 +71,15 @@ def query(name: str) -> Query:
     return _read().queries[name]
 
 
-def statements(name: str, rate: float, start_ms: int, parallelism: int, ages: Path) -> str:
-    """Statements of a query for `Nexmark`. rate: events a second. start_ms: when the first is due, since 1970. ages:
-    file of its results' ages, to which each subtask of the sink appends its number."""
+Steps = Sequence[tuple[float, float]]
+"""Rates a second, each from so many seconds on, the first from 0."""
+
+
+def statements(name: str, steps: Steps, start_ms: int, sources: int, ages: Path, taken: Path | None = None) -> str:
+    """Statements of a query for `Nexmark`. steps: of the events. start_ms: when the first is due, since 1970. sources:
+    subtasks that have events. ages, taken: files of the ages of results, and of when which event was taken (None: none
+    is written), to which each subtask of the sink or source appends its number."""
     asked = query(name)
-    source = _read().source.format(rate=rate, start_ms=start_ms, parallelism=parallelism)
+    rate = ",".join(f"{per_s:.6f}@{from_s:g}" for per_s, from_s in steps)
+    source = _read().source.format(rate=rate, start_ms=start_ms, sources=sources, taken=taken or "")
     return f"{source.strip()}\n{asked.sink(ages)};\nINSERT INTO results {asked.select.strip()};\n"
