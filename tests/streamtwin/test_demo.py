@@ -30,7 +30,7 @@ from streamtwin.demo.loop import Settings, play
 from streamtwin.demo.folder import prepare, write
 from scenarios.executing import Lines
 planning = dict(estimates=60, search_runs=4, replications=2)
-settings = Settings(runs=60, members=1, patience=2, master="local[2]", **planning)
+settings = Settings(runs=40, members=1, patience=2, master="local[2]", **planning)
 out = Path(sys.argv[1])
 prepare(out, settings)
 write(out, play(out, settings, Lines(print)))

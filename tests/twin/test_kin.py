@@ -40,7 +40,7 @@ def job(
     return deployment(operators, streams, {"source": PER_S}, placement={"at": {"h": parallelism}}, engine=FREE)
 
 
-def close(made: Deployment, expected: float, seeds: int = 12) -> None:
+def close(made: Deployment, expected: float, seeds: int = 8) -> None:
     """Checks results a second within four standard errors."""
     runs = [simulated(made, horizon_s=8.0, warmup_s=2.0, seed=seed).metrics for seed in range(seeds)]
     found = np.array([run.throughput_per_s for run in runs])

@@ -137,8 +137,9 @@ def test_one_is_enough_where_it_is(name):
     assert "in runs of a day too" in predicted(answer) and answer.longer_runs is None
 
 
-@pytest.mark.parametrize(("ttl_s", "day"), [(None, 1e4 / 86_400 / 100), (40, 2.5)])
-@pytest.mark.parametrize("text", ["not backpressured", "not crashed"])
+@pytest.mark.parametrize(
+    ("ttl_s", "day", "text"), [(None, 1e4 / 86_400 / 100, "not backpressured"), (40, 2.5, "not crashed")]
+)
 def test_a_job_that_runs_out_of_memory_is_predicted_not_to_keep_up(ttl_s, day, text):
     """A job that runs out of memory does not keep up: a hundred new keys a second, with room for 10,000 on the heap."""
     job = ordinary(1e-5, 2, rate_per_s=100, horizon_s=200) | {"engine": SHALLOW}
