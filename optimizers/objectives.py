@@ -38,7 +38,8 @@ class Requirements:
     their quantiles (`e2e_latency_s.p99`), which only runs can judge. measured: highest values of other measures of a
     run, by name, which only a search by runs knows. prices: by host; 1 for hosts that are not named.
 
-    Raises BadInput for an unknown latency, a limit or a price that is not above 0, or a negative head room.
+    Raises BadInput for an unknown latency, a limit of a latency or a price that is not above 0, another limit below 0,
+    or a negative head room.
     """
 
     head_room: float | None = None
@@ -55,8 +56,8 @@ class Requirements:
             if not 0.0 < most_s < math.inf:
                 raise BadInput(f"{name} at most {most_s} s: give a number of seconds above 0")
         for name, most in self.measured.items():
-            if not math.isfinite(most):
-                raise BadInput(f"{name} at most {most}: give a finite number")
+            if not 0.0 <= most < math.inf:
+                raise BadInput(f"{name} at most {most:g}: no plan has less than 0; give a finite number from 0")
         for name, price in self.prices.items():
             if not 0.0 < price < math.inf:
                 raise BadInput(f"price of host {name!r} must be > 0, got {price}")

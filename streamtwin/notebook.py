@@ -18,12 +18,13 @@ from scenarios.files.run_folder import read_run as read_kept
 from scenarios.files.run_folder import write_run
 from scenarios.files.scenario_file import load
 from streamtwin.answers.presentation import Presentation
+from streamtwin.answers.verdict import verdict
 from streamtwin.options import Written, parameters
 from streamtwin.questions.question import OfScenario, Question
 from streamtwin.questions.registry import QUESTIONS
 from streamtwin.questions.runs import Compare, ComparePolicies, DryRun, FindCapacity, FindSensitivity, WhatIf
 from streamtwin.report.page import check_ours, paragraph, scrolling, tables
-from streamtwin.report.pages import run_page, shortened, verdict
+from streamtwin.report.pages import run_page, shortened
 from streamtwin.tables import run_tables
 from streamtwin.tables.job_maps import drawn
 from streamtwin.tables.run_tables import panels

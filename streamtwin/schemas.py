@@ -12,6 +12,7 @@ from scenarios.calibration.calibrate import Prediction
 from scenarios.calibration.profile_file import CalibratedProfile, NextPoint
 from scenarios.files.documents import CLOSED, Number, Seconds, schema
 from scenarios.learning import CorpusWritten, EvaluationTable, ModelTrained
+from streamtwin.connect.importers.flink_config import ImportedConfiguration
 from streamtwin.connect.importers.flink_scenario import ImportedJob
 from streamtwin.connect.importers.kafka_streams import ImportedTopology
 from streamtwin.connect.importers.run_graph import ImportedRun, RunsValidated
@@ -230,6 +231,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "use-profile": ScenarioDocument,
     "import run-graph": ImportedRun,
     "import flink": ImportedJob,
+    "import flink-config": ImportedConfiguration,
     "import kafka-streams": ImportedTopology,
     "import lstopo": MachineDocument,
     "import numactl": MachineDocument,

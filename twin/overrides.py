@@ -6,11 +6,13 @@ Items of lists are addressed by name: `query.operators.parse.selectivity`, `clus
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeVar, get_args
 
 from twin.deployment import Deployment
 from twin.errors import BadInput
+from twin.flink_settings import told
 from twin.retired import renamed, told_retired
 from twin.scheduling import scaled
 from twin.spec import Spec, parse
@@ -74,7 +76,8 @@ def _all_put(spec: S, values: Sequence[tuple[str, Any]], flags: Sequence[str]) -
     meant = [each for each in given if each not in scales and not _retired(each[0])]
     data = _opened(spec, [path for path, _, _ in meant])
     for path, value, flag in meant:
-        parent, key = _resolve(data, path, flag)
+        _begin(type(spec), data, path)
+        parent, key = _resolve(data, path, flag, value)
         parent[key] = value  # type: ignore[index]
     changed = parse(type(spec), data, where=", ".join(dict.fromkeys(flag for _, _, flag in meant))) if meant else spec
     for path, count, flag in scales:
@@ -111,17 +114,42 @@ def _show(spec: Any, data: Any) -> None:
     if isinstance(spec, Spec) and isinstance(data, dict):
         for name in type(spec).model_fields:
             value = getattr(spec, name)
-            if name in data:
-                _show(value, data[name])
-            else:
-                data[name] = list(value) if isinstance(value, tuple) else value
+            if name not in data:
+                data[name] = value.model_dump(mode="json") if isinstance(value, Spec) else value
+            if isinstance(data[name], tuple):
+                data[name] = list(data[name])
+            _show(value, data[name])
     elif isinstance(spec, tuple) and isinstance(data, list):
         for item, part in zip(spec, data, strict=True):
             _show(item, part)
 
 
-def _resolve(data: Node, path: str, flag: str) -> tuple[Node, str | int]:
-    """Container, and the key in it, to which `path` leads."""
+def _begin(spec: type[Spec], data: dict[str, Any], path: str) -> None:
+    """Adds a part that is not given, with its defaults, if a path leads into it and nothing has to be known for it, as
+    `checkpoints.interval_s` into `checkpoints`."""
+    name, dot, rest = path.partition(".")
+    field = spec.model_fields.get(name)
+    inner = [] if field is None else [each for each in _types(field.annotation) if issubclass(each, Spec)]
+    if not dot or len(inner) != 1:
+        return
+    (part,) = inner
+    if data.get(name) is None and not any(each.is_required() for each in part.model_fields.values()):
+        made = part()
+        data[name] = made.model_dump(mode="json")
+        _show(made, data[name])
+    if isinstance(data.get(name), dict):
+        _begin(part, data[name], rest)
+
+
+def _types(annotation: Any) -> list[type]:
+    """Classes in an annotation such as `Checkpoints | None`."""
+    if isinstance(annotation, type):
+        return [annotation]
+    return [each for part in get_args(annotation) for each in _types(part)]
+
+
+def _resolve(data: Node, path: str, flag: str, value: Any = None) -> tuple[Node, str | int]:
+    """Container, and the key in it, to which `path` leads. value: to be put there, for words of errors."""
     node: Any = data
     rest, walked, place, where = path, "", "", f"{flag} {path}"
     while True:
@@ -131,7 +159,8 @@ def _resolve(data: Node, path: str, flag: str) -> tuple[Node, str | int]:
         step = _step(node, rest) or _step(node, _newer(node, rest))
         if step is None:
             word, known = rest.partition(".")[0], list(_keys(node))
-            hint = ours(rest) or remedy(word, known, place)
+            hint = told(rest, value, in_file=False) or ours(rest) or _further(node, rest, walked)
+            hint = hint or remedy(word, known, place, value if rest == word else None)
             raise BadPath(f"{where}: no {word!r} in {walked or 'the scenario'}; {hint}", path)
         key, label, rest = step
         if not rest:
@@ -139,6 +168,35 @@ def _resolve(data: Node, path: str, flag: str) -> tuple[Node, str | int]:
         walked = f"{walked}.{label}" if walked else label
         place = label if isinstance(node, dict) else place
         node = node[key]
+
+
+def _further(node: Node, rest: str, walked: str) -> str:
+    """What to write for a path whose beginning was left out, as `plan.placement.parse` for `plan.parse`; empty if the
+    rest leads nowhere below `node`, or to several places."""
+    found = list(islice(_ways(node, rest, walked), 2))
+    return f"write {found[0]}" if len(found) == 1 else ""
+
+
+def _ways(node: Node, rest: str, walked: str) -> Iterator[str]:
+    """Paths below `node` that end in `rest`."""
+    for label, key in _keys(node).items():
+        part = node[key]
+        if isinstance(part, dict | list):
+            path = f"{walked}.{label}" if walked else label
+            if _leads(part, rest):
+                yield f"{path}.{rest}"
+            yield from _ways(part, rest, path)
+
+
+def _leads(node: Any, rest: str) -> bool:
+    """Whether a path leads from `node` to a value."""
+    while rest:
+        step = _step(node, rest) if isinstance(node, dict | list) else None
+        if step is None:
+            return False
+        key, _, rest = step
+        node = node[key]
+    return True
 
 
 def _step(node: Node, rest: str) -> tuple[Any, str, str] | None:

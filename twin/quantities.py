@@ -22,6 +22,8 @@ UNIT = r"(?:us|ms|s|min|h|[kMG%])"
 _QUANTITY = re.compile(rf"^\s*([-+]?{NUMBER})\s*({UNIT})?\s*$")
 _IN = {"_us": "us", "_ms": "ms", "_s": "s", "_min": "min", "_h": "h"}
 """Units of time of values, by the endings of their names."""
+OWN_UNITS = {"_mbps": "Mbit/s", "_mb": "megabytes (4000 is 4 GB)"}
+"""Units of values whose numbers take none, by the endings of their names."""
 
 
 def number(text: str, name: str = "") -> float:
@@ -40,7 +42,7 @@ def number(text: str, name: str = "") -> float:
         if own is None:
             raise ValueError(f"{text!r} is a duration, which {name or 'this'} is not")
         return value if own == unit else value * SECONDS[unit] / SECONDS[own]
-    if unit != "%" and name.endswith(("_mb", "_mbps")):
+    if unit != "%" and name.endswith((*OWN_UNITS,)):
         raise ValueError(f"{text!r}: the name {name} already says the unit; give the number alone")
     if unit == "%" and name.endswith("_percent"):
         return value
@@ -100,9 +102,14 @@ def units_of(name: str) -> str:
     """Units that a value of that name takes, in words; empty if it takes none."""
     if unit_of_time(name) is not None:
         return "us, ms, s, min or h"
-    if name.endswith(("_mb", "_mbps")):
+    if name.endswith((*OWN_UNITS,)):
         return ""
     return "%" if name.endswith("_percent") else "k, M, G or %"
+
+
+def own_unit(name: str) -> str:
+    """Unit that the name of a value says, of those whose numbers take none; empty if it says none."""
+    return next((unit for ending, unit in OWN_UNITS.items() if name.endswith(ending)), "")
 
 
 def duration_s(text: str, where: str) -> float:

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from twin.errors import BadInput, Path, error_location, value_at
-from twin.quantities import number, units_of
+from twin.quantities import number, own_unit, units_of
 from twin.retired import with_todays_keys
 from twin.words import ours, remedy
 
@@ -90,6 +90,8 @@ class Spec(BaseModel):
 S = TypeVar("S", bound=Spec)
 Schema = Mapping[str, Any]
 """JSON Schema, or a part of one."""
+BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
+"""Errors of numbers out of range, which are told with what the number means."""
 MOST_TOLD = 20
 """Most mistakes that are listed."""
 
@@ -211,7 +213,8 @@ def _explain(schema: Schema, problem: Any) -> str:
     if kind in ("float_parsing", "int_parsing") and isinstance(value, str):
         units = units_of(next((part for part in reversed(problem["loc"]) if isinstance(part, str)), ""))
         sort = "number" if kind == "float_parsing" else "whole number"
-        return f"should be a {sort}{f', alone or with {units}' if units else ''}, got {value!r}"
+        form = f", alone or with {units}" if units else f" of {own}, without a unit" if (own := own_unit(name)) else ""
+        return f"should be a {sort}{form}, got {value!r}"
     if kind in ("too_short", "too_long") and isinstance(value, list | tuple):
         context = problem["ctx"]
         limit = f"at least {context['min_length']}" if kind == "too_short" else f"at most {context['max_length']}"
@@ -220,11 +223,15 @@ def _explain(schema: Schema, problem: Any) -> str:
         message = "a name may have letters, digits and _ . : @ # - alone"
     if kind in ("tuple_type", "list_type"):
         message = "should be a list"
+    if kind == "invalid_key":
+        return f"{value!r} is no word, as keys are; numbers have no comma: write 1000, or 1k"
     if kind in ("model_type", "dict_type", "model_attributes_type"):
-        message = "should be a mapping of keys to values"
+        keys = _properties(schema, _node(schema, problem["loc"]))
+        message = f"should be a mapping of keys to values{f', such as {{{keys[0]}: ...}}' if keys else ''}"
     if isinstance(value, str | int | float | bool) or value is None:
+        means = _node(schema, problem["loc"]).get("description", "") if kind in BOUNDS else ""
         instead = ours(value, name) if kind == "literal_error" and isinstance(value, str) else ""
-        return f"{message}, got {value!r}{'; ' if instead else ''}{instead}"
+        return f"{message}, got {value!r}{f' ({means})' if means else ''}{'; ' if instead else ''}{instead}"
     return f"{message}, got a {type(value).__name__}"
 
 
@@ -272,8 +279,9 @@ def _descend(schema: Schema, node: Schema, part: int | str) -> Schema:
     return node
 
 
-def _properties(schema: Schema, node: Schema) -> set[str]:
-    return {name for choice in _alternatives(schema, node) for name in choice.get("properties", {})}
+def _properties(schema: Schema, node: Schema) -> list[str]:
+    """Keys of a part, or of all members of a union, in their order."""
+    return [*dict.fromkeys(name for choice in _alternatives(schema, node) for name in choice.get("properties", {}))]
 
 
 def _readable(schema: Schema, path: Path) -> Iterable[int | str]:

@@ -29,11 +29,21 @@ def find(name_or_path: str, library: Path = LIBRARY) -> Path:
     path = Path(name_or_path)
     if path.is_file():
         return path
+    if path.is_dir():
+        raise BadInput(f"scenario file {name_or_path} is a folder; name a YAML file in it")
     if path.suffix in SUFFIXES or len(path.parts) > 1:
-        problem = "is a folder; name a YAML file in it" if path.is_dir() else "does not exist; check the path"
-        raise BadInput(f"scenario file {name_or_path} {problem}")
+        raise BadInput(f"scenario file {name_or_path} does not exist; {_meant(path, library)}")
     remedy = suggest(name_or_path, names(library))
     raise BadInput(f"unknown scenario {name_or_path!r}; {remedy} ('twin list' shows all)")
+
+
+def _meant(path: Path, library: Path) -> str:
+    """Remedy for a file that does not exist: the scenario of the library with its name, or a file with one like it."""
+    if path.stem in names(library):
+        return f"the library has {path.stem}, without an ending"
+    beside = path.parent.iterdir() if path.parent.is_dir() else ()
+    near = suggest(path.name, [each.name for each in beside if each.suffix in SUFFIXES])
+    return near if near.startswith("did you mean") else "check the path"
 
 
 def summary(path: Path) -> str:

@@ -44,12 +44,10 @@ def picture(figure: Figure, file: Path) -> bytes:
 
 
 def check_picture(file: Path) -> None:
-    """Raises BadInput if a file has no ending of a picture, exists, or cannot be made; its folder must be there."""
+    """Raises BadInput if a file has no ending of a picture, or as `check_file` does."""
     if file.suffix[1:].lower() not in FORMATS:
         raise BadInput(f"{file}: a picture ends in one of {', '.join(f'.{each}' for each in FORMATS)}")
-    if not file.parent.exists():
-        raise BadInput(f"{file} cannot be made: there is no folder {file.parent}; make it, or name another file")
-    check_free(file)
+    check_file(file)
 
 
 FORMATS: dict[str, dict[str, Any]] = {
@@ -72,6 +70,15 @@ def check_free(*outs: Path | None) -> None:
     for out in outs:
         if out is not None:
             _check_free(out)
+
+
+def check_file(*files: Path | None) -> None:
+    """Raises BadInput if any new file exists or cannot be made; its folder must be there, as one that is not was most
+    likely misspelt. Called before any work. None: there is no file."""
+    for file in files:
+        if file is not None and not file.parent.exists():
+            raise BadInput(f"{file} cannot be made: there is no folder {file.parent}; make it, or name another file")
+        check_free(file)
 
 
 @contextmanager

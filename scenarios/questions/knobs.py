@@ -117,7 +117,9 @@ class LoadKnob:
     def turned(self, scenario: Scenario, value: Any) -> Scenario:
         """Scenario with all rates times `value`. Raises BadInput unless this is a number above 0."""
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0.0 < value < math.inf:
-            raise BadInput(f"{self.flag} {self.name}: {value!r} is no factor; give a number above 0, such as 1.5")
+            raise BadInput(
+                f"{self.flag} {self.name}: {value!r} is no factor; give a number above 0, or several: 1,1.5 or 1..3:5"
+            )
         from optimizers.objectives import at_rate  # here, because other knobs need no rates
 
         return at_rate(scenario, float(value))

@@ -78,6 +78,7 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
 IMPORTERS: Mapping[str, Callable[..., None]] = {
     "run-graph": importing.run_graph,
     "flink": importing.flink,
+    "flink-config": importing.flink_config,
     "kafka-streams": importing.kafka_streams,
     "lstopo": importing.lstopo,
     "numactl": importing.numactl,

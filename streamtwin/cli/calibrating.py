@@ -47,10 +47,10 @@ def calibrate(
     from scenarios.calibration.calibrate import calibrate as fitted
     from scenarios.calibration.points import read_points
     from scenarios.calibration.profile_file import LEARN_FROM, held_out
-    from scenarios.files.run_folder import check_free, write_text
+    from scenarios.files.run_folder import check_file, write_text
     from twin.errors import BadInput
 
-    check_free(out)
+    check_file(out)
     loaded = scenario_of(scenario, set_)
     read = read_points(points, loaded)
     if machine is not None:
@@ -116,10 +116,10 @@ def use_profile(
     """
     from scenarios.calibration import profile_file
     from scenarios.files import scenario_file
-    from scenarios.files.run_folder import check_free
+    from scenarios.files.run_folder import check_file
     from twin.errors import BadInput
 
-    check_free(out)
+    check_file(out)
     loaded = profile_file.load(profile)
     if loaded.machine and machine is None:
         terminal.note(f"note: the profile was fitted on machine {loaded.machine!r}; it says nothing of others")

@@ -5,12 +5,15 @@ Command `twin import kafka-streams`: the topology of a Kafka Streams program as 
 
 Command `twin import flink`: a running job of Apache Flink as a scenario, and its readings as an operating point.
 
+Command `twin import flink-config`: what a configuration of Flink sets, in a scenario.
+
 Commands `twin import lstopo | numactl | mlc`: a machine as a host with sockets, distances and bandwidths.
 
 Command `twin shadow`: a twin beside a running job, fed by its metrics."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,10 +52,10 @@ def run_graph(
 
     Example: `twin import run-graph run.graph --out run.yaml`, then `twin run run.yaml`
     """
-    from scenarios.files.run_folder import check_free
+    from scenarios.files.run_folder import check_file
     from streamtwin.connect.importers.run_graph import read_run_graph
 
-    check_free(out)
+    check_file(out)
     _tell(read_run_graph(source), out, terminal)
 
 
@@ -68,10 +71,10 @@ def kafka_streams(
     Example: `twin import kafka-streams topology.txt --out job.yaml`, then `twin run job.yaml`
     """
     from scenarios.files import scenario_file
-    from scenarios.files.run_folder import check_free
+    from scenarios.files.run_folder import check_file
     from streamtwin.connect.importers.kafka_streams import read_topology
 
-    check_free(out)
+    check_file(out)
     _tell(read_topology(scenario_file.read_text(source), source.stem, str(source)), out, terminal)
 
 
@@ -190,13 +193,14 @@ def flink(
     """
     from scenarios.calibration.points import with_point
     from scenarios.files import scenario_file
-    from scenarios.files.run_folder import check_free
+    from scenarios.files.run_folder import check_file, check_free
     from streamtwin.connect.importers.flink_job import read_job
     from streamtwin.connect.importers.flink_scenario import scenario_of
     from twin.errors import BadInput
     from twin.files import write_bytes
 
-    check_free(out, save)
+    check_file(out)
+    check_free(save)
     rates = _rates(offered or [])
     answers = _answers(terminal, source, job, window)
     if save is not None:  # before anything in them is refused: the moment does not come again
@@ -212,6 +216,32 @@ def flink(
     terminal.file(scenario_file.dump(imported.scenario), out, imported, words)
 
 
+def flink_config(
+    scenario: ScenarioName,
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="config.yaml, flink-conf.yaml, or a FlinkDeployment.")],
+    out: NewYaml = None,
+    set_: Set = None,
+    *,
+    terminal: Terminal,
+) -> None:
+    """A scenario with what a configuration of Flink sets; what it has no place for is listed, with what to write.
+
+    Example: `twin import flink-config job.yaml flink-conf.yaml --out tuned.yaml`, then
+    `twin compare job.yaml tuned.yaml`
+    """
+    from scenarios.files import scenario_file
+    from scenarios.files.run_folder import check_file
+    from streamtwin.connect.importers.flink_config import settings_in, with_settings
+
+    check_file(out)
+    settings = settings_in(scenario_file.read_text(source), str(source))
+    imported = with_settings(scenario_of(scenario, set_), settings, str(source))
+    for note in imported.notes:
+        terminal.note(f"note: {note}")
+    words = f"{len(imported.values)} of {len(settings)} settings are in {out}; compare: twin compare {scenario} {out}"
+    terminal.file(scenario_file.dump(imported.scenario), out, imported, words)
+
+
 def _answers(terminal: Terminal, source: str, job: str | None, window_s: float) -> Answers:
     from streamtwin.connect.importers.flink_answers import from_endpoint, from_file, from_folder, without_credentials
     from twin.errors import BadInput
@@ -223,8 +253,9 @@ def _answers(terminal: Terminal, source: str, job: str | None, window_s: float) 
         return from_file(Path(source))
     if not Path(source).is_dir():
         shown = without_credentials(source)
+        meant = f"; if it is an address, write http://{shown}" if re.fullmatch(r"[^/\s]+:\d+", shown) else ""
         raise BadInput(
-            f"{shown} is neither an address (http://host:8081) nor a folder of saved answers, nor one of them"
+            f"{shown} is neither an address (http://host:8081) nor a folder of saved answers, nor one of them{meant}"
         )
     return from_folder(Path(source), job)
 
@@ -269,11 +300,11 @@ class AsHost(Options):
 
     def tell(self, machine: Machine, memory: MemoryDistances | None, terminal: Terminal) -> None:
         """Writes a cluster of one host, the machine."""
-        from scenarios.files.run_folder import check_free
+        from scenarios.files.run_folder import check_file
         from scenarios.files.yaml_text import to_text
         from streamtwin.connect.importers.hardware import cluster_of
 
-        check_free(self.out)
+        check_file(self.out)
         cluster, notes = cluster_of(machine, memory, self.name, self.core_percent)
         for note in notes:
             terminal.note(f"note: {note}")

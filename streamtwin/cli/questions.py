@@ -86,10 +86,8 @@ class Answering(Options):
         return Runs(self.workers, self.master, self.terminal, self.out, kept, command=True, note=self.terminal.note)
 
     def answered(self, question: Question, answer: Any) -> None:
-        """Prints the notes, writes the files of the folder of --out, if any, and prints the answer."""
+        """Writes the files of the folder of --out, if any, and prints the answer, its tables, and last the notes."""
         presentation = question.told()(answer)
-        for line in presentation.notes:
-            self.terminal.note(line)
         if self.out is not None:
             from scenarios.files.documents import document
             from scenarios.files.run_folder import png
@@ -99,6 +97,8 @@ class Answering(Options):
             write(self.out, document(answer), presentation.rows, figure)
             self.terminal.note(f"table.csv, figure.png and answer.json are in {self.out}")
         self.terminal.result(answer, "\n".join(presentation.sentences), *presentation.tables)
+        for line in presentation.notes:
+            self.terminal.note(line)
 
 
 @dataclass(frozen=True)
@@ -181,10 +181,10 @@ def optimize(
     terminal: Terminal,
 ) -> None:
     from scenarios.files import scenario_file
-    from scenarios.files.run_folder import check_free, write_text
+    from scenarios.files.run_folder import check_file, write_text
     from streamtwin.tables import chosen_plan
 
-    check_free(out, figure)
+    check_file(out, figure)
     if searching.budget is None and (figure is not None or workers is not None or master is not None):
         raise BadInput("--figure, --workers and --master are for searches by runs; give --budget 20 or --budget 40runs")
     loaded = scenario_of(scenario, set_, event, seed=seed)
@@ -193,10 +193,6 @@ def optimize(
     with terminal.search(search.objective) as report, hearing(terminal.note) as heard, runs.executor({}) as executor:
         solved = search.solve(search.problem(heard, report), executor, runs.at_once)
     solution = solved.solution
-    if solution.message:
-        terminal.note(f"note: {solution.message}")
-    if moved := chosen_plan.moved_ends(loaded.query, loaded.plan, solution.plan):
-        terminal.note(f"note: {moved}")
     if out is not None:
         write_text(scenario_file.dump(loaded.with_plan(solution.plan)), out)
         terminal.note(f"scenario written to {out}; run it with: twin run {out}")
@@ -209,6 +205,8 @@ def optimize(
         write_bytes(png(search_path(told.table, told.runs, search.objective)), figure)
         terminal.note(f"figure written to {figure}")
     terminal.result(found.answer, *chosen_plan.told(found))
+    for note in filter(None, (solution.message, chosen_plan.moved_ends(loaded.query, loaded.plan, solution.plan))):
+        terminal.note(f"note: {note}")
     if found.interrupted:
         raise Interrupted("the plan is the best so far" + (f", in {out}" if out is not None else ""))
 
@@ -263,11 +261,11 @@ def profile(
     Examples: `twin profile briskstream-wc` · `twin profile briskstream-lr --out lr.json --figure lr.png`, then
     `twin optimize briskstream-lr --optimizer rlas --profile lr.json --percentile 90`
     """
-    from scenarios.files.run_folder import check_free, write_bytes, write_text
+    from scenarios.files.run_folder import check_file, write_bytes, write_text
     from streamtwin.connect.profiles import MEDIAN, check_percentile, dump, profiles_of
     from streamtwin.connect.profiles import profile as measured
 
-    check_free(out, figure)
+    check_file(out, figure)
     chosen = check_percentile(MEDIAN if percentile is None else percentile)
     loaded = scenario_of(scenario, set_, seed=seed)
     seed = loaded.run.seed

@@ -45,7 +45,7 @@ def run(
     *,
     terminal: Terminal,
 ) -> None:
-    """Simulates a scenario, with its events, and prints throughput, latency and load.
+    """Simulates a scenario, with its events: whether it keeps up, what binds, throughput, latency and load.
 
     Examples: `twin run smart-grid` · `twin run smart-grid --set plan.placement.compare=fog-2` ·
     `twin run failover` · `twin run rush-hour-scaling --policy ds2 --set policy.margin=0.1` ·
@@ -61,12 +61,16 @@ def run(
         check_picture(plot)
     loaded = scenario_of(scenario, set_, event, policy, horizon_s=horizon, precision=precision, seed=seed)
     result = simulate(loaded, tell=terminal.waiting)
-    _close(terminal, result, loaded.name, out, plot)
-    terminal.result(result.to_dict(), *run_tables.of_run(loaded.name, result))
+    _write(terminal, result, loaded.name, out, plot)
+    from streamtwin.answers.verdict import verdict  # here, so that the run begins at once
+
+    terminal.result(result.to_dict(), verdict(loaded.deployment, result), *run_tables.of_run(loaded.name, result))
+    for warning in result.warnings:
+        terminal.note(f"warning: {warning}")
 
 
-def _close(terminal: Terminal, result: Run, name: str, out: Path | None, plot: Path | None) -> None:
-    """Writes the trace and the picture, if they are wanted, and prints the run's warnings."""
+def _write(terminal: Terminal, result: Run, name: str, out: Path | None, plot: Path | None) -> None:
+    """Writes the trace and the picture, if they are wanted."""
     from scenarios.files.run_folder import write_bytes, write_run
 
     if out is not None:
@@ -79,8 +83,6 @@ def _close(terminal: Terminal, result: Run, name: str, out: Path | None, plot: P
 
         write_bytes(picture(run_panels(panels(result)), plot), plot)
         terminal.note(f"picture written to {plot}")
-    for warning in result.warnings:
-        terminal.note(f"warning: {warning}")
 
 
 def report(

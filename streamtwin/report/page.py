@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from figures.svg import element, text
-from scenarios.files.run_folder import check_free
+from scenarios.files.run_folder import check_file
 from streamtwin.tables.tables import Column, Wide
 from twin.errors import BadInput
 from twin.version import VERSION
@@ -75,7 +75,7 @@ def check_ours(out: Path) -> None:
     if out.is_dir():
         raise BadInput(f"{out} is a folder; name a file with --out, such as report.html")
     if not out.exists():
-        check_free(out)
+        check_file(out)
     elif OURS not in out.read_text(encoding="utf-8", errors="replace")[:1000]:
         raise BadInput(f"{out} exists and is no report; name another file with --out")
 

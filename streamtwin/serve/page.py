@@ -11,10 +11,11 @@ from figures.time_line import FOOT_PX, LEFT_PX, PLOT_PX, RIGHT_PX, WIDTH_PX, tim
 from scenarios.questions.whatif import VariantsCompared
 from streamtwin.answers.comparison import change as shown_change
 from streamtwin.answers.comparison import state
+from streamtwin.answers.verdict import verdict
 from streamtwin.questions.question import FormField
 from streamtwin.questions.registry import forms
 from streamtwin.report.page import cards, folded, html, paragraph, scrolling, section, table, tables
-from streamtwin.report.pages import headline, shortened, verdict
+from streamtwin.report.pages import headline, shortened
 from streamtwin.serve.asking import changes, choice, command_told, events, field, form, knobs, select
 from streamtwin.serve.inquiry import PAIRS, Inquiry
 from streamtwin.serve.session import Asked, Session

@@ -85,7 +85,7 @@ def told(found: PlanFound) -> list[Any]:
     """Tables and sentences on a plan that was found."""
     search, solution = found.search, found.solution
     optimizer, objective, shown = found.answer_by, search.objective, quantity(search.objective)
-    said: list[Any] = [placements(search.job.name, search.job.plan, solution, optimizer)]
+    said: list[Any] = [verdict(found), placements(search.job.name, search.job.plan, solution, optimizer)]
     if solution.plan.fused:
         said.append(f"run as one: {'; '.join(' + '.join(group) for group in solution.plan.fused)}")
     best_runs = 0 if found.by_runs is None else found.by_runs.told.best_runs
@@ -108,6 +108,19 @@ def told(found: PlanFound) -> list[Any]:
     if found.slots is not None:
         said.append(found.slots.words)
     return said
+
+
+def verdict(found: PlanFound) -> str:
+    """Sentence on the answer: how many operators move, what the objective is then, and what it was."""
+    solution, before = found.solution, found.search.job.plan.placement
+    objective, shown = found.search.objective, quantity(found.search.objective)
+    moved = sum(places != before[name] for name, places in solution.plan.placement.items())
+    what = f"{moved} of {len(before)} operators move" if moved else "no operator moves"
+    how = "simulated" if solution.simulated else "predicted"
+    state = "" if solution.feasible else f", but it {'is ' * solution.runs}{LACKS[solution.runs]}"
+    given = solution.given
+    as_given = "" if given is None or not moved else f"; {GIVEN}: {shown(given.objective)}, {_state(given)}"
+    return f"{what}: {objective} is {shown(solution.objective)}, {how}{state}{as_given}"
 
 
 def of_search(told: SearchTold, shown: Callable[[float], str]) -> Iterator[Any]:

@@ -33,6 +33,8 @@ MOST_DIGITS = 3
 """Most digits of numbers that have no error beside them."""
 LEAST_PART = 0.01
 """Share of the latency from which on a part of it is listed."""
+LEAST_SLOWED = 1.005
+"""Factor from which on work of a host that has little memory left is said to take longer."""
 SAME = 1.0 - 1e-6
 """Share of a latency above which another is the same, but for rounding."""
 NUMBERED = frozenset({"subtask", "to_subtask"})
@@ -124,7 +126,7 @@ def _operators(run: Run) -> Wide:
         "busiest": "busiest subtask",
         "backpressured": "backpressured",
         "idle": "idle",
-        "marker": "markers",
+        "marker": "age of latency markers",
     }
     shares, ages_s = ("busy", "backpressured", "idle"), metrics.by_operator(run.markers)
     lost, measured_s = drops(run), run.manifest["simulated_s"] - run.manifest["warmup_s"]
@@ -232,10 +234,13 @@ def _hosts(run: Run) -> Wide:
         "host": "host",
         "cpu": "CPU",
         "memory_mb": "memory (MB)",
-        "gc_slowdown": "slowed by GC",
+        "slowed": "slowed by full memory",
         "sent_mbps": "sent (Mbit/s)",
     }
-    return of_rows("hosts", columns, (_row(each, "cpu") for each in run.hosts))
+    slowed = {each.host: f"x {each.gc_slowdown:.2f}" if each.gc_slowdown > LEAST_SLOWED else "" for each in run.hosts}
+    if not any(slowed.values()):
+        del columns["slowed"]
+    return of_rows("hosts", columns, ({**_row(each, "cpu"), "slowed": slowed[each.host]} for each in run.hosts))
 
 
 def _links(run: Run) -> Wide:

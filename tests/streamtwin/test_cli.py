@@ -190,7 +190,7 @@ UNSEEDED = {
     "shadow",
     "calibrate",
     "use-profile",
-    *(f"import {form}" for form in ("flink", "lstopo", "numactl", "mlc", "metrics")),
+    *(f"import {form}" for form in ("flink", "flink-config", "lstopo", "numactl", "mlc", "metrics")),
 }
 """Commands that read measurements, and draw nothing."""
 

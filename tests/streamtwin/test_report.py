@@ -16,8 +16,9 @@ from scenarios.files.run_folder import UNKNOWN, read_run, write_run
 from scenarios.measures import measures
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.resources import binding, resources
+from streamtwin.answers.verdict import joined, verdict
 from streamtwin.cli.terminal import run_of
-from streamtwin.report.pages import MOST_ROWS, headline, joined, run_page, verdict
+from streamtwin.report.pages import MOST_ROWS, headline, run_page
 from streamtwin.tables.run_tables import keeps_up, of_run, panels
 from tests.commands import done, refused, twin
 from tests.scenarios.questions.jobs import queue, shop
@@ -304,7 +305,7 @@ def test_a_damaged_folder_is_refused(tmp_path):
 
 
 def test_a_page_is_replaced_by_a_newer_one(tmp_path):
-    page = tmp_path / "of" / "mine" / "queue.html"
+    page = tmp_path / "queue.html"
     job = tmp_path / "queue.yaml"
     job.write_text(scenario_file.dump(queue(horizon_s=2, warmup_s=0)))
     for seed in (1, 2):

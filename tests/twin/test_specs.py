@@ -106,7 +106,10 @@ def changed(change: Callable[[Any], object]) -> Any:
         (lambda d: d.update(engine="strom"), r"unknown engine profile 'strom'; did you mean 'storm'"),
         (lambda d: d.update(wrkload=1), r"'wrkload'; did you mean 'workload'"),
         (lambda d: d.update(run={"horizon_s": 10, "warmup_s": 10}), r"warmup_s must be < horizon_s"),
-        (lambda d: d.update(query=3), r"query: should be a mapping of keys to values, got 3"),
+        (
+            lambda d: d.update(query=3),
+            r"query: should be a mapping of keys to values, such as \{operators: ...\}, got 3",
+        ),
         (lambda d: d["query"]["operators"][1].pop("kind"), r"operators\.f: 'kind' is missing"),
     ],
 )

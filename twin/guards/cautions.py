@@ -75,7 +75,8 @@ def _dropped(rows: Sequence[Row]) -> list[str]:
             dropping[row["operator"]].append(row)
     for name, mine in dropping.items():
         lost, made = (sum(row[key] for row in mine) for key in ("numRecordsDropped", "numRecordsOut"))
-        lines.append(f"{name}: {lost} of the {made} records that it sent were dropped at full channels")
+        remedy = "give their consumer more subtasks or CPU, or let the stream block (overflow: block)"
+        lines.append(f"{name}: {lost} of the {made} records that it sent were dropped at full channels; {remedy}")
     return lines
 
 
@@ -209,7 +210,8 @@ def _of_partitions(source: Component, world: World) -> Iterator[str]:
     elif fullness is None and not alike:
         yield (
             f"{name}: {parallelism} subtasks read {operator.parts} partitions, so some read {max(read)} and others "
-            f"{min(read)}: the busiest gets {most:.2f} times the mean; use a divisor of {operator.parts}"
+            f"{min(read)}: the busiest gets {most:.2f} times the mean; {_alike(operator.parts, parallelism)} read "
+            "as many each"
         )
     if silent:
         yield f"{name}: {silent} of {parallelism} subtasks read only partitions without records, and are idle{held}"
@@ -226,6 +228,13 @@ def _of_partitions(source: Component, world: World) -> Iterator[str]:
         yield f"{name}: at the end {longest:,.0f} records of {whose} are unread, {least:,.0f} of those that lag least"
 
 
+def _alike(parts: int, parallelism: int) -> str:
+    """Words for the numbers of subtasks, next to this one, that would share partitions evenly."""
+    below = max(each for each in range(1, parallelism) if parts % each == 0)
+    above = min((each for each in range(parallelism + 1, parts + 1) if parts % each == 0), default=0)
+    return f"{below} or {above} subtasks would" if above else f"{below} would"
+
+
 def _of_calls(job: Job, world: World) -> list[str]:
     """Warnings about records that were dropped as their calls were lost."""
     lines = []
@@ -238,7 +247,7 @@ def _of_calls(job: Job, world: World) -> list[str]:
         if late + failed:
             lines.append(
                 f"{operator.name}: of {ended} calls {late} timed out and {failed} failed for the last time; their "
-                "records were dropped"
+                "records were dropped; raise capacity and timeout_s, allow retries, or give the other system more room"
             )
     return lines
 

@@ -96,7 +96,8 @@ class EngineProfile(Spec):
         Field(ge=1, le=10**12, description="instead of batch_records: as many records as fit into a buffer"),
     ] = None
     flush_s: Annotated[
-        float | None, Field(ge=1e-6, le=10**7, description="period at which incomplete batches leave too")
+        float | None,
+        Field(ge=1e-6, le=10**7, description="period at which incomplete batches leave too; 1e-6: at once, 1e7: never"),
     ] = None
     chaining: Annotated[
         bool,

@@ -7,10 +7,12 @@ from typing import Any
 
 from streamtwin.connect.importers.flink_form import finite
 from streamtwin.connect.importers.flink_job import FlinkJob
-from streamtwin.connect.importers.flink_times import set_s
+from twin.flink_settings import as_parts, configured
+from twin.flink_values import set_s
 
-PREFIX = "execution.checkpointing."
 MS, LONGEST_S = 1e-3, 1e7
+NOT_TOLD = ("state", "failover")
+"""What a job says nothing of, so that it is the cluster's."""
 HEARTBEAT, RESTART = "heartbeat.", "restart-strategy."
 NO_RESTART = ("none", "off", "disable")
 DELAYS = {
@@ -27,12 +29,14 @@ GROWS = 0.05
 def checkpoints_of(job: FlinkJob, notes: list[str]) -> dict[str, Any]:
     """Field `checkpoints` of a scenario; empty if the job has none, or Flink does not say. notes: get words."""
     config = job.checkpoint_config
-    interval_s = (finite(config.interval) or 0.0) * MS if config else set_s(job.settings, f"{PREFIX}interval")
+    set_ = as_parts(configured(job.settings).values).get("checkpoints", {})
+    interval_s = (finite(config.interval) or 0.0) * MS if config else set_.get("interval_s")
     notes += _grown(job)
     if not interval_s or interval_s > LONGEST_S:  # Flink's longest number stands for none
         return {}
-    found: dict[str, Any] = {"interval_s": interval_s}
+    found: dict[str, Any] = set_ if config is None else {"interval_s": interval_s}
     if config is not None:
+        found |= {key: set_[key] for key in NOT_TOLD if key in set_}
         found |= {"mode": "unaligned" if config.unaligned_checkpoints else "aligned"}
         aligned_ms = finite(config.aligned_checkpoint_timeout)
         found |= {"aligned_timeout_s": aligned_ms * MS} if config.unaligned_checkpoints and aligned_ms else {}
@@ -43,10 +47,6 @@ def checkpoints_of(job: FlinkJob, notes: list[str]) -> dict[str, Any]:
         found |= {"tolerated_failures": int(tolerated)} if tolerated is not None and 0 <= tolerated <= 10**6 else {}
         if config.mode == "at_least_once":
             notes.append("its checkpoints do not align barriers (at_least_once); taken as aligned")
-    elif job.settings.get(f"{PREFIX}unaligned.enabled", job.settings.get(f"{PREFIX}unaligned")) == "true":
-        found |= {"mode": "unaligned"}
-    if job.settings.get(f"{PREFIX}incremental", job.settings.get("state.backend.incremental")) == "true":
-        found |= {"state": "incremental"}
     if job.durations_s:
         notes.append(
             f"its checkpoints took {median(job.durations_s) * 1000:,.0f} ms (median), up to "

@@ -16,13 +16,13 @@ from streamtwin.connect.importers.flink_cpu import HostUse, busy_of, uses_of
 from streamtwin.connect.importers.flink_flow import Flow, Part, flow_of
 from streamtwin.connect.importers.flink_job import FlinkJob, TaskManagers, Vertex
 from streamtwin.connect.importers.flink_kinds import Head, kind_of
-from streamtwin.connect.importers.flink_times import set_s, watermark_delay_s
+from streamtwin.connect.importers.flink_times import watermark_delay_s
 from twin.chaining import path_to, why_apart
 from twin.errors import BadInput
+from twin.flink_settings import BACKENDS, as_parts, configured, value
 from twin.keys import contiguous
 from twin.kinds.registry import BY_KIND, SOURCES
 from twin.partitionings.registry import PARTITIONINGS
-from twin.profiles import FLINK
 from twin.scenario import Scenario
 from twin.spec import parse
 
@@ -48,15 +48,8 @@ ASSUMED_PER_S = 1000.0
 """Rate of a source of which nothing tells one."""
 TTL = "table.exec.state.ttl"
 WATERMARKS = "pipeline.auto-watermark-interval"
-BUFFER = "taskmanager.memory.segment-size"
-TIMEOUT = "execution.buffer-timeout"
-BACKENDS = ("state.backend.type", "state.backend")
-KINDS_OF_BACKENDS = {"hashmap": "heap", "filesystem": "heap", "jobmanager": "heap", "rocksdb": "rocksdb"}
-"""Flink's names of state backends, those of before 1.13 too, by the kinds of the profile."""
-NETWORK_MEMORY = "taskmanager.network.memory."
-"""Prefix of options of Flink's configuration whose names and defaults the profile's `network_memory` has."""
-DEBLOAT = NETWORK_MEMORY + "buffer-debloat."
-"""The same of its `buffer_debloat`."""
+SET = ("engine.buffer_bytes", "engine.flush_s", "engine.network_memory", "engine.state_backend.kind")
+"""Places in a scenario of what an imported job has of its configuration: buffers and where state is."""
 
 
 @CLOSED
@@ -306,7 +299,7 @@ def _with_watermarks(job: FlinkJob, operators: list[dict[str, Any]]) -> list[dic
     """Operators of which sources have the delay and the interval of watermarks, if anything works in event time."""
     if not any(map(_by_event_time, operators)):
         return operators
-    every_s = set_s(job.settings, WATERMARKS)
+    every_s = value(job.settings, WATERMARKS)
     interval = {} if every_s is None else {"watermark_interval_s": every_s}
     delays_s = [watermark_delay_s(step.text) for each in job.vertices for step in each.chain]
     slack_s = max((each for each in delays_s if each is not None), default=0.0)
@@ -358,7 +351,8 @@ def _state_a_group(vertex: Vertex, job: FlinkJob) -> float:
 
 def _ttl_s(job: FlinkJob) -> float | None:
     """Time to live of the rows of a SQL query (s); None if they stay."""
-    return set_s(job.settings, TTL) or None
+    ttl_s: float | None = value(job.settings, TTL)
+    return ttl_s
 
 
 def _cost(busy: float | None, taken: float | None) -> dict[str, float]:
@@ -431,47 +425,16 @@ def _of_host(use: HostUse) -> dict[str, float]:
 
 def _engine(job: FlinkJob, notes: list[str]) -> dict[str, Any]:
     """Profile `flink` with the job's own settings of buffers and state, and its recovery."""
-    engine = FLINK.model_dump(mode="json")
-    if any(each.is_planned for each in job.vertices):
-        engine["rescaling"] |= {"generated_ids": True}
-    numbers = {name: name.replace("_", "-") for name in engine["network_memory"]}
-    engine["network_memory"] |= _numbers(job, NETWORK_MEMORY, numbers)
-    if job.settings.get(DEBLOAT + "enabled") == "true":
-        numbers = {"threshold_percentages": "threshold-percentages", "samples": "samples"}
-        times = {name: DEBLOAT + name.removesuffix("_s") for name in ("target_s", "period_s")}
-        times_s = {name: set_s(job.settings, key) for name, key in times.items() if key in job.settings}
-        engine["network_memory"]["buffer_debloat"] = _numbers(job, DEBLOAT, numbers) | times_s
-    if BUFFER in job.settings:
-        engine["buffer_bytes"] = _bytes(job.settings[BUFFER])
+    set_ = {path: each for path, each in configured(job.settings).values.items() if path.startswith(SET)}
     own = (job.checkpoint_config and job.checkpoint_config.state_backend) or ""  # a class; the job's goes before
     named = own.removeprefix("Embedded").removesuffix("StateBackend").lower()
-    known = [each for each in (named, *map(job.settings.get, BACKENDS)) if each in KINDS_OF_BACKENDS]
-    if known:
-        engine["state_backend"] = KINDS_OF_BACKENDS[known[0]]
-    if (flush_s := set_s(job.settings, TIMEOUT)) is not None:
-        engine["flush_s"] = max(1e-6, flush_s)
+    if named in BACKENDS:
+        set_["engine.state_backend.kind"] = BACKENDS[named]
+    if any(each.is_planned for each in job.vertices):
+        set_["engine.rescaling.generated_ids"] = True
     if job.deployed_s is not None:
-        engine["rescaling"] |= {"redeploy_s": round(min(job.deployed_s, LONGEST_S), 3)}
-    return engine | recovery_of(job, notes)
-
-
-def _numbers(job: FlinkJob, prefix: str, names: Mapping[str, str]) -> dict[str, float]:
-    """Those of some options that are set, by key of the profile. names: of options, without their prefix, by key."""
-    found = dict[str, float]()
-    for name, option in names.items():
-        given = job.settings.get(prefix + option)
-        try:
-            found |= {} if given is None else {name: float(given)}
-        except ValueError:
-            raise BadInput(f"{prefix + option} is {given!r}; a number is expected") from None
-    return found
-
-
-def _bytes(text: str) -> float:
-    found = re.fullmatch(r"(\d+) ?(b|kb|mb|bytes)?", text.lower())
-    if found is None:
-        raise BadInput(f"{BUFFER} is {text!r}; a size such as '32kb' is expected")
-    return float(found.group(1)) * {"kb": 1024, "mb": 1024**2}.get(found.group(2) or "", 1)
+        set_["engine.rescaling.redeploy_s"] = round(min(job.deployed_s, LONGEST_S), 3)
+    return {"profile": "flink", **as_parts(set_).get("engine", {}), **recovery_of(job, notes)}
 
 
 def _description(job: FlinkJob) -> str:

@@ -1,67 +1,18 @@
-"""Times, windows and gaps in Flink's descriptions of operators and in its configuration."""
+"""Times, windows and gaps in Flink's descriptions of operators."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from twin.errors import BadInput
+from twin.flink_values import seconds_in
 
-SECONDS = {
-    name: seconds
-    for seconds, names in (
-        (1e-9, "ns nano nanosecond"),
-        (1e-6, "us µs micro microsecond"),
-        (1e-3, "ms milli millisecond"),
-        (1.0, "s sec second"),
-        (60.0, "m min minute"),
-        (3600.0, "h hour"),
-        (86400.0, "d day"),
-    )
-    for name in names.split()
-}
-"""Units of time, by their names in Flink's plans and configuration (TimeUtils), in the singular."""
 TIME = r"\[([^\]]*)\]"
 """A time in the description of a SQL operator."""
-NUMBER = r"(\d+) *([^\W\d]*)"
 ATTACHED = re.compile(r"\b(TUMBLE|HOP|CUMULATE|SESSION)\((?=[^)]*\bwin_(?:start|end)=)")
 """Windows of results of windows, which have their bounds as columns."""
-
-
-def seconds_in(text: str, unit: str | None = None) -> float:
-    """Seconds of a time as Flink writes it: `10 s`, `1 d`, `1 h 30 min`, `500 ms`, `PT1M30S`. unit: of a number
-    without one. Raises BadInput for any other unit, naming it."""
-    iso = re.fullmatch(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", text.strip())
-    if iso and any(iso.groups()):
-        days, hours, minutes, seconds = (float(each or 0) for each in iso.groups())
-        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    if clock := re.fullmatch(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)", text.strip()):
-        return (int(clock[1]) * 60 + int(clock[2])) * 60 + float(clock[3])
-    parts = re.findall(NUMBER, text)
-    if not parts or re.sub(NUMBER, "", text).strip():
-        raise BadInput(f"Flink's plan or configuration has the time {text!r}; one such as '10 s' or '1 d' is expected")
-    found = 0.0
-    for number, written in parts:
-        name = written.lower() or unit or ""
-        if (known := SECONDS.get(name) or SECONDS.get(name.removesuffix("s"))) is None:
-            raise BadInput(f"the time {text!r} has the unit {written!r}; known are {', '.join(SECONDS)}")
-        found += int(number) * known
-    return found
-
-
-def set_s(settings: Mapping[str, str], key: str) -> float | None:
-    """Seconds of a setting, whose numbers without a unit are milliseconds; None if it is not set. Raises BadInput,
-    naming the key, for what is no time."""
-    if key not in settings:
-        return None
-    try:
-        return seconds_in(settings[key], "ms")
-    except BadInput as error:
-        raise BadInput(f"{key}: {error}; a time such as '100 ms' is expected") from None
-
-
 INTERVALS = ("DAY", "HOUR", "MINUTE", "SECOND")
 """Units of intervals of time in SQL plans, or the first of two (`DAY TO SECOND`)."""
 

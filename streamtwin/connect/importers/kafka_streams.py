@@ -68,6 +68,8 @@ def nodes_in(text: str, where: str) -> dict[str, Node]:
             if name in about:
                 raise BadInput(f"{where}, line {number}: {name} is described twice; {FORM}")
             about[name], ways[name] = (found[1], _listed(found[3])), []
+            if found[1] == "Source" and not about[name][1]:
+                raise BadInput(f"{where}, line {number}: {name} reads no topic; {FORM} with its topics")
         elif name is not None and (found := _ARROW.fullmatch(line)):
             ways[name] += _listed(found[2]) if found[1] == "-->" else ()
         else:

@@ -140,6 +140,8 @@ def _of_http_api(file: str, text: str) -> list[Mapping[str, Any]]:
         isinstance(each, dict) and isinstance(each.get("metric"), dict) for each in result
     ):
         raise BadInput(f"{file} is JSON without data.result, as /api/v1/query_range of Prometheus answers; give that")
+    if not result:
+        raise BadInput(f"{file} answers with no series; ask for metrics and a time for which there are some")
     rows = list[Mapping[str, Any]]()
     for series in result:
         labels = {key: value for key, value in series["metric"].items() if key.lower() not in BESIDES}
@@ -160,8 +162,8 @@ def _of_exposition(file: str, text: str) -> list[Mapping[str, Any]]:
 
     try:
         families = list(text_string_to_metric_families(text))
-    except ValueError as error:
-        raise BadInput(f"{file} is no text of metrics: {error}; samples are {FORMS}") from None
+    except ValueError:
+        raise BadInput(_unread(file, text)) from None
     return [
         {
             **{key: value for key, value in each.labels.items() if key.lower() not in BESIDES},
@@ -172,6 +174,21 @@ def _of_exposition(file: str, text: str) -> list[Mapping[str, Any]]:
         for family in families
         for each in family.samples
     ]
+
+
+def _unread(file: str, text: str) -> str:
+    """Which line of a text is no sample of Prometheus, and whether the file ends within it."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    for number, line in lines:
+        try:
+            list(text_string_to_metric_families(f"{line}\n"))
+        except ValueError:
+            ends = (number, line) == lines[-1]
+            remedy = "the file ends within it; save it again" if ends else f"samples are {FORMS}"
+            return f"{file}, line {number} is no sample of Prometheus: {line.strip()[:60]!r}; {remedy}"
+    return f"{file} is no text of metrics; samples are {FORMS}"
 
 
 def _finite(value: Any, where: str) -> float:
@@ -348,6 +365,9 @@ def labels(sample: Mapping[str, Any]) -> str:
 
 def _growth(group: Sequence[Mapping[str, Any]], where: str) -> float:
     ordered = sorted(group, key=lambda sample: float(sample["time"]))
+    if ordered and (least := min(each["value"] for each in ordered)) < 0:
+        counter = ordered[0]["metric"]
+        raise BadInput(f"{where}: the counter {counter} is {least:g}, and nothing counts below 0; export it again")
     passed_s = ordered[-1]["time"] - ordered[0]["time"]
     if passed_s <= 0:
         raise BadInput(f"{where}: {ordered[0]['metric']} is a counter with one sample; export two moments at least")

@@ -18,7 +18,7 @@ from scenarios.questions.knobs import knob
 from scenarios.questions.prediction import measures_predicted
 from scenarios.questions.resources import binding, limits, resources
 from streamtwin.answers.capacity import predicted, told
-from streamtwin.report.pages import verdict
+from streamtwin.answers.verdict import verdict
 from tests.scenarios.questions.jobs import host
 from tests.scenarios.questions.test_capacity import SILENT, close
 from twin.profiles import BRISK

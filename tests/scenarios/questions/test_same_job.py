@@ -21,7 +21,7 @@ from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import knob
 from scenarios.questions.prediction import PredictedLimit, measures_predicted
 from scenarios.questions.resources import binding, limits, resources
-from streamtwin.report.pages import verdict
+from streamtwin.answers.verdict import verdict
 from tests.scenarios.questions.jobs import host
 from tests.scenarios.questions.test_capacity import SILENT
 from tests.twin import worlds

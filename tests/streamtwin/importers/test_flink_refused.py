@@ -43,7 +43,7 @@ from twin.spec import parse
         ("taskmanagers.json", {"taskmanagers": []}, "there is no task manager"),
         ("job_v0_detail.json", {"subtasks": [{"taskmanager-id": "x"}]}, "task manager 'x', which is not listed"),
         ("job_jobs_id_first.json", job_at(200.0), "the job was restarted"),
-        ("jobmanager_config.json", [{"key": "execution.buffer-timeout", "value": "soon"}], "a time such as"),
+        ("jobmanager_config.json", [{"key": "execution.buffer-timeout", "value": "soon"}], "one such as '10 s'"),
         ("other_jobs_id.json", job_at(10.0), "choose one with --job"),
         ("job_jobs_id.json", with_vertex(parallelism="two"), "no such answer of Flink: vertices.0.parallelism"),
         ("job_jobs_id.json", with_vertex(metrics={"write-records": -5}), "write-records is -5"),

@@ -278,6 +278,7 @@ def test_any_topology_of_such_nodes_runs_and_has_its_ways(before: tuple[set[int]
     [
         ("", "describes no topology"),
         ("hello", "line 1: 'hello' is no part of a topology"),
+        (described(WORDS[0]).replace("[lines]", "[]"), "line 3: KSTREAM-SOURCE-0000000000 reads no topic"),
         (described(WORDS[0]).replace("Source:", "Source"), "line 3"),
         (
             described(*WORDS).replace("KSTREAM-FILTER-0000000005 (", "KSTREAM-OTHER-0000000005 ("),
