@@ -160,3 +160,8 @@ def test_memory_of_a_task_manager_is_flinks_model() -> None:
 def test_the_page_has_the_table() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert text == page(text), "write it anew: python -m tests.twin.flink_settings_page"
+
+
+def test_set_opens_a_part_that_has_its_default() -> None:
+    changed = set_values(scenario(), ["engine.recovery.delay_s=3"])
+    assert changed.engine.recovery.delay_s == 3.0
