@@ -33,12 +33,13 @@ demo: setup
 serve: setup
 	$(BIN)/twin serve
 
-# Spark forks a JVM launcher, which JAX's threads do not survive for sure: processes of its own, which read no other
-# tests. Files, whose tests share what they set up, go to a process a core, in the order of tests/conftest.py; test-all
-# sets up once for quick and slow ones. Both kinds at once: make -j2 --output-sync test
+# Spark forks a JVM launcher, which JAX's threads do not survive for sure: a process of its own, which reads no other
+# tests; one, whose JVM warms up once, ends before the others do. Files, whose tests share what they set up, go to a
+# process a core, in the order of tests/conftest.py; test-all sets up once for quick and slow ones. Both kinds at once:
+# make -j2 --output-sync test
 PYTEST := $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder
 PLAIN := $(PYTEST) -n auto --maxprocesses 4
-SPARK = $(PYTEST) -n 2 $$(grep -rl --include='test_*.py' 'mark\.spark' tests)
+SPARK = $(PYTEST) -n 1 $$(grep -rl --include='test_*.py' 'mark\.spark' tests)
 
 test test-slow test-all: plain spark
 test: AND := and not slow
