@@ -240,6 +240,16 @@ def test_negative_slack_and_other_subtasks_of_a_combined_component_are_refused()
         job([source(), compute(), consolidate(combined=True), sink()], placement={"merge": ["h1", "h0", "h2"]})
 
 
+@pytest.mark.parametrize("owners", [(0, 0, 2, 2), (0, 0, 0, 0), (0, 1, 2, 2), (1, 1, 1, 1)])
+def test_what_was_left_where_a_key_group_comes_back_to_is_not_lost(owners: tuple[int, ...]) -> None:
+    """A scale takes key groups away at once, and leaves partial results; a repartition brings some of them back before
+    these are handed over. The run checks that every window has all of its records."""
+    found = event_time_scenario(Random(860347))
+    events = [each.model_copy(update={"owners": owners}) if hasattr(each, "owners") else each for each in found.events]
+    rows = simulate(found.with_events(*events)).event_rows
+    assert {row["kind"] for row in rows} == {"scale", "repartition"}
+
+
 # who gets how much ---------------------------------------------------------------------------------------------------
 
 

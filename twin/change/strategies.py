@@ -206,10 +206,12 @@ class TimedTransfer(StateTransfer):
 
     @property
     def drained(self) -> bool:
-        """Whether the old owner has served all records of the flow that were on their way, and has reached `far_us`."""
+        """Whether the old owner has served all records of the flow that were on their way, and both have reached
+        `far_us`: the new one may hold what an instant migration left with it, and hands it over by itself until then.
+        Of a job that is stopped, which has no such migrations, the old one alone has to."""
         if self.source.records_in < self.until or (self.source.busy and self.source.records_in == self.until):
             return False
-        return self.old.watermark_us >= self.far_us
+        return self.old.watermark_us >= self.far_us and (self.job.stopped or self.new.watermark_us >= self.far_us)
 
     def take(self) -> None:
         super().take()
