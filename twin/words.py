@@ -12,18 +12,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from twin.errors import suggest
+from twin.flink_settings import RECOVERY, SINKS
 from twin.flink_settings import told as of_flink
 from twin.quantities import SECONDS, unit_of_time
 
 SLACK = "write slack_s: seconds by which watermarks are behind the newest record (disorder_s: by which records are)"
-SINKS = "write checkpoints: {sinks: exactly-once}, which is for all sinks"
 SINK = "write kind: sink, and checkpoints: {sinks: exactly-once} if it is transactional"
 SUBTASKS = "write parallelism, or give places in plan.placement"
 BACKEND = "write engine: {profile: flink, state_backend: rocksdb}"
 TIME = "write policy: time and size_s; without slide_s the window tumbles"
 CORES = "write cpu_percent: 100 for each core"
 MODE = "mode says how barriers travel, and state is exactly-once in both"
-RECOVERY = "write engine: {profile: flink, recovery: {noticed_s: 15, delay_s: 1}}, or recover_after_s of a failure"
 
 OURS: Mapping[str, str] = {
     # a file, and its hosts
