@@ -1,4 +1,4 @@
-"""Tests of the page of an operator's questions: the twin's answers agree with arithmetic on the file's numbers.
+"""Tests of the page of an operator's questions: commands print what it shows, and answers agree with arithmetic.
 
 Runs are as short as possible; each tolerance of 5 % is the page's, of an answer beside its arithmetic.
 """
@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 import streamtwin as st
 from scenarios.questions.knobs import knob
+from tests.commands import twin
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "operator-questions.md").read_text(encoding="utf-8")
 JOBS = ("clicks", "orders", "gateways", "cdc", "fan-out", "hourly", "lte", "exactly-once")
@@ -45,12 +47,36 @@ def oldest_s(window_s: float, records: float) -> float:
     return window_s * (1 / (1 - math.exp(-records)) - 1 / records)
 
 
+def section(name: str) -> str:
+    """Story of a job on the page: from its heading to the next one."""
+    return PAGE.partition(f"\n## `{name}`")[2].partition("\n## ")[0]
+
+
+def shown(story: str) -> tuple[list[str], list[str]]:
+    """Words of the command that a story shows, without `twin`, and the lines that it shows of what is printed."""
+    block = re.findall(r"```sh\n\$ twin (.*?)```", story, re.DOTALL)[0]
+    command, *lines = block.splitlines()
+    return shlex.split(command), [line for line in lines if line != "..."]
+
+
 @pytest.mark.parametrize("name", JOBS)
-def test_the_page_asks_of_every_job_what_its_commands_can_answer(name):
-    section = PAGE.partition(f"\n## `{name}`")[2].partition("\n## ")[0]
-    assert len(re.findall(r"^\|", section, re.MULTILINE)) == 2 + 8
-    asked = set(re.findall(r"`twin ([a-z-]+)", section))
-    assert {"run", "capacity", "dry-run"} <= asked
+def test_each_job_has_a_story_of_a_question_a_command_its_answer_and_what_to_do(name):
+    story = section(name)
+    assert re.search(r"^> .*\?$", story, re.MULTILINE)
+    words, lines = shown(story)
+    assert name in words and lines
+    assert all(f"**{part}**" in story for part in ("By hand", "Do", "Picture"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", JOBS)
+def test_commands_print_what_the_page_shows(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words, lines = shown(section(name))
+    printed = iter(line.rstrip() for line in twin(*words).stdout.splitlines())
+    assert all(line in printed for line in lines)  # in this order, others between them
+    picture = re.search(r"\*\*Picture\*\*: `(.+?)`", section(name))[1]
+    assert Path(picture).stat().st_size > 1000
 
 
 def test_two_of_twelve_partitions_decide_how_many_clicks_are_read():
