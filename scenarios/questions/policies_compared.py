@@ -126,7 +126,7 @@ MEANINGS: Mapping[str, str] = {
     "e2e_latency_s.p99": "end-to-end latency, 99 %",
     "slo.late": "results later than {slo}",
     "slo.violated": "time in which 1 % are later than {slo}",
-    "subtask_seconds": "replica-seconds",
+    "subtask_seconds": "subtask-seconds",
     "rescalings": "rescalings",
     "migrations": "migrations",
     "moved_mb": "state moved (MB)",
