@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from figures.style import BLUE, FONT_PT, GREEN, GREY, ORANGE, looks, new_figure, quiet, rows_where
+from figures.style import BLUE, FONT_PT, GREEN, GREY, ORANGE, clipped, legend, looks, new_figure, quiet, rows_where
 
 # variants ------------------------------------------------------------------------------------------------------------
 # Figure of variants beside each other, with intervals: a panel a metric.
@@ -44,7 +44,7 @@ def comparison(table: Mapping[str, Sequence[Any]], horizontal: str) -> Figure:
         panels[-1].set_xlabel(horizontal)
         if len(set(table["series"])) > 1:
             handles, labels = panels[0].get_legend_handles_labels()
-            figure.legend(handles, labels, fontsize=FONT_PT - 1, frameon=False, loc="outside upper left", ncols=2)
+            legend(figure, "outside upper left", handles, labels, most=2)
     return figure
 
 
@@ -66,7 +66,7 @@ def _listed(axes: Axes, table: Mapping[str, Sequence[Any]], rows: Sequence[int],
         at = variants.index(table["variant"][row])
         half = np.nan_to_num(table["half_width"][row])
         axes.errorbar(table["mean"][row], at, xerr=half, color=BLUE if at else GREY, marker="o", capsize=3)
-    axes.set_yticks(range(len(variants)), variants)
+    axes.set_yticks(range(len(variants)), [clipped(each) for each in variants])
     axes.set_ylim(len(variants) - 0.5, -0.5)
     axes.set_xlim(left=0)
 
@@ -93,7 +93,7 @@ def border(table: Mapping[str, Sequence[float]], horizontal: str, interval: tupl
     axes.set_ylabel("holds in ... of the runs")
     axes.set_xlabel(horizontal)
     if interval is not None:
-        figure.legend(fontsize=FONT_PT - 1, frameon=False, loc="outside upper right")
+        legend(figure, "outside upper right")
     return figure
 
 
@@ -122,10 +122,10 @@ def tornado(table: Mapping[str, Sequence[Any]], given: float, quantity: str) -> 
                 ha="right" if left else "left", va="center", fontsize=FONT_PT - 2,
             )  # fmt: skip
     axes.axvline(given, color="#333333", linewidth=0.9)
-    axes.set_yticks(range(count), [table["input"][row] for row in order])
+    axes.set_yticks(range(count), [clipped(table["input"][row]) for row in order])
     axes.margins(x=0.15)
     axes.set_xlabel(quantity)
-    figure.legend(fontsize=FONT_PT - 1, frameon=False, loc="outside upper right", ncols=2)
+    legend(figure, "outside upper right", most=2)
     return figure
 
 
@@ -158,7 +158,7 @@ def over_time(table: Mapping[str, Sequence[Any]]) -> Figure:
         _scale(axes, np.array(values, float))
     places[-1].set_xlabel("simulated time (s)")
     handles, labels = places[0].get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize=FONT_PT - 1, frameon=False, loc="outside upper left", ncols=3)
+    legend(figure, "outside upper left", handles, labels, most=3)
     return figure
 
 
@@ -198,7 +198,7 @@ def search_path(table: Mapping[str, Sequence[Any]], runs: int, objective: str) -
         )
         label = f"{number}  {name}" + ("" if required[row] else ", not as required")
         handles.append(Line2D([], [], linestyle="", marker="o", color=colour, label=label))
-    figure.legend(handles=handles, fontsize=FONT_PT - 1, frameon=False, loc="outside right upper")
+    legend(figure, "outside right upper", handles, [str(each.get_label()) for each in handles], share=0.4)
     known = best[np.isfinite(best)]
     if len(known) and known.min() > 0.0 and known.max() > 5.0 * known.min():
         axes.set_yscale("log")

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-from figures.style import FONT_PT, looks, new_figure, rows_where
+from figures.style import FONT_PT, legend, looks, new_figure, rows_where
 
 # bars ----------------------------------------------------------------------------------------------------------------
 # Groups of bars, each with its value written on it: from zero, or factors on a logarithmic axis.
@@ -23,7 +23,7 @@ def bars(table: Mapping[str, Sequence[Any]], quantity: str) -> Figure:
     quantity: labels the axis.
     """
     figure, _ = _drawn(table, quantity, width_in=0.6, height_in=3.2, bottom=0.0)
-    figure.legend(fontsize=FONT_PT - 1, frameon=False, loc="outside upper left", ncols=2)
+    legend(figure, "outside upper left", most=2)
     return figure
 
 
@@ -39,7 +39,7 @@ def grouped_bars(table: Mapping[str, Sequence[Any]], quantity: str) -> Figure:
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:.0e}"[0] in "1235" else "")
     axes.tick_params(which="minor", labelsize=FONT_PT - 1)
-    figure.legend(fontsize=FONT_PT - 1, frameon=False, loc="outside upper left")
+    legend(figure, "outside upper left")
     return figure
 
 
@@ -98,7 +98,7 @@ def lines(table: Mapping[str, Sequence[Any]], horizontal: str, vertical: str, *,
     axes.minorticks_off()
     axes.set_xlabel(horizontal)
     axes.set_ylabel(vertical)
-    figure.legend(fontsize=FONT_PT - 1, frameon=False, loc="outside upper left", ncols=2)
+    legend(figure, "outside upper left", most=2)
     return figure
 
 
@@ -162,7 +162,7 @@ def distributions(
         axes.set_xscale("log")
     axes.set_xlabel(quantity)
     axes.set_ylabel("cumulative share")
-    figure.legend(fontsize=FONT_PT - 1, frameon=False, loc="outside upper left", ncols=4)
+    legend(figure, "outside upper left", most=4)
     return figure
 
 
@@ -177,5 +177,5 @@ def profile_times(times_s: Mapping[str, Sequence[float]]) -> Figure:
     axes.set_ylim(0.0, 1.0)
     axes.set_xlabel("execution time (ns a record, log scale)")
     axes.set_ylabel("share of records")
-    figure.legend(fontsize=FONT_PT - 1, frameon=False, loc="outside right upper")
+    legend(figure, "outside right upper", share=0.4)
     return figure

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from figures.svg import CHARACTER, HEATS, Heat, element, heat, label, picture, rectangle, shortened, text
+from figures.svg import HEATS, Heat, element, heat, label, picture, rectangle, shortened, text, width_px
 
 BOX_PX = (152.0, 48.0)
 GAP_PX = (44.0, 12.0)
 HEAD_PX, PAD_PX = 24.0, 12.0
 """Heights in a lane: of the line with its name, and of the space around its boxes."""
-LEGEND_PX = 34.0
+LEGEND_PX, STEP_PX = 34.0, 66.0
+"""Height of the legend, and width of each of its steps."""
 ROOMY_PX, MOST_GAP_PX = 860.0, 120.0
 """Width and gap up to which few columns are spread out."""
 FITTED = (0.85, 1.75)
@@ -27,7 +28,11 @@ QUIET, ALARM, EDGE, GREY, INK, BAND = "#6b7c93", "#b8322a", "#51606f", "#555555"
 DOWN, WAITING, BUSY = "#fbeeed", "#a05ab4", "#333f4d"
 QUEUE_PX = 4.0
 DASH = "7 4"
-HEAT_WORDS = ("under 25 %", "50 %", "75 %", "90 %", "full")
+IN_USE, HEAT_WORDS, HELD_UP = "in use:", ("under 25 %", "50 %", "75 %", "90 %", "full"), "backpressured"
+STEPS_PX = PAD_PX + width_px(IN_USE, NOTE_PX) + 6
+HELD_PX = STEPS_PX + len(HEATS) * STEP_PX + 8
+"""Where the steps of the legend begin, and its dashed line."""
+LEGEND_WIDE_PX = HELD_PX + 27 + width_px(HELD_UP, NOTE_PX) + PAD_PX
 
 
 class Lane(NamedTuple):
@@ -90,9 +95,9 @@ def job_map(drawn: JobMap) -> str:
     tops, height = _tops(drawn)
     places = _places(drawn, tops)
     width = max([place.x for place in places], default=0.0) + BOX_PX[0] + PAD_PX
-    width = max(width, 2 * PAD_PX + 3 * BOX_PX[0])
-    smallest, largest = (round(width * share) for share in FITTED)
     known = any(box.busy is not None for box in drawn.boxes)
+    width = max(width, 2 * PAD_PX + 3 * BOX_PX[0], LEGEND_WIDE_PX * known)
+    smallest, largest = (round(width * share) for share in FITTED)
     return picture(
         width,
         height + LEGEND_PX * known,
@@ -150,11 +155,14 @@ def _head(lane: Lane, top: float, width: float) -> str:
     """Line with a lane's name, over the streams that go through it."""
     meter = [] if lane.used is None else [_meter(lane.used, width - PAD_PX - METER_PX, top + 9)]
     ground = _ground(lane)
-    name = element("tspan", text(lane.name), font_weight="bold")
-    words = shortened(lane.note, width - 100 - 8 * len(lane.name), NOTE_PX)
+    size, room = NOTE_PX + 1, width - METER_PX - 3 * PAD_PX
+    called = shortened(lane.name, room, size * BOLD)
+    left = room - width_px(f"{called}   ", size * BOLD)
+    name = element("tspan", text(called), font_weight="bold")
+    words = shortened(lane.note, left, size) if left > size else ""
     note = element("tspan", text(f"  {words}"), fill=GREY if ground.ink == INK else ground.ink) if words else ""
     around = {"stroke": ground.fill, "stroke_width": 4, "paint_order": "stroke"}
-    line = element("text", name, note, x=PAD_PX, y=top + 17, font_size=NOTE_PX + 1, fill=ground.ink, **around)
+    line = element("text", name, note, x=PAD_PX, y=top + 17, font_size=size, fill=ground.ink, **around)
     return element("g", line, *meter)
 
 
@@ -168,8 +176,9 @@ def _meter(used: float, x: float, y: float) -> str:
 def _box(box: Box, place: Place, lane: Lane) -> str:
     colours, (width, height) = heat(box.busy), BOX_PX
     frame = rectangle(place.x, place.y, width, height, rx=5, fill=colours.fill, stroke=EDGE)
-    room = width - 16 - (len(box.figures) + 1) * NOTE_PX * CHARACTER
-    name, note = shortened(box.name, width - 12, NAME_PX * BOLD), shortened(box.note, room, NOTE_PX)
+    room = width - 16 - width_px(f"{box.figures} ", NOTE_PX)
+    name = shortened(box.name, width - 16, NAME_PX * BOLD)
+    note = shortened(box.note, room, NOTE_PX) if room > 2 * NOTE_PX else ""
     end = {"fill": colours.ink, "text_anchor": "end"}
     lines = (
         label(name, place.x + 8, place.y + 18, NAME_PX, font_weight="bold", fill=colours.ink),
@@ -231,14 +240,12 @@ def _drawn(wire: Wire, path: str, head: str) -> str:
 
 def _legend(top: float) -> str:
     """Legend of the colours."""
-    left, step = PAD_PX + 42, 66.0
-    parts = [label("in use:", PAD_PX, top + 19, NOTE_PX, fill=GREY)]
+    parts = [label(IN_USE, PAD_PX, top + 19, NOTE_PX, fill=GREY)]
     for number, (colours, words) in enumerate(zip(HEATS, HEAT_WORDS, strict=True)):
-        x = left + number * step
-        parts.append(rectangle(x, top + 6, step - 2, 18, rx=3, fill=colours.fill, stroke=EDGE, stroke_width=0.6))
-        middle = x + step / 2 - 1
+        x = STEPS_PX + number * STEP_PX
+        parts.append(rectangle(x, top + 6, STEP_PX - 2, 18, rx=3, fill=colours.fill, stroke=EDGE, stroke_width=0.6))
+        middle = x + STEP_PX / 2 - 1
         parts.append(label(words, middle, top + 19, NOTE_PX - 1, fill=colours.ink, text_anchor="middle"))
-    x = left + len(HEATS) * step + 8
     line = {"stroke": ALARM, "stroke_width": 2.5, "stroke_dasharray": DASH}
-    parts.append(element("path", d=f"M{x:.0f} {top + 15:.0f}h22", **line))
-    return element("g", *parts, label("backpressured", x + 27, top + 19, NOTE_PX, fill=GREY))
+    parts.append(element("path", d=f"M{HELD_PX:.0f} {top + 15:.0f}h22", **line))
+    return element("g", *parts, label(HELD_UP, HELD_PX + 27, top + 19, NOTE_PX, fill=GREY))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -12,6 +13,7 @@ from figures.svg import BLUE as BLUE
 from figures.svg import GREEN as GREEN
 from figures.svg import GREY as GREY
 from figures.svg import ORANGE as ORANGE
+from figures.svg import shortened, width_px
 
 FONT_PT = 9
 
@@ -68,3 +70,46 @@ def rows_where(table: Mapping[str, Sequence[Any]], **columns: Any) -> list[int]:
     """Rows of a table of columns that have these values in these columns."""
     wanted = tuple(columns.values())
     return [row for row, values in enumerate(zip(*(table[name] for name in columns), strict=True)) if values == wanted]
+
+
+MOST_LABEL = 40
+"""Most characters of a name beside an axis, which leaves room for what is drawn."""
+INCH_PT, HANDLE, SPACE, EDGES = 72.0, 2.8, 2.0, 2.0
+"""Points of an inch; and widths in a legend as shares of the font's size: of a line with its space, between columns,
+and at both edges."""
+
+
+def clipped(name: str, most: int = MOST_LABEL) -> str:
+    """Name of at most so many characters, with an ellipsis if some are left out."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def legend(
+    figure: Figure,
+    loc: Any,
+    handles: Sequence[Any] | None = None,
+    labels: Sequence[str] | None = None,
+    *,
+    most: int = 1,
+    share: float = 1.0,
+) -> None:
+    """Puts a legend beside all axes, which takes at most a share of the figure's width. handles, labels: of the first
+    axes by default. most: columns."""
+    if handles is None or labels is None:
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+    names, columns = arranged(labels, share * INCH_PT * figure.get_figwidth(), FONT_PT - 1, most)
+    figure.legend(handles, names, fontsize=FONT_PT - 1, frameon=False, loc=loc, ncols=columns)
+
+
+def arranged(names: Sequence[str], width_pt: float, size: float, most: int) -> tuple[list[str], int]:
+    """Names of a legend that is no wider than `width_pt` points, with an ellipsis where they are, and the number of its
+    columns, at most `most`. size: of the font."""
+    named = [shortened(each, width_pt - (HANDLE + EDGES) * size, size) for each in names]
+    columns = range(min(most, len(named)), 1, -1)
+    return named, next((count for count in columns if _legend_pt(named, count, size) <= width_pt), 1)
+
+
+def _legend_pt(names: Sequence[str], columns: int, size: float) -> float:
+    """Width of a legend in points. Columns are filled one after the other, the first ones with a name more."""
+    wide = [max(width_px(name, size) for name in part) for part in np.array_split(names, columns)]
+    return sum(wide) + size * (columns * HANDLE + (columns - 1) * SPACE + EDGES)

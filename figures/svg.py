@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from html import escape
+from itertools import accumulate
 from typing import NamedTuple
+from unicodedata import combining, east_asian_width
 
 BLUE, ORANGE, GREEN, GREY = "#3465a4", "#d9730d", "#2e8b57", "#7a7a7a"
 """Colours that differ in lightness as well as in hue."""
-CHARACTER = 0.57
-"""Approximate width of a character of the sans-serif faces that browsers have, as a share of the font's size."""
+WIDTHS = {
+    **dict.fromkeys("ijl.,:;'|! ", 0.33),
+    **dict.fromkeys("frtI()[]-/\\", 0.42),
+    **dict.fromkeys("+=<>~#&×→", 0.84),
+    **dict.fromkeys("mwMW@%…—", 1.0),
+}
+"""Widths of characters of the wider sans-serif faces that browsers have (DejaVu Sans), as shares of the font's size."""
+CAPITAL, LETTER, FULL = 0.79, 0.64, 1.15
+"""The same of other capitals, of all else, and of characters as wide as a line is high, such as Chinese ones."""
 
 
 class Heat(NamedTuple):
@@ -23,7 +32,7 @@ HEATS = (
     Heat(0.25, "#edf3fa", "#222222"),
     Heat(0.50, "#cbdff2", "#222222"),
     Heat(0.75, "#fbe6b5", "#222222"),
-    Heat(0.90, "#f3b063", "#222222"),
+    Heat(0.90, "#f6ba72", "#222222"),
     Heat(float("inf"), "#b8322a", "#ffffff"),
 )
 """Colours from idle to full, which differ in lightness as well as hue, for colour-blind readers and printers."""
@@ -83,10 +92,26 @@ def picture(width: float, height: float, title: str, *children: str, style: str 
     )
 
 
+def width_px(words: str, font_px: float) -> float:
+    """Approximate width of words; few faces have wider ones."""
+    return font_px * sum(map(_width, words))
+
+
+def _width(character: str) -> float:
+    if character in WIDTHS:
+        return WIDTHS[character]
+    if combining(character):
+        return 0.0
+    return FULL if east_asian_width(character) in "WF" else CAPITAL if character.isupper() else LETTER
+
+
 def shortened(words: str, width: float, font_px: float) -> str:
     """Words that fit into `width`, with an ellipsis if some are left out."""
-    fits = max(2, int(width / (font_px * CHARACTER)))
-    return words if len(words) <= fits else f"{words[: fits - 1]}…"
+    if width_px(words, font_px) <= width:
+        return words
+    ends = accumulate(map(_width, words), initial=_width("…"))
+    fits = sum(font_px * end <= width for end in ends) - 1
+    return f"{words[: max(1, fits)]}…"
 
 
 def _value(value: object) -> str:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-from figures.svg import BLUE, CHARACTER, GREEN, ORANGE, element, label, picture, rectangle, shortened, text
+from figures.svg import BLUE, GREEN, ORANGE, element, label, picture, rectangle, shortened, text, width_px
 
 WIDTH_PX, PLOT_PX = 390.0, 130.0
 LEFT_PX, RIGHT_PX, TITLE_PX, FOOT_PX, NUMBERS_PX = 46.0, 10.0, 20.0, 22.0, 12.0
@@ -20,6 +21,8 @@ DASHES = (None, "6 3", "2 2", "8 3 2 3", "1 3", "10 4")
 """Dashes of series: each has a colour and a dash of its own, so that it is told apart in grey."""
 WIDE_PX, THIN_PX = 2.6, 1.2
 """Widths of the first line and of the last ones: lower lines are wider, so that lines on each other stay visible."""
+BANDS = (0.3, 0.14)
+"""Opacities of the bands between the quantiles of a panel, from the lowest ones up."""
 DECADES = 1.5
 """Factors of ten in a range above which its axis is logarithmic."""
 
@@ -37,7 +40,8 @@ class Panel(NamedTuple):
     axis.
 
     shares: values are shares, written in per cent. logarithmic: may have such an axis. levels: values are of moments
-    rather than of periods; a line stays level up to a mark, so that no effect is drawn before its cause.
+    rather than of periods; a line stays level up to a mark, so that no effect is drawn before its cause. nested: series
+    are quantiles, the lowest first, with bands between them.
     """
 
     title: str
@@ -49,6 +53,7 @@ class Panel(NamedTuple):
     shares: bool = False
     logarithmic: bool = False
     levels: bool = False
+    nested: bool = False
 
 
 class Axis(NamedTuple):
@@ -84,9 +89,8 @@ def time_line(panel: Panel) -> str:
     def across(at_s: float) -> float:
         return LEFT_PX + width * min(1.0, at_s / end_s)
 
-    drawn = [
-        _line(_runs(panel, values, axis, across, top), number) for number, values in enumerate(panel.series.values())
-    ]
+    runs = [_runs(panel, values, axis, across, top) for values in panel.series.values()]
+    drawn = [_line(runs_of, _look(panel, number)) for number, runs_of in enumerate(runs)]
     return picture(
         WIDTH_PX,
         top + PLOT_PX + FOOT_PX,
@@ -97,6 +101,7 @@ def time_line(panel: Panel) -> str:
         *_times(end_s, across, top),
         *(_mark(mark, across, top) for mark in panel.marks),
         *_numbers(panel.marks, across, top),
+        *(_bands(runs) if panel.nested else ()),
         *(line for lines_of in drawn for line in lines_of),
     )
 
@@ -155,17 +160,41 @@ def _runs(panel: Panel, values: Sequence[float | None], axis: Axis, across: Acro
     return [run for run in runs if run]
 
 
-def _line(runs: Sequence[Sequence[str]], number: int) -> list[str]:
-    colour, dash = COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
+class _Look(NamedTuple):
+    """Look of a line. band: opacity of the band below it; 0: none."""
+
+    colour: str
+    dash: str | None
+    wide: float
+    band: float = 0.0
+
+
+def _look(panel: Panel, number: int) -> _Look:
+    """Look of a series: by colour and dash, or, of nested ones, by the band below it."""
+    if panel.nested:
+        band = BANDS[min(number, len(BANDS)) - 1] if number else 0.0
+        return _Look(BLUE, None, THIN_PX if number else WIDE_PX - 0.6, band)
     wide = max(THIN_PX, WIDE_PX - 0.6 * number)
-    look = {"fill": "none", "stroke": colour, "stroke_width": wide, "stroke_dasharray": dash}
+    return _Look(COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)], wide)
+
+
+def _bands(runs: Sequence[Sequence[Sequence[str]]]) -> Iterator[str]:
+    """Shades the room between each series and the next one, which have the same gaps."""
+    for number, (lower, upper) in enumerate(pairwise(runs)):
+        for below, above in zip(lower, upper, strict=True):
+            outline = " ".join([*below, *reversed(above)])
+            yield element("polygon", points=outline, fill=BLUE, opacity=BANDS[min(number, len(BANDS) - 1)])
+
+
+def _line(runs: Sequence[Sequence[str]], look: _Look) -> list[str]:
+    stroke = {"fill": "none", "stroke": look.colour, "stroke_width": look.wide, "stroke_dasharray": look.dash}
     lines = []
     for run in runs:
         if len(run) == 1:
             x, y = run[0].split(",")
-            lines.append(element("circle", cx=x, cy=y, r=1.1 * wide, fill=colour))
+            lines.append(element("circle", cx=x, cy=y, r=1.1 * look.wide, fill=look.colour))
         else:
-            lines.append(element("polyline", points=" ".join(run), **look))
+            lines.append(element("polyline", points=" ".join(run), **stroke))
     return lines
 
 
@@ -174,14 +203,15 @@ def _legend(panel: Panel) -> tuple[str, int]:
     parts, x, row = [], 4.0, 0
     for number, name in enumerate(panel.series):
         words = shortened(name, 150, FONT_PX)
-        width = 24 + len(words) * FONT_PX * CHARACTER + 8
+        width = 24 + width_px(words, FONT_PX) + 8
         if x > 4 and x + width > WIDTH_PX:
             x, row = 4.0, row + 1
         y = TITLE_PX + 14 * row + 8
-        colour, dash = COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
-        parts.append(
-            element("path", d=f"M{x:.0f} {y - 3:.0f}h18", stroke=colour, stroke_width=2.2, stroke_dasharray=dash)
-        )
+        look = _look(panel, number)
+        line = {"stroke": look.colour, "stroke_width": 1.2 if look.band else 2.2, "stroke_dasharray": look.dash}
+        parts.append(element("path", d=f"M{x:.0f} {y - (8 if look.band else 3):.0f}h18", **line))
+        if look.band:
+            parts.append(rectangle(x, y - 8, 18, 9, fill=look.colour, opacity=look.band))
         parts.append(label(words, x + 22, y, FONT_PX, fill=GREY))
         x += width
     return element("g", *parts), row + 1
@@ -218,7 +248,7 @@ def _numbers(marks: Sequence[EventMark], across: Across, top: float) -> Iterator
     free = 0.0
     for number, mark in enumerate(marks, 1):
         x = min(max(across(mark.at_s), LEFT_PX), WIDTH_PX - 8)
-        half = 0.5 * len(str(number)) * FONT_PX * CHARACTER
+        half = 0.5 * width_px(str(number), FONT_PX)
         if x - half >= free:
             yield label(str(number), x, top - 3, FONT_PX - 1, fill=MARK, text_anchor="middle", font_weight="bold")
             free = x + half + 2

@@ -115,7 +115,7 @@ def _link_events(rows: Sequence[Row]) -> Iterator[Event]:
 
 def _job_events(run: Run) -> Iterator[Event]:
     """Counters of rates and latency quantiles, as in the time-lines of a report."""
-    rates, _, latencies, *_ = panels(run)
+    rates, _, latencies, *_ = panels(run, by_window=False)
     for panel in (rates, latencies):
         for number, at_s in enumerate(panel.at_s):
             values = {name: line[number] for name, line in panel.series.items()}

@@ -189,7 +189,7 @@ class Result:
         (quantity, series). Queues are those at the end of the period; all else is over the whole period."""
         from pandas import DataFrame, Index
 
-        shown = panels(self.run)
+        shown = panels(self.run, by_window=False)
         parts = {(panel.title, name): line for panel in shown for name, line in panel.series.items()}
         at_s = next(panel.at_s for panel in shown if panel.levels)
         return DataFrame(parts, index=Index(at_s, name="at_s"), dtype=float)

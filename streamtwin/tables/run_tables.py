@@ -22,6 +22,7 @@ from twin.metrics import Latency, Metrics, measured
 from twin.plan import Location
 from twin.run import OperatorTotals, Run
 from twin.standard_errors import ERRORS
+from twin.steadiness import slides_s
 from twin.world.meters import Row
 
 # runs ----------------------------------------------------------------------------------------------------------------
@@ -299,17 +300,19 @@ Group = Sequence[Row]
 """Rows of one point: of a period, or of several where there are many."""
 
 
-def panels(run: Run) -> list[Panel]:
-    """Five panels on the same axis of time; in long runs a point is several periods."""
+def panels(run: Run, by_window: bool = True) -> list[Panel]:
+    """Five panels on the same axis of time; in long runs a point is several periods. by_window: whether results are
+    those of the windows that they come from, where these are longer than a point: between ends of windows none come."""
     operators = _by_point(run.operator_rows)
+    results = _by_window(operators, _longest_slide_s(run) if by_window else 0.0)
     at_s = [(group[0]["start_s"] + group[-1]["end_s"]) / 2 for group in operators]
     rest: dict[str, Any] = {"at_s": at_s, "marks": marks(run), "end_s": run.manifest["horizon_s"]}
     ends = rest | {"at_s": [group[-1]["end_s"] for group in operators], "levels": True}
     hosts = _by_point(run.host_rows)
     return [
-        Panel("records a second", series=_rates(operators), **rest),
+        Panel("records a second", series=_rates(operators, results), **rest),
         Panel("waiting records", series=_queues(operators), **ends),
-        Panel("end-to-end latency [s]", series=_latencies(operators), logarithmic=True, **rest),
+        Panel("end-to-end latency [s]", series=_latencies(results), logarithmic=True, nested=True, **rest),
         Panel("operators: share of time busy", series=_busy(operators, run), top=1.0, shares=True, **rest),
         Panel("hosts: share of CPU in use", series=_cpu(hosts), top=1.0, shares=True, **rest),
     ]
@@ -342,18 +345,41 @@ def _by_point(rows: Iterable[Row]) -> list[list[Row]]:
     return [[row for period in ordered[at : at + step] for row in period] for at in range(0, len(ordered), step)]
 
 
+def _by_window(groups: Sequence[Group], every_s: float) -> list[Group]:
+    """For each group, the rows of all groups that begin between the same two multiples of `every_s`."""
+    together: dict[int, list[Row]] = {}
+    numbers = [int(group[0]["start_s"] / every_s + 1e-9) if every_s else n for n, group in enumerate(groups)]
+    for window, group in zip(numbers, groups, strict=True):
+        together.setdefault(window, []).extend(group)
+    return [together[window] for window in numbers]
+
+
+def _of_each(groups: Sequence[Group], value: Callable[[Group], Any]) -> list[Any]:
+    """Value of each group; of groups that are the same rows it is computed once."""
+    known = {id(group): value(group) for group in {id(group): group for group in groups}.values()}
+    return [known[id(group)] for group in groups]
+
+
+def _longest_slide_s(run: Run) -> float:
+    """Longest time between ends of a window over time, in seconds; 0 if there is none."""
+    return max(slides_s(Deployment.model_validate_json(run.deployment_json)), default=0.0)
+
+
 def _length_s(group: Group) -> float:
     return float(group[-1]["end_s"] - group[0]["start_s"])
 
 
-def _rates(groups: Sequence[Group]) -> dict[str, list[float | None]]:
-    def rate(key: str, kinds: Iterable[str]) -> list[float | None]:
-        return [sum(row[key] or 0 for row in group if row["kind"] in kinds) / _length_s(group) for group in groups]
+def _rates(groups: Sequence[Group], results: Sequence[Group]) -> dict[str, list[float | None]]:
+    def rate(groups: Sequence[Group], key: str, kinds: Iterable[str]) -> list[float | None]:
+        def of(group: Group) -> float:
+            return float(sum(row[key] or 0 for row in group if row["kind"] in kinds) / _length_s(group))
+
+        return _of_each(groups, of)
 
     return {
-        "arriving": rate("arrived", SOURCES),
-        "taken up": rate("numRecordsIn", SOURCES),
-        "results": rate("latencyCount", SINKS),
+        "arriving": rate(groups, "arrived", SOURCES),
+        "taken up": rate(groups, "numRecordsIn", SOURCES),
+        "results": rate(results, "latencyCount", SINKS),
     }
 
 
@@ -368,13 +394,11 @@ def _queues(groups: Sequence[Group]) -> dict[str, list[float | None]]:
 
 
 def _latencies(groups: Sequence[Group]) -> dict[str, list[float | None]]:
-    found: dict[str, list[float | None]] = {name: [] for name in DRAWN_QUANTILES}
-    for group in groups:
-        rows = [row for row in group if row["kind"] in SINKS and row["latencyCount"]]
-        counts = histogram_of(rows, "e2e")
-        for name, q in DRAWN_QUANTILES.items():
-            found[name].append(quantile_s(counts, q) if counts else None)
-    return found
+    def counts(group: Group) -> Any:
+        return histogram_of([row for row in group if row["kind"] in SINKS and row["latencyCount"]], "e2e")
+
+    known = _of_each(groups, counts)
+    return {name: [quantile_s(each, q) if each else None for each in known] for name, q in DRAWN_QUANTILES.items()}
 
 
 def _busy(groups: Sequence[Group], run: Run) -> dict[str, list[float | None]]:

@@ -9,13 +9,16 @@ import warnings
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from figures.answers import comparison
+from figures.answers import comparison, over_time, search_path
 from figures.charts import bars, distributions, grouped_bars, lines, profile_times, scalability
 from figures.learning import error_by_group, learning_curve, predicted_vs_simulated
 from figures.plans import plans_beside_a_promise
+from figures.run_panels import run_panels
 from figures.style import looks
+from figures.time_line import Panel
 
 PLANS = {
     "plan": ["naive", "random", "governor", "learned"],
@@ -196,3 +199,49 @@ def test_bars_reach_their_values_and_none_is_drawn_without_one() -> None:
     assert tops == pytest.approx([2.0, 3.0, 4.0])
     centres = [bar.get_x() + bar.get_width() / 2 for bar in figure.axes[0].patches]
     assert centres[0] < 0 < centres[2] < centres[1]
+
+
+LONG = [
+    f"plan.placement.match={{edge-{number}: 12, cloud-{number}: 4}}, workload.arrivals.x.rate_per_s=10M"
+    for number in range(5)
+]
+"""Names as people get by varying several values at once."""
+
+
+@pytest.mark.parametrize(
+    "names", [LONG, LONG[:1], MANY[:5], ["a", LONG[0], "b", "c"]], ids=["long", "one", "short", "mixed"]
+)
+def test_no_legend_is_cut(names: list[str]) -> None:
+    """It stays within the figure and leaves the axes room, however many names there are and however long they are."""
+    count = len(names)
+    over = {
+        "panel": ["q"] * count,
+        "series": names,
+        "x": [0.0] * count,
+        "mean": [1.0] * count,
+        "half_width": [0.1] * count,
+    }
+    table = {"metric": ["T"] * 2 * count, "variant": names * 2, "series": names * 2, "x": [1] * count + [2] * count}
+    table |= {"mean": [1.0] * 2 * count, "half_width": [0.1] * 2 * count}
+    steps = {"runs": range(count), "best": [1.0] * count, "as_required": [False] * count, "found_by": names}
+    panel = Panel("latency", [0.0, 1.0], {name: [1.0, 2.0] for name in names}, end_s=1.0)
+    drawn = {
+        "comparison": comparison(table, "x"),
+        "over_time": over_time(over),
+        "search_path": search_path(steps, count, "q"),
+        "lines": lines({"series": names * 2, "x": [1] * count + [2] * count, "y": [1.0] * 2 * count}, "x", "y"),
+        "distributions": distributions({name: [1.0, 2.0] for name in names}, "q"),
+        "profile_times": profile_times({name: [1e-7, 2e-7] for name in names}),
+        "run_panels": run_panels([panel, panel]),
+    }
+    for name, figure in drawn.items():
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        whole = figure.bbox
+        for legend in [*figure.legends, *(each for axes in figure.axes if (each := axes.get_legend()))]:
+            box = legend.get_window_extent(canvas.get_renderer())
+            assert whole.x0 - 1 <= box.x0 and box.x1 <= whole.x1 + 1, name
+            assert whole.y0 - 1 <= box.y0 and box.y1 <= whole.y1 + 1, name
+        for axes in figure.axes:
+            if axes.get_visible():
+                assert axes.bbox.width > 0.2 * whole.width and axes.bbox.height > 0.1 * whole.height, name

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figures.job_map import BOX_PX, Box, JobMap, Lane, Wire, job_map
-from figures.svg import HEATS, element, heat, shortened, text
+from figures.job_map import BAND, BOX_PX, DOWN, GREY, INK, Box, JobMap, Lane, Wire, job_map
+from figures.svg import HEATS, element, heat, shortened, text, width_px
 
 SVG = "{http://www.w3.org/2000/svg}"
 WORDS = st.text(max_size=30)
@@ -113,3 +114,51 @@ def test_figures_are_never_cut():
 def test_long_names_are_cut_and_say_so():
     assert shortened("short", 130, 13) == "short"
     assert shortened("a-name-that-is-much-too-long-for-its-box", 130, 13).endswith("…")
+
+
+@given(WORDS)
+def test_shortened_words_fit_and_are_whole_where_they_can_be(words):
+    for width in (20.0, 60.0, 140.0):
+        found = shortened(words, width, 13)
+        assert width_px(found, 13) <= width or len(found) == 2
+        assert found == words or (found.endswith("…") and width_px(words, 13) > width)
+
+
+@given(st.integers(0, 5))
+def test_the_legend_is_within_the_picture_however_few_columns_there_are(column):
+    root = ET.fromstring(job_map(JobMap("one", [Lane("a")], [Box(0, column, "reads", busy=0.5)], [])))
+    ends = [
+        float(each.get("x")) + width_px(each.text, float(each.get("font-size")))
+        for each in root.iter(f"{SVG}text")
+        if each.text and each.get("text-anchor") is None
+    ]
+    assert max(ends) <= float(root.get("width"))
+
+
+def rgb(colour):
+    """Red, green and blue of a colour such as #aabbcc, 0 to 1."""
+    return [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+
+
+def in_the_dark(light):
+    """What the style sheet makes of a colour of a drawing on a dark page: invert(.9) hue-rotate(180deg)."""
+    inverted = [0.9 - 0.8 * each for each in light]
+    rows = ((-0.574, 1.43, 0.144), (0.426, 0.43, 0.144), (0.426, 1.43, -0.856))
+    return [min(1.0, max(0.0, sum(a * b for a, b in zip(row, inverted, strict=True)))) for row in rows]
+
+
+def contrast(one, other):
+    def light(colour):
+        r, g, b = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in colour)
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+    low, high = sorted((light(one), light(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize(
+    ("ink", "ground"), [*((each.ink, each.fill) for each in HEATS), (GREY, BAND), (GREY, DOWN), (INK, BAND)]
+)
+def test_words_of_a_map_stand_out_on_light_and_dark_pages(ink, ground):
+    assert contrast(rgb(ink), rgb(ground)) >= 4.5
+    assert contrast(in_the_dark(rgb(ink)), in_the_dark(rgb(ground))) >= 4.5

@@ -10,10 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from figures.job_map import BOX_PX, WAITING, job_map
+from figures.job_map import BOX_PX, WAITING, Box, JobMap, Lane, job_map
 from scenarios.files import registry, scenario_file
 from streamtwin.tables.job_maps import FREE, MOST_BOXES, MOST_COLUMNS, MOST_LANES, OperatorLoad, depths, drawn, held_up
 from tests.scenarios.questions.jobs import host, queue, shop
+from tests.streamtwin.browsing import Browser
 from twin.scenario import Scenario
 from twin.simulation import simulate
 from twin.spec import parse
@@ -169,3 +170,42 @@ def test_what_waits_is_a_bar_as_long_as_its_share_and_free_hosts_are_places_to_d
     assert [float(bar.get("width", 0)) for bar in bars] == [BOX_PX[0] / 2]
     assert {each.get("data-lane") for each in svg.iter()} - {None} == {"h0", "h1", "h2", "spare"}
     assert [each.get("data-box") for each in svg.iter() if each.get("data-box")] == ["m0", "m1", "m2"]
+
+
+NAMES = (
+    "W" * 40,
+    "m" * 40,
+    "i" * 90,
+    "数据流" * 12,
+    "É" * 40,
+    "🙂" * 20,
+    "an-operator-with-a-rather-long-name",
+    "short",
+)
+OUTSIDE = """[...document.querySelectorAll('g[data-in]')].flatMap(box => {
+  const frame = box.querySelector('rect').getBoundingClientRect();
+  const beside = each => each.right > frame.right || each.left < frame.left;
+  const words = [...box.querySelectorAll('text')];
+  return words.filter(each => beside(each.getBoundingClientRect())).map(each => each.textContent);
+})"""
+OVER_METERS = """[...document.querySelectorAll('svg > g:not([data-in])')].flatMap(head => {
+  const line = head.querySelector('text'), meter = head.querySelector('rect');
+  if (!line || meter?.getAttribute('height') !== '7') return [];
+  return line.getBoundingClientRect().right > meter.getBoundingClientRect().left ? [line.textContent] : [];
+})"""
+
+
+def test_no_name_is_drawn_beside_its_box_in_a_real_browser(tmp_path):
+    boxes = [Box(lane, 0, name, name, 0.95, 0.0, "", "x 12 max 95%") for lane, name in enumerate(NAMES)]
+    lanes = [Lane(name, name, 0.5) for name in NAMES]
+    file = tmp_path / "map.html"
+    file.write_text(f"<!DOCTYPE html><meta charset='utf-8'>{job_map(JobMap('names', lanes, boxes, []))}")
+    with Browser(tmp_path / "browser") as browser:
+        tab = browser.tab(file.as_uri())
+        assert tab.get("document.querySelectorAll('g[data-in] text').length") >= 3 * len(NAMES) - 1
+        assert tab.get(OUTSIDE) == []
+        assert tab.get(OVER_METERS) == []
+        right = (
+            "Math.max(...[...document.querySelectorAll('svg text')].map(each => each.getBoundingClientRect().right))"
+        )
+        assert tab.get(f"{right} <= document.querySelector('svg').getBoundingClientRect().right")

@@ -333,3 +333,20 @@ def test_a_board_of_optimizers_is_a_page(tmp_path):
 
 def test_words_are_joined_as_in_a_sentence():
     assert [joined(each) for each in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
+
+
+def test_results_of_long_windows_are_drawn_a_window_and_none_is_lost():
+    """Between the ends of its windows of a minute a job gives no results: the picture has them all over the minute."""
+    job = scenario_file.load("clicks").with_set("workload.arrivals.topic.rate_per_s", 50)
+    run = simulate(job.with_run(horizon_s=240, warmup_s=0, period_s=5))
+    drawn, given = (panels(run, by_window=each) for each in (True, False))
+    shown, told = (each[0].series["results"] for each in (drawn, given))
+    assert 0.0 in told[12:] and all(each > 0.0 for each in shown[12:])
+    assert sum(shown) == pytest.approx(sum(told)) and sum(told) > 0.0
+    minutes = [shown[at : at + 12] for at in range(0, 48, 12)]
+    assert [len(set(each)) for each in minutes] == [1] * 4
+    assert None in given[2].series["p99"][12:] and None not in drawn[2].series["p99"][12:]
+    for name in ("arriving", "taken up"):
+        assert drawn[0].series[name] == given[0].series[name]
+    plain = simulate(queue(horizon_s=5, warmup_s=0))
+    assert panels(plain) == panels(plain, by_window=False)
