@@ -71,7 +71,7 @@ def picture(scenario: Deployment, run: Run | None = None) -> Html:
     """Drawing of a query on its hosts, coloured by a run if there is one; many operators are drawn in groups, with a
     note."""
     shown, told = drawn(scenario, run)
-    return Html(scrolling(job_map(shown)) + (element("p", text(told)) if told else ""))
+    return Html(scrolling(job_map(shown), label=shown.title) + (element("p", text(told)) if told else ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ Names and descriptions are read without building the scenario, so that listing t
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from scenarios.files.yaml_text import parse_text
@@ -12,11 +14,34 @@ from twin.errors import BadInput, suggest
 
 LIBRARY = Path(__file__).parents[1] / "library"
 SUFFIXES = (".yaml", ".yml")
+THEMES: Mapping[str, tuple[str, ...]] = {
+    "To begin with": ("edge-filter", "word-count", "rush-hour-scaling", "failover"),
+    "What jobs of Flink do": (
+        "clicks", "orders", "page-views", "enrichment", "hourly", "fan-out", "cdc", "exactly-once", "checkpointed-shop",
+    ),
+    "Nexmark as Flink SQL": ("nexmark-*",),
+    "Between sensors and the cloud": ("gateways", "lte", "machine-stop", "rush-hour", "smart-grid"),
+    "Costream's benchmarks": ("advertisement", "smart-grid-global", "smart-grid-local", "spike-detection"),
+    "Key groups on twenty workers": ("airline-*", "wikipedia-top-k"),
+    "Machines of many sockets": ("briskstream-*", "numa-cluster"),
+}  # fmt: skip
+"""Headings under which the library is shown, with the names below them, or patterns; others are under OTHERS."""
+OTHERS = "Others"
 
 
 def names(library: Path = LIBRARY) -> tuple[str, ...]:
     """All names in the library, sorted."""
     return tuple(sorted(path.stem for path in library.glob("*.yaml")))
+
+
+def by_theme(listed: Iterable[str]) -> dict[str, list[str]]:
+    """Names of the library under their headings, as they are shown; headings without names are left out."""
+    left = dict.fromkeys(listed)
+    found: dict[str, list[str]] = {}
+    for heading, patterns in THEMES.items():
+        found[heading] = [name for pattern in patterns for name in left if fnmatchcase(name, pattern)]
+        left = dict.fromkeys(name for name in left if name not in found[heading])
+    return {heading: members for heading, members in {**found, OTHERS: list(left)}.items() if members}
 
 
 def find(name_or_path: str, library: Path = LIBRARY) -> Path:

@@ -22,7 +22,7 @@ def page(title: str, parts: Iterable[str], made: str) -> str:
     """Whole page. parts: elements, in order. made: words on how to make the page again."""
     head = (OURS, element("title", text(title)), element("style", f"\n{STYLE.read_text(encoding='utf-8')}"))
     foot = element("footer", paragraph(f"{SIMULATED} Made by streamtwin {VERSION}; {made}"))
-    body = element("body", element("h1", text(title)), *parts, foot)
+    body = element("body", element("main", element("h1", text(title)), *parts), foot)
     return html(head, body)
 
 
@@ -55,9 +55,10 @@ def cards(known: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def scrolling(*parts: str, look: str = "") -> str:
-    """Box that scrolls by itself, for parts that may be wider than the screen. look: a class of the style sheet."""
-    return element("div", *parts, class_=f"scroll {look}".strip(), tabindex=0)
+def scrolling(*parts: str, label: str, look: str = "") -> str:
+    """Box that scrolls by itself, also by keyboard, for parts that may be wider than the screen. label: what is in it,
+    for screen readers. look: a class of the style sheet."""
+    return element("div", *parts, class_=f"scroll {look}".strip(), tabindex=0, role="group", aria_label=label)
 
 
 def folded(summary: str, *parts: str) -> str:
@@ -88,9 +89,9 @@ def table(shown: Wide) -> str:
         element("tr", *(_cell("td", cell, column) for cell, column in zip(row, shown.columns, strict=True)))
         for row in rows
     )
-    return scrolling(
-        element("table", element("caption", text(shown.title)), element("thead", head), element("tbody", *body, ""))
-    )
+    caption = element("caption", text(shown.title)) if shown.title else ""
+    whole = element("table", caption, element("thead", head), element("tbody", *body, ""))
+    return scrolling(whole, label=shown.title or "table")
 
 
 def tables(several: Iterable[Wide]) -> list[str]:
@@ -99,4 +100,7 @@ def tables(several: Iterable[Wide]) -> list[str]:
 
 
 def _cell(kind: str, words: str, column: Column) -> str:
-    return element(kind, text(words), class_="number" if column.number else None)
+    """Cell of a table; a heading without words heads nothing."""
+    heads = kind == "th" and bool(words.strip())
+    number = "number" if column.number else None
+    return element("th" if heads else "td", text(words), class_=number, scope="col" if heads else None)

@@ -76,7 +76,12 @@ def _picture(job: Deployment, run: Run) -> str:
     said = (
         [paragraph(f"{told[:1].upper()}{told[1:]}; a box shows the busiest of its operators.", "note")] if told else []
     )
-    return section("The query on its hosts", scrolling(job_map(picture), look="map"), paragraph(words, "note"), *said)
+    return section(
+        "The query on its hosts",
+        scrolling(job_map(picture), label=picture.title, look="map"),
+        paragraph(words, "note"),
+        *said,
+    )
 
 
 def _marks(run: Run) -> list[str]:

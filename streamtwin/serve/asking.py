@@ -171,7 +171,18 @@ def _change(each: Alteration) -> str:
 def command_told(name: str, words: str) -> str:
     """Command to copy. name: of its result."""
     copy = element("button", text(f"Copy {name}"), type="button", data_copy=words)
-    return element("details", element("summary", copy), element("pre", text(words)), class_="command")
+    written = element("details", element("summary", text(f"show {name}")), element("pre", text(words)))
+    return element("div", copy, written, class_="command")
+
+
+def keep(what: str) -> str:
+    """Form that keeps an answer under a name. what: "run" or "answer", of a long question."""
+    fixed = element("input", type="hidden", name_="what", value=what)
+    about = {"id": f"keep-{what}", "placeholder": "a name for it", "aria_label": "name for this answer"}
+    name = element("input", name_="name", maxlength=60, required="required", **about)
+    return element(
+        "form", fixed, name, element("button", "Keep this answer", type="submit"), data_act="keep", class_="row"
+    )
 
 
 def knobs(asked: Asked) -> Iterator[str]:

@@ -191,6 +191,14 @@ def _given(name: str, _modified_ns: int, _bytes: int) -> Scenario:
     return scenario_file.load(name)
 
 
+def modified_ns(file: Path | None) -> int:
+    """Time at which a file was written, in nanoseconds since 1970; 0 if it is not there."""
+    try:
+        return 0 if file is None else file.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
 class _Answer(BaseModel, strict=True, extra="forbid"):
     """Form of the last long question in a file."""
 
@@ -235,6 +243,15 @@ class Store:
         self._open[name] = inquiry
         kept = {key: value for key, value in asdict(inquiry).items() if key != "name"}
         write_text(self._file(name), stamped(kept) + "\n")
+
+    def forget(self, name: str) -> None:
+        """Removes what is kept of a job."""
+        self._open.pop(name, None)
+        self._file(name).unlink(missing_ok=True)
+
+    def asked_ns(self, name: str) -> int:
+        """Time at which a job was asked about last, as of `modified_ns`."""
+        return modified_ns(self._file(name))
 
     def _file(self, name: str) -> Path:
         plain = "".join(each if each.isalnum() or each in "-_." else "_" for each in name)[:60]

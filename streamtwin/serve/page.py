@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from urllib.parse import quote
 
 from figures.job_map import job_map
 from figures.svg import element, text
@@ -16,7 +17,7 @@ from streamtwin.questions.question import FormField
 from streamtwin.questions.registry import forms
 from streamtwin.report.page import cards, folded, html, paragraph, scrolling, section, table, tables
 from streamtwin.report.pages import headline, shortened
-from streamtwin.serve.asking import changes, choice, command_told, events, field, form, knobs, select
+from streamtwin.serve.asking import changes, choice, command_told, events, field, form, keep, knobs, select
 from streamtwin.serve.inquiry import PAIRS, Inquiry
 from streamtwin.serve.session import Asked, Session
 from streamtwin.serve.work import LongQuestion, shown
@@ -56,6 +57,7 @@ def answered(session: Session, asked: Asked) -> Iterator[str]:
     waited = f"answered in {seconds(session.answered_s)}; " if session.answered_s is not None else ""
     more = f", {of - done} more on the way" if done < of else ""
     yield paragraph(f"Simulated: {waited}{done} runs took {seconds(cpu_s)} of CPU time{more}.", "note cost")
+    yield keep("run")
 
 
 def pictured(session: Session, asked: Asked) -> str:
@@ -130,8 +132,12 @@ def _field(name: str, asked: FormField, now: Scenario) -> str:
 
 def _glossary(allowed: Mapping[str, str]) -> str:
     """List of what may be written in a field, without options."""
-    rows = (element("li", text(f"{name}: {words.rpartition(' (')[0]}")) for name, words in allowed.items() if words)
-    return folded("which there are", element("ul", *rows))
+    told = (f"{name}: {words.rpartition(' (')[0]}" for name, words in allowed.items() if words)
+    return folded("which there are", _list(told))
+
+
+def _list(listed: Iterable[str]) -> str:
+    return element("ul", *(element("li", text(each)) for each in listed))
 
 
 def long_question(session: Session, asked: Asked, work: LongQuestion | None) -> Iterator[str]:
@@ -168,6 +174,7 @@ def long_question(session: Session, asked: Asked, work: LongQuestion | None) -> 
     yield "".join(paragraph(note, "note") for note in told.notes)
     yield paragraph(f"It took {seconds(answered['took_s'])}{', and was stopped' * answered['interrupted']}.", "note")
     yield command_told("the command", answered["command"])
+    yield keep("answer")
 
 
 def _plan(session: Session) -> Iterator[str]:
@@ -176,7 +183,8 @@ def _plan(session: Session) -> Iterator[str]:
     yield from compared(session.compared("now", "found"), "now", "with this plan")
     asked, run = session.asked, session.found_run()
     if asked is not None and asked.found is not None:
-        yield scrolling(job_map(drawn(asked.found, run).picture), look="map")
+        picture = drawn(asked.found, run).picture
+        yield scrolling(job_map(picture), label=picture.title, look="map")
 
 
 # the page ------------------------------------------------------------------------------------------------------------
@@ -191,42 +199,39 @@ SAID_BY_COLOUR = (
 )
 
 
+def job_address(name: str) -> str:
+    """Address of the page of a job."""
+    return f"/job/{quote(name, safe='')}"
+
+
 def whole(title: str, parts: Sequence[str], job: str = "", jobs: Sequence[str] = ()) -> str:
-    """Whole page with its parts. job: its name; empty on the list of jobs. jobs: names to choose from."""
+    """Whole page with its parts. job: its name; empty on other pages than that of a job. jobs: names to choose from."""
     head = (
         element("title", text(title)),
         element("link", rel="icon", href="/static/icon.svg"),
         element("link", rel="stylesheet", href="/static/page.css"),
         element("link", rel="stylesheet", href="/static/serve.css"),
-        element("script", "", type="module", src="/static/serve.js"),
+        element("script", "", type="module", src=f"/static/{'serve' if job else 'start'}.js"),
     )
-    picker = select(jobs, (), job, id="jobs", aria_label="scenario") if len(jobs) > 1 else ""
+    picker = element(
+        "form",
+        select(jobs, (), job, id="jobs", aria_label="scenario"),
+        element("button", "Go", type="submit", aria_label="go to this scenario"),
+        id="go",
+    )
     bar = element(
         "header",
         element("a", "twin serve", href="/", class_="home"),
-        picker,
+        picker if len(jobs) > 1 else "",
         element("output", "", id="state", role="status"),
     )
-    body = element("body", bar, *parts, data_job=job)
+    body = element("body", bar, element("p", "", id="wrong", role="alert"), *parts, data_job=job)
     return html(head, body)
 
 
-def listed(jobs: Mapping[str, str], folder: str) -> str:
-    """Page that lists the jobs. jobs: a sentence on each, by name."""
-    rows = [
-        element("li", element("a", text(name), href=f"/job/{name}"), " ", element("span", text(about)))
-        for name, about in jobs.items()
-    ]
-    parts = [
-        element("h1", "Which job?"),
-        element("ul", *rows, class_="jobs"),
-        paragraph(f"What you change is kept in {folder}; the scenarios themselves stay as they are.", "note"),
-    ]
-    return whole("twin serve", [element("main", *parts, class_="list")])
-
-
-def page(name: str, regions: Mapping[str, str], jobs: Sequence[str], about: str) -> str:
-    """Page of a job, with its regions. jobs: names to choose from. about: a sentence on the job."""
+def page(name: str, regions: Mapping[str, str], jobs: Sequence[str], about: str, assumed: Sequence[str] = ()) -> str:
+    """Page of a job, with its regions. jobs: names to choose from. about: a sentence on the job. assumed: what its
+    import assumed."""
 
     def region(key: str, tag: str = "div") -> str:
         return element(tag, regions.get(key, ""), id=key, class_="region")
@@ -242,7 +247,9 @@ def page(name: str, regions: Mapping[str, str], jobs: Sequence[str], about: str)
     see = element(
         "section",
         region("answer"),
-        element("div", region("map"), class_="scroll map", tabindex=0, id="stage"),
+        element(
+            "div", region("map"), class_="scroll map", tabindex=0, id="stage", role="group", aria_label="map of the job"
+        ),
         scrubber,
         element("div", "", id="owned"),
         paragraph(SAID_BY_COLOUR, "note"),
@@ -250,34 +257,38 @@ def page(name: str, regions: Mapping[str, str], jobs: Sequence[str], about: str)
         aria_label="the job on its hosts",
     )
     ask = element(
-        "aside",
+        "section",
         region("changes"),
         element("h2", "Turn a knob"),
         region("controls"),
         element("h2", "Make something happen"),
         region("events"),
+        class_="ask",
         aria_label="what to change",
     )
-    decide = element("section", element("h2", "Decide"), region("questions"), region("work"), class_="decide")
+    decided = (region("questions"), region("work"), region("kept"))
+    decide = element("section", element("h2", "Decide"), *decided, class_="decide")
+    columns = element(
+        "div",
+        see,
+        element("section", element("h2", "What a change does"), region("beside"), class_="beside"),
+        ask,
+        decide,
+        element("section", region("lines"), class_="over-time"),
+        element("section", region("rest"), class_="rest"),
+        class_="columns",
+    )
     parts = [
         element("h1", text(name)),
         paragraph(about, "note about") if about else "",
-        element("p", "", id="wrong", role="alert"),
-        element(
-            "main",
-            see,
-            element("section", element("h2", "What a change does"), region("beside"), class_="beside"),
-            ask,
-            decide,
-            element("section", region("lines"), class_="over-time"),
-            element("section", region("rest"), class_="rest"),
-        ),
+        folded(f"What its import assumed ({len(assumed)})", _list(assumed)) if assumed else "",
+        columns,
     ]
-    return whole(f"{name}: twin serve", parts, name, jobs)
+    return whole(f"{name}: twin serve", [element("main", *parts)], name, jobs)
 
 
-def regions(session: Session, inquiry: Inquiry, work: LongQuestion | None) -> dict[str, str]:
-    """HTML of all regions of a page as they are now, by name."""
+def regions(session: Session, inquiry: Inquiry, work: LongQuestion | None, kept: str) -> dict[str, str]:
+    """HTML of all regions of a page as they are now, by name. kept: list of the kept answers."""
     asked = session.asked
     if asked is None:
         wrong = paragraph(f"This does not run: {session.wrong}", "verdict bad")
@@ -291,6 +302,7 @@ def regions(session: Session, inquiry: Inquiry, work: LongQuestion | None) -> di
         "beside": "".join(beside(session, asked)),
         "questions": "".join(questions(asked.now)),
         "work": "".join(long_question(session, asked, work)),
+        "kept": section("Kept answers", kept, paragraph("Open one to set it beside another.", "note")) if kept else "",
         "film": replay_told(session, asked),
     }
     run = session.run()

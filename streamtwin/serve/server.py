@@ -26,11 +26,17 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from figures.sketch import sketch
 from scenarios.files import documents
 from scenarios.files.run_folder import png
-from streamtwin.serve import page
+from streamtwin.answers.presentation import Presentation
+from streamtwin.serve import keeping, opening, page, start
+from streamtwin.serve.inquiry import given
+from streamtwin.serve.keeping import KeptAnswer
+from streamtwin.serve.opening import Brought
 from streamtwin.serve.sessions import MOST_LISTENERS, Jobs, Sessions, act, stream
 from streamtwin.serve.work import shown
+from streamtwin.tables import job_maps
 from twin.errors import BadInput
 from twin.files import parse_json
 
@@ -42,8 +48,10 @@ from twin.files import parse_json
 # token.
 
 
-MOST_BYTES = 1_000_000
-"""Most bytes of a request's body."""
+MOST_BYTES, MOST_BROUGHT = 1_000_000, 64_000_000
+"""Most bytes of a request's body, and of one with what a person brings."""
+BRING = "/open"
+"""Path to which people bring a job."""
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": "default-src 'self'; style-src-attr 'unsafe-inline'; frame-ancestors 'none'; "
     "base-uri 'none'; form-action 'none'",
@@ -82,18 +90,16 @@ class Guard:
                 ]
             await send(message)
 
-        await app(scope, _bounded(receive), guarded)
+        await app(scope, _bounded(receive, _most(scope)), guarded)
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
         """Status and words of a refusal; None if the request may get in."""
-        headers = Headers(scope=scope)
+        headers, most = Headers(scope=scope), _most(scope)
         if headers.get("host", "") not in self._hosts:
             return 421, "this is not a name of this server; use the address that twin serve printed"
-        if (
-            int(headers.get("content-length", "0") if headers.get("content-length", "0").isdigit() else MOST_BYTES + 1)
-            > MOST_BYTES
-        ):
-            return 413, f"a request has at most {MOST_BYTES:,} bytes"
+        length = headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > most:
+            return 413, f"a request has at most {most:,} bytes"
         origin = headers.get("origin")
         if (origin is not None or scope["method"] not in ("GET", "HEAD")) and origin not in self._origins():
             return 403, "this comes from another page"
@@ -117,7 +123,12 @@ class Guard:
         return hmac.compare_digest(token.encode(), self._token.encode())
 
 
-def _bounded(receive: Receive) -> Receive:
+def _most(scope: Scope) -> int:
+    """Most bytes of the body of a request."""
+    return MOST_BROUGHT if scope["path"] == BRING else MOST_BYTES
+
+
+def _bounded(receive: Receive, most: int) -> Receive:
     """`receive` that cuts off a body which is too long, whatever its headers said."""
     seen = 0
 
@@ -125,7 +136,7 @@ def _bounded(receive: Receive) -> Receive:
         nonlocal seen
         message = await receive()
         seen += len(message.get("body", b""))
-        return message if seen <= MOST_BYTES else {"type": "http.disconnect"}
+        return message if seen <= most else {"type": "http.disconnect"}
 
     return bounded
 
@@ -160,14 +171,63 @@ def application(sessions: Sessions, port: int, token: str, started: Callable[[],
         return PlainTextResponse("the request was cut, or is too long\n", 413)
 
     async def home(_request: Request) -> Response:
-        names = {name: await run_in_threadpool(sessions.jobs.about, name) for name in sessions.jobs.called}
-        return HTMLResponse(page.listed(names, str(sessions.store.folder)))
+        about = {name: await run_in_threadpool(sessions.jobs.about, name) for name in [*sessions.jobs.called]}
+        recent, kept = sessions.recent(), [*sessions.kept.values()]
+        return HTMLResponse(start.page(sessions.listed(), recent, about, kept, str(sessions.store.folder)))
+
+    async def brought(request: Request) -> Response:
+        try:
+            found = Brought.model_validate(await run_in_threadpool(parse_json, await request.body()))
+            found.model_dump_json().encode()
+        except ValueError:
+            return JSONResponse({"wrong": "what is brought is a file, an address, or answers by file name"}, 400)
+        try:
+            name = await sessions.take(found)
+        except BadInput as error:
+            return JSONResponse({"wrong": str(error)}, 422)
+        return JSONResponse({"address": page.job_address(name)})
+
+    async def kept(request: Request) -> Response:
+        numbers = [request.path_params[each] for each in ("first", "second") if each in request.path_params]
+        shown_ = [_kept(each) for each in numbers]
+        return HTMLResponse(await run_in_threadpool(keeping.page, shown_, [*sessions.kept.values()]))
+
+    def _kept(number: str) -> KeptAnswer:
+        if number not in sessions.kept:
+            raise HTTPException(404, "this answer is kept no longer")
+        return sessions.kept[number]
+
+    async def forgotten(request: Request) -> Response:
+        sessions.kept.forget(request.path_params["first"])
+        sessions.tell()
+        return JSONResponse({})
+
+    async def kept_figure(request: Request) -> Response:
+        return await _figure(_kept(request.path_params["first"]).presentation())
 
     async def job(request: Request) -> Response:
         name = request.path_params["name"]
         _, found = sessions.view(name)
         about = await run_in_threadpool(sessions.jobs.about, name)
-        return HTMLResponse(page.page(name, found, list(sessions.jobs.called), about))
+        assumed = opening.assumed(Path(sessions.jobs.called[name]))
+        return HTMLResponse(page.page(name, found, list(sessions.jobs.called), about, assumed))
+
+    async def dropped(request: Request) -> Response:
+        sessions.drop(request.path_params["name"])
+        return JSONResponse({})
+
+    async def sketched(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in sessions.jobs.called:
+            raise HTTPException(404, f"there is no scenario {name!r} here")
+        session = sessions.sessions.get(name)
+        asked, made = (session.asked, session.run()) if session else (None, None)
+
+        def drawn() -> str:
+            job = given(sessions.jobs.called[name]) if asked is None else asked.now
+            return sketch(job_maps.sketched(job, made and made.result))
+
+        return Response(await run_in_threadpool(drawn), media_type="image/svg+xml")
 
     async def view(request: Request) -> Response:
         state, found = sessions.view(request.path_params["name"])
@@ -218,10 +278,7 @@ def application(sessions: Sessions, port: int, token: str, started: Callable[[],
         _, inquiry = sessions.session(request.path_params["name"])
         if inquiry.answer is None or not inquiry.answer["document"]:
             raise HTTPException(404, "there is no figure")
-        drawn = shown(inquiry.answer["question"], inquiry.answer["document"]).figure
-        if drawn is None:
-            raise HTTPException(404, "there is no figure")
-        return Response(await run_in_threadpool(lambda: png(drawn())), media_type="image/png")
+        return await _figure(shown(inquiry.answer["question"], inquiry.answer["document"]))
 
     async def events(_request: Request) -> Response:
         if len(sessions.listeners) >= MOST_LISTENERS:
@@ -230,6 +287,7 @@ def application(sessions: Sessions, port: int, token: str, started: Callable[[],
 
     routes = [
         Route("/", home),
+        Route(BRING, brought, methods=["POST"]),
         Route("/events", events),
         Mount("/static", StaticFiles(packages=STATIC)),
         Route("/job/{name}", job),
@@ -238,13 +296,27 @@ def application(sessions: Sessions, port: int, token: str, started: Callable[[],
         Route("/job/{name}/moment/{number}", moment),
         Route("/job/{name}/run.json", document),
         Route("/job/{name}/compared.json", compared),
+        Route("/job/{name}/drop", dropped, methods=["POST"]),
+        Route("/job/{name}/sketch.svg", sketched),
         Route("/job/{name}/figure.png", figure),
+        Route("/kept/{first}", kept),
+        Route("/kept/{first}/figure.png", kept_figure),
+        Route("/kept/{first}/forget", forgotten, methods=["POST"]),
+        Route("/kept/{first}/{second}", kept),
     ]
     return Guard(
         Starlette(routes=routes, lifespan=life, exception_handlers={BadInput: refused, ClientDisconnect: left}),
         port,
         token,
     )
+
+
+async def _figure(told: Presentation | None) -> Response:
+    """PNG of the figure of an answer. Raises HTTPException (404) if it has none."""
+    drawn = told.figure if told is not None else None
+    if drawn is None:
+        raise HTTPException(404, "there is no figure")
+    return Response(await run_in_threadpool(lambda: png(drawn())), media_type="image/png")
 
 
 HOST, PORT = "127.0.0.1", 8377

@@ -15,11 +15,15 @@ from starlette.exceptions import HTTPException
 from scenarios.files import registry
 from scenarios.files.run_folder import write_text
 from scenarios.files.scenario_file import dump, load
-from streamtwin.serve import page
+from streamtwin.answers.verdict import verdict
+from streamtwin.report.pages import headline
+from streamtwin.serve import keeping, opening, page
 from streamtwin.serve.asking import cancelled, happening, moved
-from streamtwin.serve.inquiry import SET, Alteration, Inquiry, Store, given, plan_option, turned
+from streamtwin.serve.inquiry import SET, Alteration, Inquiry, Store, given, modified_ns, plan_option, turned
+from streamtwin.serve.keeping import RUN, KeptAnswer, KeptAnswers
+from streamtwin.serve.opening import Brought
 from streamtwin.serve.session import Session
-from streamtwin.serve.work import LongQuestion, Workers, plan_of, readable, words
+from streamtwin.serve.work import LongQuestion, Workers, plan_of, readable, shown, words
 from twin.errors import BadInput
 
 # jobs ----------------------------------------------------------------------------------------------------------------
@@ -31,10 +35,12 @@ STATE = ".twin-serve"
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """Jobs that are served. called: names for commands, by the name on the page. folder: where new files are saved."""
+    """Jobs that are served. called: names for commands, by the name on the page; jobs that people bring are added.
+    folder: where new files are saved. heading: over their list; empty: the library, under its own headings."""
 
-    called: Mapping[str, str]
+    called: dict[str, str]
     folder: Path
+    heading: str = ""
 
     @classmethod
     def of(cls, target: str | None) -> Jobs:
@@ -47,11 +53,12 @@ class Jobs:
             found = sorted(each for each in path.iterdir() if each.suffix in registry.SUFFIXES and _inside(each, path))
             if not found:
                 raise BadInput(f"{target} has no scenario files; name a folder with .yaml files, or a scenario")
-            return cls({each.stem if _alone(each, found) else each.name: str(each) for each in found}, path)
+            called = {each.stem if _alone(each, found) else each.name: str(each) for each in found}
+            return cls(called, path, f"Scenarios in {path}")
         load(target)
         if target in registry.names():
-            return cls({target: target}, Path())
-        return cls({path.stem: target}, path.parent)
+            return cls({target: target}, Path(), "Scenario")
+        return cls({path.stem: target}, path.parent, "Scenario")
 
     def about(self, name: str) -> str:
         """First sentence of a job's description; empty if it has none, or cannot be read."""
@@ -75,6 +82,8 @@ def _alone(file: Path, found: list[Path]) -> bool:
 
 
 MOST_WORKS, MOST_LISTENERS = 2, 200
+MOST_RECENT = 6
+"""Most jobs that the start page has as asked about last."""
 
 
 PING_S = 15.0
@@ -84,7 +93,10 @@ class Sessions:
     """All jobs of a server with their sessions, the long questions about them, and the pages that listen."""
 
     def __init__(self, jobs: Jobs, state: Path, count: int) -> None:
-        self.jobs, self.store = jobs, Store(state, jobs.called, readable)
+        self.jobs, self.store, self.kept = jobs, Store(state, jobs.called, readable), KeptAnswers(state)
+        for name, file in opening.known(state).items():
+            jobs.called.setdefault(name, file)
+        self._importing, self._keeping = asyncio.Semaphore(MOST_WORKS), asyncio.Lock()
         self.workers = Workers(count, self.tell)
         self.sessions: dict[str, Session] = {}
         self.works: dict[str, LongQuestion] = {}
@@ -109,7 +121,8 @@ class Sessions:
         session, inquiry = self.session(name)
         work, stage = self.works.get(name), self._stage(name)
         if name not in self._views or self._views[name][0] != stage:
-            self._views[name] = stage, page.regions(session, inquiry, work)
+            kept = "".join(keeping.listed(self.kept.of(name)))
+            self._views[name] = stage, page.regions(session, inquiry, work, kept)
         done, of, _ = session.progress()
         state = {"version": inquiry.version, "done": done, "of": of, "working": work is not None}
         return state, self._views[name][1]
@@ -119,6 +132,55 @@ class Sessions:
         self.store.put(name, inquiry)
         self.session(name)
         self.tell()
+
+    async def take(self, brought: Brought) -> str:
+        """Takes a job that a person brings; returns its name. Raises BadInput if it cannot be read or imported."""
+        async with self._importing:
+            name, written = await opening.taken(brought)
+        async with self._keeping:
+            name, file = await asyncio.to_thread(opening.keep, self.store.folder, self.jobs.called, name, written)
+            self.jobs.called[name] = str(file)
+        return name
+
+    def drop(self, name: str) -> None:
+        """Removes a job that a person brought, with its changes. Raises BadInput for another one, or while a question
+        about it is answered."""
+        file = self.jobs.called.get(name)
+        if file is None or file not in opening.known(self.store.folder).values():
+            raise BadInput(f"{name}: it was not opened here, so it stays; remove its file where it is")
+        if name in self.works:
+            raise BadInput(f"{name}: a question about it is being answered; stop it first")
+        self.store.forget(name)
+        self.workers.want(name, [])
+        del self.jobs.called[name]
+        for each in (self.sessions, self._stages, self._views):
+            each.pop(name, None)
+        Path(file).unlink(missing_ok=True)
+
+    def listed(self) -> dict[str, list[str]]:
+        """Names of all jobs under their headings; those that people brought first."""
+        called, before = self.jobs.called, opening.known(self.store.folder)
+        opened = [name for name, file in before.items() if called.get(name) == file]
+        others = [name for name in called if name not in opened]
+        groups = {self.jobs.heading: others} if self.jobs.heading else registry.by_theme(others)
+        return ({opening.HEADING: opened} if opened else {}) | groups
+
+    def recent(self) -> dict[str, str]:
+        """Jobs that were asked about or opened, with words on that; the last first."""
+        opened = {name: Path(file) for name, file in opening.known(self.store.folder).items()}
+        known = {name: max(self.store.asked_ns(name), modified_ns(opened.get(name))) for name in self.jobs.called}
+        last = sorted(filter(known.__getitem__, known), key=lambda name: -known[name])
+        return {name: self._asked(name) for name in last[:MOST_RECENT]}
+
+    def _asked(self, name: str) -> str:
+        """What was asked about a job, in words."""
+        try:
+            inquiry = self.store.get(name)
+        except BadInput as error:
+            return str(error)
+        count, answer = len(inquiry.changes), inquiry.answer
+        changed = f"{count} change{'s' * (count != 1)}" if count else "as given"
+        return changed if answer is None else f"{changed}, last asked: {answer['question']}"
 
     def tell(self) -> None:
         """Tells all listeners which jobs have something new to see."""
@@ -133,7 +195,8 @@ class Sessions:
     def _stage(self, name: str) -> str:
         """Text that changes when a job has something new to see."""
         work = self.works.get(name)
-        return f"{self.sessions[name].stage()} {[] if work is None else [work.question, *work.lines]}"
+        kept = [each.number for each in self.kept.of(name)]
+        return f"{self.sessions[name].stage()} {[] if work is None else [work.question, *work.lines]} {kept}"
 
     def ask(self, name: str, question: str, fields: Mapping[str, str]) -> None:
         """Begins to answer a long question. Raises BadInput if too many are being answered."""
@@ -225,12 +288,29 @@ def act(sessions: Sessions, name: str, asked: Mapping[str, str]) -> str:
         sessions.works[name].stop()
     elif kind == "dismiss":
         sessions.put(name, inquiry.answered(None))
+    elif kind == "keep":
+        sessions.kept.keep(_answer(name, session, inquiry, asked))
     elif kind == "save":
         return _save(sessions, inquiry, asked.get("file", ""))
     elif kind != "stop":
         raise BadInput(f"act {kind!r}: unknown")
     sessions.tell()
     return ""
+
+
+def _answer(job: str, session: Session, inquiry: Inquiry, asked: Mapping[str, str]) -> KeptAnswer:
+    """Answer that a page shows, to be kept. Raises BadInput if it shows none."""
+    name, last, made = asked.get("name", "").strip(), inquiry.answer, session.run()
+    if asked.get("what") == "answer":
+        if last is None or not last["document"]:
+            raise BadInput("there is no answer to keep; ask a question first")
+        told = shown(last["question"], last["document"]).sentences[0]
+        parts = {key: last[key] for key in ("question", "command", "document")}
+        return KeptAnswer(name=name, job=job, told=told, **parts)
+    if session.asked is None or made is None or made.result is None:
+        raise BadInput("there is no run to keep yet; wait for it")
+    told, facts = verdict(session.asked.now, made.result), tuple(headline(made.result))
+    return KeptAnswer(name=name, job=job, question=RUN, command=inquiry.run_command(), told=told, facts=facts)
 
 
 def _save(sessions: Sessions, inquiry: Inquiry, file: str) -> str:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from figures.job_map import Box, JobMap, Lane, Wire
+from figures.sketch import Dot, Sketch
 from streamtwin.tables.tables import number, seconds
 from twin.chaining import fused, written
 from twin.deployment import Deployment
@@ -175,6 +176,17 @@ def drawn(job: Deployment, run: Run | None = None, waiting: Waiting | None = Non
     boxes = [_box(seen, spot, names, order[spot[1]]) for spot, names in seen.spots.items()]
     title = f"{getattr(job, 'name', 'the query')} on its hosts"
     return Drawn(JobMap(title, lanes, boxes, _wires(seen)), seen.grouped.told)
+
+
+def sketched(job: Deployment, run: Run | None = None) -> Sketch:
+    """Small picture of a job's query, without hosts. Dots have the colour of the operator's busiest subtask; without a
+    run, none."""
+    columns, totals = depths(job, {}), run.operators if run else ()
+    known = {each.operator: max([each.busy, *(one.busy for one in each.subtasks)]) for each in totals}
+    order = {name: number for number, name in enumerate(sorted(columns, key=lambda name: columns[name]))}
+    dots = [Dot(columns[name], known.get(name)) for name in order]
+    streams = [(order[each.producer], order[each.consumer]) for each in job.query.streams]
+    return Sketch(f"{getattr(job, 'name', 'the query')}, {len(dots)} operators", dots, streams)
 
 
 def _lost(run: Run) -> dict[str, float]:

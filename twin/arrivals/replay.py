@@ -61,7 +61,7 @@ def read(path: str, counts: str | None = None) -> Recording:
     """
     offered = _offered.get()
     if offered is not None and path not in offered:
-        raise BadInput(f"{path}: a change may not name a file; write it into the scenario's file")
+        raise BadInput(f"{path}: a page may not name a file; write it into a scenario's file for twin serve")
     try:
         status = Path(path).stat()
     except OSError as error:

@@ -1,10 +1,10 @@
 // The page's own part: sends what a person does, shows what the server says, plays the run. All numbers and drawings
 // come from the server; what was changed is kept there, so a reload or another tab loses nothing.
 
+import { at, post, say } from "./shared.js";
+
 const job = document.body.dataset.job;
-const at = id => document.getElementById(id);
 const base = `/job/${encodeURIComponent(job)}`;
-history.replaceState(null, "", location.pathname); // the token is in a cookie now
 
 // what the server says -----------------------------------------------------------------------------------------------
 
@@ -48,8 +48,8 @@ function show(regions) {
 
 // A picture that would not fit beside the knobs gets the whole width.
 function roomy() {
-  const drawn = document.querySelector("#map svg"), main = document.querySelector("main");
-  if (drawn) main.classList.toggle("wide", parseFloat(drawn.style.minWidth) > main.clientWidth - 27 * 16);
+  const drawn = document.querySelector("#map svg"), columns = document.querySelector(".columns");
+  if (drawn) columns.classList.toggle("wide", parseFloat(drawn.style.minWidth) > columns.clientWidth - 27 * 16);
 }
 addEventListener("resize", roomy);
 
@@ -81,8 +81,6 @@ function pending() {
   document.body.dataset.done = false;
 }
 
-function say(words) { at("state").textContent = words; }
-
 function connected(yes) {
   if (!yes) {
     say("no connection; trying again …");
@@ -100,8 +98,8 @@ function listen() {
   const source = new EventSource("/events");
   const pass = name => { channel.postMessage(name); news(name); };
   source.onmessage = message => pass(JSON.parse(message.data));
-  source.onopen = () => { if (!heard && job) refresh(); };
-  source.onerror = () => { if (job) connected(false); };
+  source.onopen = () => { if (!heard) refresh(); };
+  source.onerror = () => connected(false);
   return new Promise(() => {});
 }
 if (navigator.locks) navigator.locks.request("twin serve", listen); else listen();
@@ -110,19 +108,9 @@ if (navigator.locks) navigator.locks.request("twin serve", listen); else listen(
 
 async function act(asked) {
   pending();
-  try {
-    const answer = await fetch(`${base}/act`, {
-      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(asked),
-    });
-    const found = answer.headers.get("content-type").startsWith("application/json") ? await answer.json() : { wrong: await answer.text() };
-    at("wrong").textContent = found.wrong || "";
-    at("wrong").classList.toggle("said", !found.wrong && Boolean(found.said));
-    if (found.said) at("wrong").textContent = found.said;
-    if (found.wrong) { shown.delete("controls"); at("wrong").scrollIntoView({ block: "nearest" }); }
-  } catch (error) {
-    at("wrong").textContent = "This did not reach the server; is twin serve still running?";
-    connected(false);
-  }
+  const found = await post(`${base}/act`, asked);
+  if (!found) connected(false);
+  else if (found.wrong) shown.delete("controls");
   await refresh();
 }
 
@@ -153,26 +141,23 @@ document.addEventListener("change", event => {
   const it = event.target;
   if (it.matches("[type=range][data-control]")) turn(it, true);
   else if (it.matches("[data-control]")) act({ act: "knob", control: it.dataset.control, value: it.value });
-  else if (it.id === "jobs") location.href = `/job/${encodeURIComponent(it.value)}`;
   else if (it.matches("select[data-act]")) act({ act: it.dataset.act, value: it.value });
 });
 document.addEventListener("submit", event => {
   event.preventDefault();
   const form = event.target;
+  if (form.id === "go") { location.href = `/job/${encodeURIComponent(at("jobs").value)}`; return; }
   act({ act: form.dataset.act, ...Object.fromEntries(new FormData(form)) });
-  if (form.dataset.act === "set") form.reset();
+  if (["set", "keep"].includes(form.dataset.act)) form.reset();
 });
 document.addEventListener("click", async event => {
   const button = event.target.closest("button");
   if (!button) return;
   if (button.id === "play") return timer ? stop() : play();
   if (button.id === "entire") return entire(true);
-  if (button.dataset.copy) {
-    event.preventDefault();
-    const said = button.textContent;
-    try { await navigator.clipboard.writeText(button.dataset.copy); button.textContent = "Copied"; }
-    catch (error) { button.closest("details").open = true; }
-    setTimeout(() => { button.textContent = said; }, 1200);
+  if (button.dataset.post) {
+    await post(button.dataset.post, {});
+    refresh();
   } else if (button.type === "button" && button.dataset.act) {
     act({ act: button.dataset.act, ...(button.dataset.at ? { at: button.dataset.at } : {}) });
   }
@@ -291,4 +276,4 @@ function stop() {
   if (at("play")) at("play").textContent = "▶ Play";
 }
 
-if (job) refresh();
+refresh();

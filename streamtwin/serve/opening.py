@@ -1,0 +1,121 @@
+"""Jobs that people bring to the page: a scenario file, or a job of Flink by its address or its saved answers.
+
+A browser sends what is in a file, so that the server reads no file of this machine for a page. What comes is checked,
+and kept as a scenario file in the folder of the state, where a restart finds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from itertools import chain, count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pydantic import BaseModel
+
+from scenarios.files.scenario_file import MAX_SCENARIO_BYTES, parse_scenario, read_text
+from streamtwin.serve.work import LongQuestion
+from twin.arrivals.replay import only_recordings
+from twin.errors import BadInput
+from twin.files import parse_json, write_text
+
+FOLDER = "opened"
+MOST_JOBS = 200
+HEADING = "Opened here"
+"""Over the list of these jobs."""
+MOST_NAME = 60
+_ANSWER = re.compile(r"[\w-][\w.-]{0,99}\.json")
+NOTE = "# assumed: "
+"""Beginning of a line of a kept file that says what its import assumed."""
+
+
+class Brought(BaseModel, strict=True, extra="forbid"):
+    """What a person brings: a scenario file (its name and text), the address of a Flink, or answers of one by file
+    name. job: its name, where there are several. window: seconds for which a live job is watched."""
+
+    file: str = ""
+    text: str = ""
+    url: str = ""
+    answers: dict[str, str] = {}
+    job: str = ""
+    window: str = ""
+
+
+def known(state: Path) -> dict[str, str]:
+    """Files of the jobs that were brought before, by name."""
+    return {each.stem: str(each) for each in sorted((state / FOLDER).glob("*.yaml"))}
+
+
+async def taken(brought: Brought) -> tuple[str, str]:
+    """Name and text of the scenario that a person brings. Raises BadInput if it cannot be read or imported."""
+    if brought.text:
+        return Path(brought.file).stem, brought.text
+    if not brought.url and not brought.answers:
+        raise BadInput("nothing was chosen; choose a scenario file, or give the address of a Flink or its answers")
+    return await _imported(brought)
+
+
+def keep(state: Path, called: Mapping[str, str], name: str, text: str) -> tuple[str, Path]:
+    """Keeps a scenario; returns its name on the page, and its file. The same text is the same job. called: files of the
+    jobs that there are, by name.
+
+    Raises BadInput if it is no scenario, names a file of this machine, or if there are too many.
+    """
+    if len(text.encode()) > MAX_SCENARIO_BYTES:
+        raise BadInput(f"a scenario file has at most {MAX_SCENARIO_BYTES:,} bytes")
+    with only_recordings(()):
+        parse_scenario(text, name or "the file")
+    before = known(state)
+    for each, there in before.items():
+        if called.get(each) == there and Path(there).read_bytes() == text.encode():
+            return each, Path(there)
+    if len(before) >= MOST_JOBS:
+        raise BadInput(f"{MOST_JOBS} jobs were opened here; remove some of {state / FOLDER}")
+    plain = re.sub(r"[^\w.-]+", "-", name).strip("-.")[:MOST_NAME] or "job"
+    free = next(each for each in chain([plain], (f"{plain}-{n}" for n in count(2))) if each not in {*called, *before})
+    file = state / FOLDER / f"{free}.yaml"
+    write_text(file, text)
+    return free, file
+
+
+def assumed(file: Path) -> list[str]:
+    """What the import of a kept job assumed; empty for other files."""
+    if file.parent.name != FOLDER:
+        return []
+    lines = read_text(file, MAX_SCENARIO_BYTES).splitlines()
+    return [line.removeprefix(NOTE) for line in lines if line.startswith(NOTE)]
+
+
+async def _imported(brought: Brought) -> tuple[str, str]:
+    """Name and text of a scenario, as `twin import flink` makes it. Raises BadInput with what that says if it fails."""
+    if brought.url and not brought.url.lower().startswith(("http://", "https://")):
+        raise BadInput(
+            "the address of a Flink begins with http:// or https://; write http://HOST:PORT, as of its web page"
+        )
+    with TemporaryDirectory(prefix="twin-serve-") as name:
+        folder = Path(name)
+        source = brought.url or str(await asyncio.to_thread(_saved, brought.answers, folder / "answers"))
+        out = folder / "job.yaml"
+        options = {"job": brought.job.strip(), "window": brought.window.strip()}
+        asked = [f"--{option}={value}" for option, value in options.items() if value]
+        work = LongQuestion("import", ["import", "flink", f"--out={out}", *asked, source], "")
+        answered = await work.answer(lambda: None)
+        if answered["refused"] or not out.is_file():
+            raise BadInput(answered["refused"].replace(f"{folder}/", "") or "the import was stopped")
+        notes = parse_json(answered["document"])["notes"]
+        text = out.read_text(encoding="utf-8")
+    told = "".join(f"{NOTE}{' '.join(str(note).split())}\n" for note in notes)
+    return parse_scenario(text, "the import").name, f"{told}{text}"
+
+
+def _saved(answers: Mapping[str, str], folder: Path) -> Path:
+    """Writes answers to files; returns their folder, or the file if there is but one. Raises BadInput for a name that
+    is none of an answer."""
+    folder.mkdir()
+    for name, text in answers.items():
+        if not _ANSWER.fullmatch(name):
+            raise BadInput(f"{name}: no saved answer; choose the .json files of the folder")
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder / next(iter(answers)) if len(answers) == 1 else folder
