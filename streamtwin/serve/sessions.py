@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.exceptions import HTTPException
 
@@ -88,6 +88,8 @@ MOST_RECENT = 6
 
 PING_S = 15.0
 
+Result = TypeVar("Result")
+
 
 class Sessions:
     """All jobs of a server with their sessions, the long questions about them, and the pages that listen."""
@@ -136,11 +138,22 @@ class Sessions:
     async def take(self, brought: Brought) -> str:
         """Takes a job that a person brings; returns its name. Raises BadInput if it cannot be read or imported."""
         async with self._importing:
-            name, written = await opening.taken(brought)
+            name, written = await self._unless_closing(opening.taken(brought))
         async with self._keeping:
             name, file = await asyncio.to_thread(opening.keep, self.store.folder, self.jobs.called, name, written)
             self.jobs.called[name] = str(file)
         return name
+
+    async def _unless_closing(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Result of some work, which is given up when the server ends. Raises BadInput then."""
+        going, ends = asyncio.create_task(work), asyncio.create_task(self.closing.wait())
+        await asyncio.wait({going, ends}, return_when=asyncio.FIRST_COMPLETED)
+        ends.cancel()
+        if not going.done():
+            going.cancel()
+            await asyncio.gather(going, return_exceptions=True)
+            raise BadInput("the server was ended meanwhile; do it again when it runs")
+        return going.result()
 
     def drop(self, name: str) -> None:
         """Removes a job that a person brought, with its changes. Raises BadInput for another one, or while a question

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -173,6 +177,32 @@ def test_a_running_flink_is_imported_by_its_address(tmp_path: Path) -> None:
     finally:
         served.process.kill()
         served.process.communicate()
+
+
+def test_ctrl_c_ends_an_import_that_is_under_way(tmp_path: Path) -> None:
+    served = Served(tmp_path, JOB, "--state", "kept")
+    with serving(Cluster()) as url, ThreadPoolExecutor(1) as other:
+        going = other.submit(brought, served, url=url, window="300")
+        ends_s = time.monotonic() + 60
+        while not _importing():
+            assert time.monotonic() < ends_s
+            time.sleep(0.05)
+        served.process.send_signal(signal.SIGINT)
+        _, errors = served.process.communicate(timeout=30)
+        assert "ended meanwhile" in going.result()[1]["wrong"]
+    assert served.process.returncode == 130 and len(errors.splitlines()) == 2, errors
+    while _importing():
+        assert time.monotonic() < ends_s
+        time.sleep(0.05)
+
+
+def _importing() -> list[str]:
+    """Processes that import a job that is watched for 300 s."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found += [str(file)] if b"import\0flink" in (told := file.read_bytes()) and b"--window=300" in told else []
+    return found
 
 
 # the start page ------------------------------------------------------------------------------------------------------
