@@ -21,7 +21,6 @@ from models.features import (
     OneHot,
     encode,
     raw_rows,
-    require_learned,
     with_inputs,
 )
 from models.gnn import Parameters, shapes
@@ -32,6 +31,7 @@ from models.scoring import Weights
 from models.settings import NetworkConfig
 from twin.errors import BadInput
 from twin.files import signed, verified, write_bytes
+from twin.kinds.registry import KINDS as KINDS_OF_OPERATORS
 from twin.metrics import METRICS
 from twin.spec import Spec, parse
 
@@ -41,7 +41,8 @@ from twin.spec import Spec, parse
 # A kind of node or a word that was never seen has weights that were never trained, so any answer would be arbitrary:
 # it is refused. A number outside the range that was seen is extrapolated, and no search may follow a model there: it
 # would find the model's errors, the plans that it underestimates most. Queries and hosts do not depend on the plan, so
-# a job is inside or outside as a whole.
+# a job is inside or outside as a whole. Of a kind that is seen as another one (`models.features.node_type`), its name
+# counts, and neither its words nor its numbers count for the other.
 
 
 Coverage = Mapping[str, int]
@@ -65,9 +66,9 @@ def _is_flag(feature: Feature) -> bool:
 def coverage_of(graphs: GraphTable, rows: np.ndarray | None = None) -> Coverage:
     """Coverage of some rows of a table (default: all)."""
     found: dict[str, int] = {}
-    for kind, nodes_NxF in _nodes(graphs, rows):
+    for kind, nodes_NxF, _ in _nodes(graphs, rows):
         found[kind] = len(nodes_NxF)
-        for feature, inputs in with_inputs(FEATURES[kind], nodes_NxF):
+        for feature, inputs in with_inputs(FEATURES.get(kind, ()), nodes_NxF):
             if isinstance(feature.encoding, OneHot):
                 names = [f"{kind} {feature.name} {word}" for word in feature.encoding.vocabulary]
                 found |= dict(zip(names, inputs.sum(axis=0).astype(int).tolist(), strict=True))
@@ -76,11 +77,20 @@ def coverage_of(graphs: GraphTable, rows: np.ndarray | None = None) -> Coverage:
     return {name: count for name, count in found.items() if count}
 
 
-def _nodes(graphs: GraphTable, rows: np.ndarray | None) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the inputs of all nodes of some rows, by node type."""
+def _nodes(graphs: GraphTable, rows: np.ndarray | None) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yields the inputs of all nodes of some rows, and the position of each node's row, by node type; and then, without
+    inputs, by each other kind that there is."""
     wanted = np.arange(len(graphs)) if rows is None else rows
-    for kind, ragged in zip(NODE_TYPES, graphs.nodes, strict=True):
-        yield kind, ragged.take(wanted)[0]
+    (type_R, number_R, kind_R), row_R = graphs.others.take(wanted)[0].T, graphs.others.take(wanted)[1]
+    for node, (kind, ragged) in enumerate(zip(NODE_TYPES, graphs.nodes, strict=True)):
+        nodes_NxF, row_N = ragged.take(wanted)
+        of_other = type_R == node
+        own_N = np.ones(len(nodes_NxF), bool)
+        own_N[np.searchsorted(row_N, row_R[of_other]) + number_R[of_other]] = False
+        yield kind, nodes_NxF[own_N], row_N[own_N]
+    for kind in np.unique(kind_R).tolist():
+        row_N = row_R[kind_R == kind]
+        yield KINDS_OF_OPERATORS[kind], np.zeros((len(row_N), 0)), row_N
 
 
 def demands_of(about: Columns, rows: np.ndarray) -> list[str]:
@@ -95,16 +105,15 @@ def together(one: Coverage, other: Coverage) -> Coverage:
 
 
 def kinds_of(graphs: GraphTable) -> set[str]:
-    """Node types that occur in a table, without the words of their categories."""
-    return {kind for kind, nodes in zip(NODE_TYPES, graphs.nodes, strict=True) if len(nodes.rows)}
+    """Kinds of operators, and hosts, that occur in a table, without the words of their categories."""
+    return {kind for kind, nodes_NxF, _ in _nodes(graphs, None) if len(nodes_NxF)}
 
 
 def found_in(job: JobColumns) -> set[str]:
-    """Keys of Coverage that the operators of a query need. Raises BadInput for a kind that models cannot learn."""
-    require_learned(job.kinds)
+    """Keys of Coverage that the operators of a query need."""
     needed: set[str] = set(job.kinds)
     for o, kind in enumerate(job.kinds):
-        for feature in FEATURES[kind]:
+        for feature in FEATURES.get(kind, ()):
             if isinstance(feature.encoding, OneHot):
                 needed.add(f"{kind} {feature.name} {job.operators[feature.name][o]}")
             elif _is_flag(feature) and job.operators[feature.name][o]:
@@ -134,13 +143,11 @@ def unseen_rows(seen: Coverage | None, graphs: GraphTable) -> dict[str, np.ndarr
     found: dict[str, np.ndarray] = {}
     if seen is None:
         return found
-    every = np.arange(len(graphs))
-    for kind, ragged in zip(NODE_TYPES, graphs.nodes, strict=True):
-        nodes_NxF, row_N = ragged.take(every)
+    for kind, nodes_NxF, row_N in _nodes(graphs, None):
         if not seen.get(kind):
             found[kind] = np.unique(row_N)
             continue
-        for feature, inputs in with_inputs(FEATURES[kind], nodes_NxF):
+        for feature, inputs in with_inputs(FEATURES.get(kind, ()), nodes_NxF):
             if isinstance(feature.encoding, OneHot):
                 names = [f"{kind} {feature.name} {word}" for word in feature.encoding.vocabulary]
             elif _is_flag(feature):
@@ -156,16 +163,15 @@ def ranges_of(graphs: GraphTable, rows: np.ndarray) -> dict[str, list[float]]:
     """Ranges of the numbers in some rows of a table."""
     return {
         f"{kind} {feature.name}": [float(inputs.min()), float(inputs.max())]
-        for kind, nodes_NxF in _nodes(graphs, rows)
-        for feature, inputs in with_inputs(FEATURES[kind], nodes_NxF)
+        for kind, nodes_NxF, _ in _nodes(graphs, rows)
+        for feature, inputs in with_inputs(FEATURES.get(kind, ()), nodes_NxF)
         if len(nodes_NxF) and _has_range(feature)
     }
 
 
 def outside(ranges: Ranges, job: JobColumns) -> list[str]:
     """Names `kind feature` of all numbers of a job, unused hosts included, that are beyond the ranges."""
-    require_learned(job.kinds)
-    rows = [(kind, job.operators, [o]) for o, kind in enumerate(job.kinds)]
+    rows = [(kind, job.operators, [o]) for o, kind in enumerate(job.kinds) if kind in FEATURES]
     rows.append(("host", job.hardware, list(range(len(job.deployment.cluster.hosts)))))
     return sorted({name for row in rows for name in _beyond(ranges, *row)})
 

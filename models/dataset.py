@@ -13,12 +13,11 @@ import pyarrow.parquet as pq
 
 from models import encoding
 from models.encoding import Encoded, Progress, Reprofiled, Text, encode, encode_texts
-from models.features import LEARNED, require_learned
 from models.graph import GraphTable
 from twin.corpus.rows import first_fault
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.files import SUMS, TABLE_SUMS, digest, parse_json, sums
+from twin.files import SUMS, TABLE_SUMS, digest, sums
 from twin.metrics import METRICS, REGRESSION_METRICS
 from twin.randomness import random_stream
 from twin.rates.channels import MeasuredSpan
@@ -108,32 +107,6 @@ def read(
     Raises BadInput if rows are missing, unreadable or incomplete.
     """
     return _encoded(path, _columns(path), progress, workers, reprofiled)
-
-
-def read_learned(
-    path: Path, progress: Progress | None = None, reprofiled: Reprofiled | None = None
-) -> tuple[Dataset, list[frozenset[str]]]:
-    """Rows of a dataset whose kinds of operators models can know; and of each other row the kinds that they cannot.
-
-    Raises BadInput as `read`, or if models can know none of the rows.
-    """
-    columns = _columns(path)
-    kinds = [_kinds(text).difference(LEARNED) for text in columns["deployment"]]
-    left_out = [unknown for unknown in kinds if unknown]
-    rows = [row for row, unknown in enumerate(kinds) if not unknown]
-    if not rows:
-        require_learned(sorted(frozenset().union(*left_out)))
-    if len(rows) < len(kinds):
-        columns = {name: [values[row] for row in rows] for name, values in columns.items()}
-    return _encoded(path, columns, progress, None, reprofiled), left_out
-
-
-def _kinds(deployment: str) -> frozenset[str]:
-    """Kinds of the operators in a deployment; none if it is not valid, which is told where it is encoded."""
-    try:
-        return frozenset(str(each["kind"]) for each in parse_json(deployment)["query"]["operators"])
-    except (ValueError, KeyError, TypeError):
-        return frozenset()
 
 
 def _encoded(

@@ -188,7 +188,7 @@ _FILES: tuple[str, ...] = (
 """Source files that decide the encoding, beside files of `twin`: profiles, query, kinds and the rate model."""
 
 _OF_ZIP = (struct.error, zlib.error, zipfile.BadZipFile)
-_RAGGED = ("streams", "updates", "placements")
+_RAGGED = ("streams", "updates", "placements", "others")
 
 
 @cache
@@ -231,8 +231,8 @@ def read(folder: Path, config_hash: np.ndarray, reprofiled: Reprofiled | None = 
                 return Ragged(arrays[f"{name}_rows"], arrays[f"{name}_start"])
 
             nodes = tuple(ragged(f"node{kind}") for kind in range(len(NODE_TYPES)))
-            streams, updates, placements = (ragged(name) for name in _RAGGED)
-            table = GraphTable(nodes, streams, updates, placements, arrays["context"], arrays["rates"])
+            streams, updates, placements, others = (ragged(name) for name in _RAGGED)
+            table = GraphTable(nodes, streams, updates, placements, others, arrays["context"], arrays["rates"])
             return Encoded(table, arrays["flat"], arrays["derived"], arrays["about"])
     except (OSError, LookupError, ValueError, RuntimeError, EOFError, tokenize.TokenError, *_OF_ZIP):
         return None

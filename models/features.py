@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
 
-from twin.errors import BadInput
+from twin.kinds.async_io import Calling
+from twin.kinds.registry import BY_KIND
 from twin.query import AggregateFunction, DataType, FilterFunction
 from twin.spec import literal_values
 
@@ -20,6 +22,8 @@ from twin.spec import literal_values
 # range is extrapolated, not clipped: the model is meant for hardware and rates that it has not seen.
 
 
+NO_WORD = "none"
+"""Word of an operator whose kind has no such field."""
 Group = Literal["operator", "data", "plan", "hardware", "rate", "cost", "demand", "physics"]
 
 
@@ -58,13 +62,15 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class OneHot:
-    """One-hot encoding: an input for each word of a fixed vocabulary; the raw value is the word's index."""
+    """One-hot encoding: an input for each word of a fixed vocabulary; the raw value is the word's index. NO_WORD, if it
+    is none of them, is the index behind the last one, and all inputs are 0."""
 
     vocabulary: tuple[str, ...]
 
     def encode(self, raw_N: np.ndarray) -> np.ndarray:
         """Inputs [N, words] of indices [N]."""
-        return np.eye(len(self.vocabulary))[raw_N.astype(int)]
+        words = len(self.vocabulary)
+        return np.eye(words + 1)[raw_N.astype(int), :words]
 
     def __str__(self) -> str:
         return f"one-hot: {' '.join(self.vocabulary)}"
@@ -99,7 +105,9 @@ class Feature:
         """Raw numbers of values: words become their index. Raises ValueError for a word outside the vocabulary."""
         if not isinstance(self.encoding, OneHot):
             return values_N
-        return np.array([self.encoding.vocabulary.index(word) for word in values_N])
+        words = self.encoding.vocabulary
+        known = words if NO_WORD in words else (*words, NO_WORD)
+        return np.array([known.index(word) for word in values_N])
 
 
 def raw_rows(features: Sequence[Feature], columns: Mapping[str, np.ndarray], rows: Sequence[int]) -> np.ndarray:
@@ -293,7 +301,9 @@ NODE_TYPES: tuple[str, ...] = tuple(FEATURES)
 HOST = NODE_TYPES.index("host")
 SINK = NODE_TYPES.index("sink")
 LEARNED: tuple[str, ...] = NODE_TYPES[:HOST]
-"""Kinds of operators that models know, by name: other kinds change no inputs."""
+"""Kinds of operators that have features of their own; others are seen as one of these (`node_type`)."""
+CALLING, PASSING = "async", "map"
+"""Node types of operators that call, and of those that are like no other."""
 
 CONTEXT_WIDTH: int = width(CONTEXT)
 """Number of inputs made of a plan as a whole."""
@@ -335,11 +345,17 @@ def table() -> tuple[FeatureRow, ...]:
     )
 
 
-def require_learned(kinds: Iterable[str]) -> None:
-    """Raises BadInput if models know no operators of one of these kinds."""
-    for kind in kinds:
-        if kind not in LEARNED:
-            raise BadInput(
-                f"learned models know no operators of kind {kind!r}, so they cannot judge such a query; use "
-                "the cost model rates or sim, or give the kind its features in models/features.py and train anew"
-            )
+@cache
+def node_type(kind: str) -> str:
+    """Node type as which models see operators of a kind: the kind itself or, if it has no features of its own, the type
+    of those that call, if it does, or of the kind that its records cost like.
+
+    So a new kind changes no inputs of others. What it does is in the numbers that all operators have: its rates and
+    costs, and what the rate model finds there.
+    """
+    if kind in LEARNED:
+        return kind
+    spec = BY_KIND[kind]
+    if issubclass(spec, Calling) and not spec.is_sink:
+        return CALLING
+    return node_type(spec.costs_like or PASSING)

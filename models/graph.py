@@ -18,12 +18,12 @@ from models.features import (
     Feature,
     encode,
     raw_rows,
-    require_learned,
     width,
 )
 from models.job_columns import JobColumns, base_costs, host_physics, job_columns, operator_physics, plan_physics
 from models.labels import kinds_of_plans
 from twin.deployment import Deployment
+from twin.kinds.registry import KINDS
 from twin.metrics import METRICS
 from twin.rates.answer import RateAnswer
 from twin.rates.model import RateModel
@@ -61,13 +61,14 @@ PEAK, PEAK_PRESSURE = EncodedInput.of(FEATURES["source"], "peak"), EncodedInput.
 class JointGraph(NamedTuple):
     """Graph of one deployment. Operators in data-flow order; only hosts that carry a subtask are nodes.
 
-    kinds: [O] index into NODE_TYPES.  levels: [O] longest path from a source.
+    kinds: [O] index into NODE_TYPES.  named: [O] the operators' own kinds.  levels: [O] longest path from a source.
     operators: [O] raw feature values, as long as the columns of the kind.  hosts: [H] likewise.
     streams: (producer, consumer) operators.  placements: (operator, host), one per pair however many subtasks.
     context: raw values of models.features.CONTEXT.  rates: the rate model's answer, in the order of METRICS.
     """
 
     kinds: tuple[int, ...]
+    named: tuple[str, ...]
     levels: tuple[int, ...]
     operators: tuple[list[float], ...]
     hosts: tuple[list[float], ...]
@@ -89,18 +90,17 @@ def joint_graph(
     answer: RateAnswer | None = None,
 ) -> JointGraph:
     """Graph of a deployment under its own plan. horizon_s: length of the run that is to be predicted.
-    job, answer: its columns, and the rate model's answer for that plan alone and that length, if already computed.
-    Raises BadInput if models know no operators of one of the kinds."""
+    job, answer: its columns, and the rate model's answer for that plan alone and that length, if already computed."""
     job = job or job_columns(deployment)
-    require_learned(job.kinds)
     answer = answer or RateModel(horizon_s).answer(deployment, [deployment.plan])
     operators = {**job.operators, **{name: of_PxO[0] for name, of_PxO in operator_physics(answer).items()}}
     hosts = {**job.hosts(), **{name: of_PxH[0, job.used] for name, of_PxH in host_physics(answer).items()}}
     node_of = {host: node for node, host in enumerate(job.used.tolist())}
     return JointGraph(
-        kinds=tuple(NODE_TYPES.index(kind) for kind in job.kinds),
+        kinds=tuple(NODE_TYPES.index(kind) for kind in job.node_types),
+        named=job.kinds,
         levels=tuple(job.levels_O.tolist()),
-        operators=tuple(raw_rows(FEATURES[kind], operators, [o])[0].tolist() for o, kind in enumerate(job.kinds)),
+        operators=tuple(raw_rows(FEATURES[kind], operators, [o])[0].tolist() for o, kind in enumerate(job.node_types)),
         hosts=tuple(raw_rows(FEATURES["host"], hosts, range(len(job.used))).tolist()),
         streams=job.streams,
         placements=tuple((int(o), node_of[int(h)]) for o, h in zip(*np.nonzero(job.subtasks_OxH), strict=True)),
@@ -147,7 +147,8 @@ class GraphTable:
     nodes: for each node type its inputs [nodes, WIDTHS[type]].
     streams: rows (producer's kind, its number among the graph's nodes of that kind, the consumer's kind and number,
     the consumer's level).  updates: rows (kind, number, level), one an operator that has inputs, sinks aside.
-    placements: rows (kind, number, host's number).
+    placements: rows (kind, number, host's number).  others: rows (kind, number, index into KINDS), one an operator
+    whose own kind is not its node type.
     context_GxC: inputs of each plan as a whole.  rates_GxA: the rate model's answers, in the order of METRICS.
     """
 
@@ -155,6 +156,7 @@ class GraphTable:
     streams: Ragged
     updates: Ragged
     placements: Ragged
+    others: Ragged
     context_GxC: np.ndarray
     rates_GxA: np.ndarray
 
@@ -175,6 +177,7 @@ class GraphTable:
             self.streams.part(graphs_G),
             self.updates.part(graphs_G),
             self.placements.part(graphs_G),
+            self.others.part(graphs_G),
             self.context_GxC[graphs_G],
             self.rates_GxA[graphs_G],
         )
@@ -206,6 +209,10 @@ def stack(graphs: Sequence[JointGraph]) -> GraphTable:
         for g, n in zip(graphs, numbers, strict=True)
     ]
     placements = [[(g.kinds[o], n[o], h) for o, h in g.placements] for g, n in zip(graphs, numbers, strict=True)]
+    others = [
+        [(k, i, KINDS.index(name)) for k, i, name in zip(g.kinds, n, g.named, strict=True) if NODE_TYPES[k] != name]
+        for g, n in zip(graphs, numbers, strict=True)
+    ]
     context = encode(CONTEXT, np.array([graph.context for graph in graphs]).reshape(-1, len(CONTEXT)))
     if not np.isfinite(context).all():
         raise ValueError("a feature of a plan is not finite")
@@ -214,6 +221,7 @@ def stack(graphs: Sequence[JointGraph]) -> GraphTable:
         Ragged.of(streams, 5),
         Ragged.of(updates, 3),
         Ragged.of(placements, 3),
+        Ragged.of(others, 3),
         context,
         np.array([graph.rates for graph in graphs]).reshape(-1, len(METRICS)),
     )
@@ -247,6 +255,7 @@ def concatenate(tables: Sequence[GraphTable]) -> GraphTable:
         joined([table.streams for table in tables]),
         joined([table.updates for table in tables]),
         joined([table.placements for table in tables]),
+        joined([table.others for table in tables]),
         np.concatenate([table.context_GxC for table in tables]),
         np.concatenate([table.rates_GxA for table in tables]),
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from models.features import NO_WORD, node_type
 from twin.arrivals.laws import SLICES, ArrivalLaw, Bursty, Diurnal, Phase, Spikes
 from twin.deployment import Deployment
 from twin.job import Component, Job, compile
@@ -195,6 +196,11 @@ class JobColumns:
     subtasks_OxH: np.ndarray
 
     @property
+    def node_types(self) -> tuple[str, ...]:
+        """Node type as which models see each operator."""
+        return tuple(map(node_type, self.kinds))
+
+    @property
     def used(self) -> np.ndarray:
         """Indices of the hosts that carry a subtask."""
         return np.flatnonzero(self.subtasks_OxH.any(axis=0))
@@ -310,7 +316,7 @@ def _of_spec(spec: AnyOperator, rates: OperatorRates) -> dict[str, Any]:
     size, slide = (0.0, 0.0) if window is None else (window.size, window.slide)
     counted = window is not None and window.policy == "count"
     return {
-        **{name: getattr(spec, name, None) or "none" for name in WORDS},
+        **{name: getattr(spec, name, None) or NO_WORD for name in WORDS},
         "thins": spec.thins,
         "selectivity": 0.0 if given is None else given,
         "output_per_input": by_definition,

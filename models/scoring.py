@@ -278,7 +278,7 @@ def scoring_job(config: NetworkConfig, side: PlanSide) -> ScoringJob:
     hosts = dict(job.hosts(sharing.host_U, sharing.counts_UxO))
     if answer is not None:
         hosts |= {name: of_PxH[sharing.plan_U, sharing.host_U] for name, of_PxH in host_physics(answer).items()}
-    kinds = [NODE_TYPES.index(kind) for kind in job.kinds]
+    kinds = [NODE_TYPES.index(kind) for kind in job.node_types]
     return ScoringJob(
         kinds=kinds,
         operators=[_operator(config, job, o, kind, answer) for o, kind in enumerate(kinds)],

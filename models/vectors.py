@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.features import LEARNED, require_learned
+from models.features import LEARNED
 from models.job_columns import HARDWARE, JobColumns, operator_physics, plan_physics
 from twin.kinds.registry import SINKS, SOURCES
 from twin.metrics import METRICS
@@ -53,7 +53,7 @@ class View:
 
     def __init__(self, job: JobColumns, answer: RateAnswer, horizon_s: float) -> None:
         self.job, self.answer, self.horizon_s = job, answer, horizon_s
-        self.kinds, self.levels = np.array(job.kinds), job.levels_O
+        self.kinds, self.levels = np.array(job.node_types), job.levels_O
         self.operators = {**job.operators, **{name: of_PxO[0] for name, of_PxO in operator_physics(answer).items()}}
         self.plan = plan_physics(answer, job, horizon_s)
         self.hosts = job.hosts()
@@ -202,9 +202,7 @@ def _costs() -> list[VectorEntry]:
 
 def _bottleneck() -> list[VectorEntry]:
     return [
-        VectorEntry(
-            "bottleneck_kind", "1", "index into KINDS", lambda v: float(LEARNED.index(v.job.kinds[v.bottleneck]))
-        ),
+        VectorEntry("bottleneck_kind", "1", "index into KINDS", lambda v: float(LEARNED.index(v.kinds[v.bottleneck]))),
         VectorEntry("bottleneck_level", "1", "streams from its sources", lambda v: float(v.levels[v.bottleneck])),
         VectorEntry(
             "bottleneck_to_end", "1", "levels below it", lambda v: float(v.levels.max() - v.levels[v.bottleneck])
@@ -304,19 +302,14 @@ FLAT_VERSION: str = _version(FLAT, "|")
 
 def derived_vector(job: JobColumns, answer: RateAnswer, horizon_s: float) -> list[float]:
     """Derived vector of a job under its own plan, in the order of DERIVED. answer: the rate model's, for that plan
-    alone and a run of `horizon_s`. Raises BadInput if models know no operators of one of the kinds."""
-    require_learned(job.kinds)
+    alone and a run of `horizon_s`."""
     view = View(job, answer, horizon_s)
     return [float(entry.read(view)) for entry in DERIVED]
 
 
 def flat_vector(job: JobColumns) -> list[float]:
-    """Flat vector of a job under its own plan, in the order of FLAT. Subtasks on several hosts count on each.
-
-    Raises BadInput if models know no operators of one of the kinds.
-    """
-    require_learned(job.kinds)
-    kinds = np.array(job.kinds)
+    """Flat vector of a job under its own plan, in the order of FLAT. Subtasks on several hosts count on each."""
+    kinds = np.array(job.node_types)
 
     def mean(kind: str, column: str) -> float:
         values = job.operators[column][kinds == kind].tolist()
@@ -342,7 +335,7 @@ def about(job: JobColumns, utilisation: float) -> list[float]:
     kinds = ("source", "filter", "aggregate", "join")
     hardware = [job.hardware[name][job.used] for name in HARDWARE]
     return [
-        *(float(job.kinds.count(kind)) for kind in kinds),
+        *(float(job.node_types.count(kind)) for kind in kinds),
         float(len(job.kinds)),
         float(filter_chain(job)),
         float(len(job.used)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from scenarios.learning import CorpusRecipe
 from scenarios.spaces.families import Make
 from twin.corpus.chunks import ChunkTask, Simulate, cut, keep_whole, simulate_chunk
 from twin.corpus.columns import TITLE, describe, of_corpora
+from twin.corpus.labels import further_labels
 from twin.corpus.manifest import (
     CHUNKS,
     CorpusSpec,
@@ -134,23 +136,30 @@ def _aggregate(job: CorpusJob) -> None:
 
 def _training_rows(chunk: Path) -> list[dict[str, Any]]:
     """Training rows of the chunk's runs that ended well, as `spark.pipeline` computes them."""
-    periods: dict[str, list[dict[str, Any]]] = {}
-    for period in read_table(chunk, "operators").to_pylist():
-        periods.setdefault(period["run"], []).append(period)
     runs = [run for run in read_table(chunk, "runs").to_pylist() if run["status"] == "ok"]
-    return [_training_row(run, periods[run["run"]]) for run in runs]
+    operators, events = (_by_run(chunk, table) for table in ("operators", "events"))
+    return [_training_row(run, operators[run["run"]], events[run["run"]]) for run in runs]
 
 
-def _training_row(run: dict[str, Any], periods: list[dict[str, Any]]) -> dict[str, Any]:
+def _by_run(chunk: Path, table: str) -> defaultdict[str, list[dict[str, Any]]]:
+    found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in read_table(chunk, table).to_pylist():
+        found[row["run"]].append(row)
+    return found
+
+
+def _training_row(run: dict[str, Any], periods: list[dict[str, Any]], events: list[dict[str, Any]]) -> dict[str, Any]:
     found = metrics_of(periods, run["warmup_s"], run["crashed"])
-    kept = ("run", "index", "seed", "config_hash", "horizon_s", "warmup_s", "deployment")
+    kept = ("run", "index", "seed", "config_hash", "horizon_s", "warmup_s", "deployment", "checkpoints")
     row = {name: run[name] for name in kept}
     row |= {name: getattr(found, name) for name in ("throughput_per_s", "backpressure_per_s", "backpressured")}
     row |= {"success": found.success, "records_out": found.records_out}
-    for name in ("processing_latency", "e2e_latency"):
+    row |= further_labels(periods, events, run["warmup_s"])
+    for name in ("processing_latency", "e2e_latency", "result_delay"):
         latency = getattr(found, f"{name}_s")
         if latency is not None:
-            row |= {f"{name}_s": latency.mean, f"{name}_p50_s": latency.p50, f"{name}_p95_s": latency.p95}
+            quantiles = {f"{name}_{q}_s": getattr(latency, q) for q in ("p50", "p95", "p99")}
+            row |= {f"{name}_s": latency.mean, **quantiles}
     return row
 
 

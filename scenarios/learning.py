@@ -227,26 +227,10 @@ def rows_of(folder: Path, report: Progress | None = None, reprofiled: Reprofiled
     Raises BadInput as `models.dataset.read`.
     """
     found = datasets.read(folder, report, reprofiled=reprofiled)
-    _keep_encoding(folder, found, reprofiled)
-    return found
-
-
-def known_rows_of(
-    folder: Path, report: Progress | None = None, reprofiled: Reprofiled | None = None
-) -> tuple[Dataset, list[frozenset[str]]]:
-    """As `rows_of`, but for rows of kinds that no model can know, of each of which it returns these kinds.
-
-    Raises BadInput as `models.dataset.read_learned`.
-    """
-    found, left_out = datasets.read_learned(folder, report, reprofiled)
-    _keep_encoding(folder, found, reprofiled)
-    return found, left_out
-
-
-def _keep_encoding(folder: Path, found: Dataset, reprofiled: Reprofiled | None) -> None:
     if folder.is_dir() and len(found) >= PARALLEL_FROM and not encoding.path_in(folder, reprofiled).exists():
         with suppress(OSError):  # a folder that cannot be written to only costs the time again
             encoding.write(folder, found.encoded, found.config_hash, reprofiled)
+    return found
 
 
 def steps(members: Mapping[str, int], report: Progress) -> Callable[[str, int, int, int, float], None]:
@@ -332,12 +316,12 @@ def evaluate(
     every_row: bool,
     seed: int,
     by_stratum: bool = False,
-    unlearned: Sequence[frozenset[str]] = (),
 ) -> EvaluationTable:
     """Evaluates a model and its rivals on the test rows of its own dataset, or it and the rate model on every row.
 
     The rivals are trained on the same rows as the model. Rows with a kind of operator, or a word of one, that the model
-    never saw in training are left out and counted. unlearned: of rows that are left out already, what is unknown.
+    never saw in training are left out and counted.
+
     Raises BadInput as `training_split`, or if the model knows none of the rows.
     """
     metrics = [metric for metric in METRICS if any(metric in ensemble.metrics for ensemble in model.ensembles)]
@@ -350,15 +334,14 @@ def evaluate(
         rows = parts.test
         fitted += [PREDICTORS[key].fit(dataset, parts, seed, metrics) for key in RIVALS]
     beyond = {name: np.intersect1d(each, rows) for name, each in model.unknown_rows(dataset.graphs).items()}
-    unknown = Counter(kind for each in unlearned for kind in each)
-    unknown.update({name: len(each) for name, each in beyond.items() if len(each)})
+    unknown = Counter({name: len(each) for name, each in beyond.items() if len(each)})
     known = np.setdiff1d(rows, np.concatenate([np.zeros(0, np.int64), *beyond.values()]))
     if not len(known):
         raise BadInput(
             f"model {model.name!r} knows none of {len(rows)} rows: it never saw {_counted(unknown)} in training; train "
             f"it on runs that have these"
         )
-    left_out, rows = len(unlearned) + len(rows) - len(known), known
+    left_out, rows = len(rows) - len(known), known
     part = dataset.take(rows)
     found = [row for each in fitted for row in evaluation.evaluate(each, part) if row.metric in metrics]
     found += evaluation.replicate_rows(dataset, metrics)

@@ -22,15 +22,17 @@ from spark.session import run_job
 from twin.corpus.card import card, card_text
 from twin.corpus.chunks import CARD, Chunk, cut, failed_in, finished, require_whole
 from twin.corpus.columns import TITLE, describe, of_corpora
+from twin.corpus.labels import BEHIND, CHECKPOINT, COMPLETED
 from twin.corpus.manifest import CHUNKS, read_manifest, write_json
 from twin.corpus.rows import first_fault
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.files import new_folder, write_text
+from twin.histograms import COLUMNS as HISTOGRAMS
 from twin.histograms import GROWTH, LOWEST_S
 from twin.kinds.registry import SINKS, SOURCES
 from twin.metrics import METRICS, SAME, TABLE, Metric, Totals
-from twin.trace import TABLES, TRAINING_ROWS, read_table
+from twin.trace import TABLES, TRAINING_ROWS, of_table, read_table
 from twin.version import same_runs
 
 # from periods to training rows ---------------------------------------------------------------------------------------
@@ -40,30 +42,47 @@ from twin.version import same_runs
 # metrics from either.
 
 
-QUANTILES = {"p50_s": 0.50, "p95_s": 0.95}
+QUANTILES = {"p50_s": 0.50, "p95_s": 0.95, "p99_s": 0.99}
+LATENCIES = {"processing": "processing_latency", "e2e": "e2e_latency", "delay": "result_delay"}
+"""Beginnings of the names of labels, by latency (of twin.histograms.COLUMNS)."""
 
-_RUNS_READ = ("run", "index", "status", "seed", "horizon_s", "warmup_s", "config_hash", "deployment", "crashed")
+_RUNS_READ = (
+    "run",
+    "index",
+    "status",
+    "seed",
+    "horizon_s",
+    "warmup_s",
+    "config_hash",
+    "deployment",
+    "checkpoints",
+    "crashed",
+)
 _OPERATORS_READ = (
     *("run", "kind", "start_s", "end_s", "numRecordsIn", "arrived", "latencyCount"),
     *("processingLatencySum_s", "processingLatencyBuckets", "processingLatencyCounts"),
     *("e2eLatencySum_s", "e2eLatencyBuckets", "e2eLatencyCounts"),
+    *("resultDelaySum_s", "resultDelayBuckets", "resultDelayCounts", "backlog"),
 )
+_EVENTS_READ = ("run", "at_s", "end_s", "kind", "bytes", "detail")
 
 
-def training_rows(runs: DataFrame, operators: DataFrame) -> DataFrame:
+def training_rows(runs: DataFrame, operators: DataFrame, events: DataFrame) -> DataFrame:
     """Training rows (twin.trace.TRAINING_ROWS), one for each run of status "ok", of a trace's tables `runs`,
-    `operators`.
+    `operators` and `events`.
 
     A run without any period after its warm-up has null labels. Raises BadInput if a column is missing.
     """
     labelled = labels(runs, operators)
-    periods = after_warmup(operators, _succeeded(runs))
-    described = _succeeded(runs).select("run", "index", "seed", "config_hash", "horizon_s", "warmup_s", "deployment")
-    rows = (
-        described.join(labelled, "run", how="left")
-        .join(latency_quantiles(periods, "processing"), "run", how="left")
-        .join(latency_quantiles(periods, "e2e"), "run", how="left")
+    require_columns(events, _EVENTS_READ, "events")
+    succeeded = _succeeded(runs)
+    periods = after_warmup(operators, succeeded)
+    described = succeeded.select(
+        "run", "index", "seed", "config_hash", "horizon_s", "warmup_s", "deployment", "checkpoints"
     )
+    further = [result_delays(periods), behind(periods), checkpoint_means(events, succeeded)]
+    parts = [labelled, *(latency_quantiles(periods, kind) for kind in LATENCIES), *further]
+    rows = reduce(lambda rows, part: rows.join(part, "run", how="left"), parts, described)
     return rows.select(TRAINING_ROWS.names)
 
 
@@ -118,12 +137,12 @@ def run_totals(periods: DataFrame) -> DataFrame:
 
 
 def latency_quantiles(periods: DataFrame, kind: str) -> DataFrame:
-    """Latency quantiles [s], one row a run with results, as from `sketch.quantile_s`. kind: "processing" or "e2e".
+    """Latency quantiles [s], one row a run with results, as from `twin.histograms.quantile_s`. kind: of LATENCIES.
 
     The histograms of all sinks and periods are merged; the quantile is the middle of the first bucket at which a
     share q of all results is reached.
     """
-    buckets, counts = f"{kind}LatencyBuckets", f"{kind}LatencyCounts"
+    buckets, counts = f"{HISTOGRAMS[kind]}Buckets", f"{HISTOGRAMS[kind]}Counts"
     entries = periods.where(F.col("kind").isin(*SINKS)).select(
         "run", F.explode(F.arrays_zip(buckets, counts)).alias("entry")
     )
@@ -141,11 +160,46 @@ def latency_quantiles(periods: DataFrame, kind: str) -> DataFrame:
     reached = {name: F.col("reached") >= F.lit(q) * F.col("total") for name, q in QUANTILES.items()}
     quantiles = cumulative.groupBy("run").agg(
         *[
-            _middle_s(F.min(F.when(done, F.col("bucket")))).alias(f"{kind}_latency_{name}")
+            _middle_s(F.min(F.when(done, F.col("bucket")))).alias(f"{LATENCIES[kind]}_{name}")
             for name, done in reached.items()
         ]
     )
-    return quantiles.select("run", *[f"{kind}_latency_{name}" for name in QUANTILES])
+    return quantiles.select("run", *[f"{LATENCIES[kind]}_{name}" for name in QUANTILES])
+
+
+def result_delays(periods: DataFrame) -> DataFrame:
+    """Mean delay of results [s], one row a run whose sinks all tell it."""
+    sinks = periods.where(F.col("kind").isin(*SINKS)).groupBy("run")
+    means = sinks.agg(
+        F.sum("resultDelaySum_s").alias("sum_s"),
+        F.sum("latencyCount").alias("results"),
+        F.bool_and(F.col("resultDelaySum_s").isNotNull()).alias("known"),
+    )
+    told = means.where(F.col("known") & (F.col("results") > 0))
+    return told.select("run", (F.col("sum_s") / F.col("results")).alias("result_delay_s"))
+
+
+def behind(periods: DataFrame) -> DataFrame:
+    """Share of the time in which a run is behind, and its highest backlog, as `twin.corpus.labels.further_labels`."""
+    sources = periods.where(F.col("kind").isin(*SOURCES) & F.col("backlog").isNotNull())
+    each = sources.groupBy("run", "start_s", "end_s").agg(
+        F.sum("backlog").alias("waiting"), F.sum("numRecordsIn").alias("taken")
+    )
+    seconds, late = F.col("end_s") - F.col("start_s"), F.col("waiting") > F.lit(BEHIND) * F.col("taken")
+    return each.groupBy("run").agg(
+        (F.sum(F.when(late, seconds).otherwise(0.0)) / F.sum(seconds)).alias("behind_share"),
+        F.max("waiting").alias("backlog_max"),
+    )
+
+
+def checkpoint_means(events: DataFrame, runs: DataFrame) -> DataFrame:
+    """Means of the duration [s] and size [bytes] of the completed checkpoints that began after the warm-up of these
+    runs."""
+    began = events.where(F.col("kind") == CHECKPOINT).join(runs.select("run", "warmup_s"), "run", how="inner")
+    done = began.where((F.col("at_s") >= F.col("warmup_s")) & (F.get_json_object("detail", "$.status") == COMPLETED))
+    return done.groupBy("run").agg(
+        F.avg(F.col("end_s") - F.col("at_s")).alias("checkpoint_duration_s"), F.avg("bytes").alias("checkpoint_bytes")
+    )
 
 
 def require_columns(table: DataFrame, columns: Iterable[str], name: str) -> None:
@@ -172,7 +226,9 @@ def _middle_s(bucket: Column) -> Column:
 
 ROWS = "rows.parquet"
 CARD_COLUMNS = ["run", "status", "error", "cpu_s", "deployment"]
-TABLES_READ = ("runs", "operators")
+TABLES_READ = ("runs", "operators", "events")
+LABELLED_BY = TABLES_READ[:2]
+"""Tables that datasets are made of, and those of the labels of a card."""
 CHECKED = ["run", "index", "warmup_s", "horizon_s", *METRICS, "deployment"]
 LOOK_S, LOOKS = 0.1, 10
 """Seconds between looks, and number of looks, for a folder that was removed while Spark's tasks were ending."""
@@ -225,7 +281,7 @@ def write_card(spark: SparkSession, corpus: Path, command: str) -> Path:
     chunks = _chunks(corpus, manifest)
     require_whole(corpus, chunks)
     folders = [corpus / CHUNKS / chunk.name for chunk in chunks]
-    tables = (read_corpus_table(spark, corpus, table) for table in TABLES_READ)
+    tables = (read_corpus_table(spark, corpus, table) for table in LABELLED_BY)
     labelled = run_job(spark, labels(*tables).collect)
     runs = (row for each in folders for row in read_table(each, "runs").select(CARD_COLUMNS).to_pylist())
     found = card({"command": command, **manifest}, runs, (row.asDict() for row in labelled))
@@ -306,11 +362,11 @@ def _chunks(corpus: Path, manifest: dict[str, Any]) -> list[Chunk]:
 
 
 def _check_schemas(corpus: Path, chunks: list[Chunk]) -> None:
-    """Raises BadInput for a file of an older version's schema: Spark would fill columns that it lacks with nulls."""
+    """Raises BadInput for a file with a schema that is not read: Spark would fill columns that it lacks with nulls."""
     for chunk in chunks:
         for table in TABLES_READ:
             file = corpus / CHUNKS / chunk.name / f"{table}.parquet"
-            if not pq.read_schema(file).equals(TABLES[table]):
+            if not of_table(pq.read_schema(file), table):
                 raise BadInput(f"{file} has another schema than this version reads; simulate {corpus} again")
 
 

@@ -138,6 +138,7 @@ class Run:
     full: tuple[str, ...] = ()  # names of operators and hosts; see `twin.steadiness.full`
     looks: tuple[tuple[float, int], ...] = ()  # seconds, and how many records then waited or were on the way
     duplicates: int = 0  # results that reached a sink twice, because of a replay
+    checkpoints_json: str | None = None  # what they cost; None: nothing
 
     @property
     def keeps_up(self) -> bool | None:
@@ -173,6 +174,7 @@ class Run:
             "status": "ok",
             "error": None,
             "deployment": self.deployment_json,
+            "checkpoints": self.checkpoints_json,
             "cpu_s": self.cpu_s,
             "crashed": self.crashed,
             **self.manifest,

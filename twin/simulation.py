@@ -160,6 +160,9 @@ def _outcome(
         markers=markers,
         full=without_spare,
         duplicates=world.ledger.duplicates,
+        checkpoints_json=None
+        if scenario.checkpoints is None
+        else scenario.checkpoints.model_dump_json(exclude_none=True),
     )
 
 

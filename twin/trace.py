@@ -33,6 +33,7 @@ RUNS = pa.schema(
         ("version", _S),
         ("config_hash", _S),
         ("deployment", _S),  # JSON, parses as twin.deployment.Deployment
+        ("checkpoints", _S),  # JSON, parses as twin.checkpoints.Checkpoints; null: none that cost anything
         ("cpu_s", _F),  # of the simulation itself, on the machine that ran it
         ("crashed", _B),
     ]
@@ -163,13 +164,24 @@ TRAINING_ROWS = pa.schema(
         ("processing_latency_s", _F),  # means; null when nothing reached a sink
         ("processing_latency_p50_s", _F),
         ("processing_latency_p95_s", _F),
+        ("processing_latency_p99_s", _F),
         ("e2e_latency_s", _F),
         ("e2e_latency_p50_s", _F),
         ("e2e_latency_p95_s", _F),
+        ("e2e_latency_p99_s", _F),
+        ("result_delay_s", _F),
+        ("result_delay_p50_s", _F),
+        ("result_delay_p95_s", _F),
+        ("result_delay_p99_s", _F),
         ("backpressure_per_s", _F),
         ("backpressured", _B),
         ("success", _B),
         ("records_out", _I),
+        ("behind_share", _F),
+        ("backlog_max", _I),
+        ("checkpoints", _S),
+        ("checkpoint_duration_s", _F),
+        ("checkpoint_bytes", _F),
     ]
 )
 """Table with one row for each successful simulation, which `twin dataset` makes of a corpus to train cost models."""
@@ -185,6 +197,7 @@ TABLES: Mapping[str, pa.Schema] = {
 RETIRED: Mapping[str, tuple[str, ...]] = {"runs": ("fidelity",)}
 """Columns in traces of older versions that are ignored, by table."""
 LATER: Mapping[str, tuple[str, ...]] = {
+    "runs": ("checkpoints",),
     "operators": (
         "resultDelaySum_s",
         "resultDelayBuckets",
@@ -194,7 +207,7 @@ LATER: Mapping[str, tuple[str, ...]] = {
         "numLateRecordsAside",
         "watermarkLagMean_s",
         "watermarkLagMax_s",
-    )
+    ),
 }
 """Columns that traces of older versions lack, by table; they are read as nulls."""
 OPTIONAL = frozenset({"subtasks"})
@@ -245,6 +258,14 @@ def damage(folder: Path) -> str:
         elif file not in known:
             return f"{file} is not as it was written"
     return next((f"{file} is not as it was written" for file in altered(folder)), "")
+
+
+def of_table(found: pa.Schema, table: str) -> bool:
+    """Whether a schema is that of a table, but for columns that older traces lack."""
+    later = LATER.get(table, ())
+    return bool(
+        found.equals(pa.schema([each for each in TABLES[table] if each.name in found.names or each.name not in later]))
+    )
 
 
 def read_table(folder: Path, table: str) -> pa.Table:

@@ -179,6 +179,7 @@ def _run(about: Mapping[str, Any], folder: Path, job: Deployment) -> Run:
         warnings=tuple(result["warnings"]),
         manifest={key: about[key] for key in MANIFEST} | {"simulated_s": max(row["end_s"] for row in operators)},
         deployment_json=about["deployment"],
+        checkpoints_json=about["checkpoints"],
         crashed=about["crashed"],
         cpu_s=about["cpu_s"],
         operator_rows=tuple(operators),

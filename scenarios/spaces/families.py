@@ -64,6 +64,11 @@ class OneQuery:
                 f"{self.scenario.name} has links between its own hosts, and a space draws others without any; remove "
                 "cluster.links from the file, or leave --space out"
             )
+        if self.scenario.checkpoints is not None and self.scenario.checkpoints.storage is not None:
+            raise BadInput(
+                f"{self.scenario.name} keeps checkpoints on its host {self.scenario.checkpoints.storage!r}, and a "
+                "space draws other hosts; add --set checkpoints.storage=null, or leave --space out"
+            )
         if pinned := _pinned(self.scenario):
             free = " ".join(f"--set query.operators.{name}.pinned=false" for name in pinned)
             raise BadInput(
@@ -136,13 +141,9 @@ def _pinned(scenario: Scenario) -> list[str]:
 
 
 def refuse_unseen(scenario: Scenario, where: str = "", remedy: str = "add --set '{key}={none}'") -> None:
-    """Raises BadInput for events, policies and checkpoints: labels would depend on them, but training rows do not hold
-    them. where, remedy: beginning and end of the message."""
-    for key, given, none in (
-        ("events", scenario.events, "[]"),
-        ("policy", scenario.policy, "null"),
-        ("checkpoints", scenario.checkpoints, "null"),
-    ):
+    """Raises BadInput for events and policies: labels would depend on them, but training rows do not hold them. where,
+    remedy: beginning and end of the message."""
+    for key, given, none in (("events", scenario.events, "[]"), ("policy", scenario.policy, "null")):
         if given:
             told = f"{scenario.name} has {key}, which no row of a data set shows"
             raise BadInput(f"{where}{': ' * bool(where)}{told}; {remedy.format(key=key, none=none)}")

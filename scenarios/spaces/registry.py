@@ -45,5 +45,9 @@ DRAWN: Mapping[str, DrawnSpace] = {
         "bursts, skewed and drifting keys, calls, links in a row, crowded hosts near their limits; likewise",
         "scenarios.spaces.demanding:demanding_scenario",
     ),
+    "flink": DrawnSpace(
+        "jobs of Flink over all that composes: kinds, windows, event time, state, checkpoints, calls; 1 to 12 sources",
+        "scenarios.spaces.flink:flink_scenario",
+    ),
 }
 """Spaces that are no `ParameterSpace`. A new one is a file and an entry here."""

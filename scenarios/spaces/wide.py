@@ -26,7 +26,6 @@ from scenarios.spaces.generator import (
     random_query,
 )
 from twin.cluster import Cluster, Host, Numa, Socket
-from twin.job import compile
 from twin.plan import ExecutionPlan
 from twin.query import AnyOperator, Map, Query, TimeWindow, Window, Windowed
 from twin.randomness import random_stream
@@ -133,7 +132,6 @@ def _utilisation(rng: np.random.Generator) -> float:
 def at_utilisation(scenario: Scenario, wanted: float) -> Scenario:
     """Scenario at rates that bring its most loaded resource to about this utilisation, by the rate model."""
     for _ in range(ROUNDS):
-        state = RateModel().reached(compile(scenario))
-        found = float(state.offered.pressure(state.layout.job).max())
+        found = float(RateModel().offered(scenario, [scenario.plan])[0].max())
         scenario = at_rate(scenario, (wanted / max(found, 1e-9)) ** 0.8)
     return scenario

@@ -165,9 +165,9 @@ def evaluate(
 
     loaded = model_of(model)
     with terminal.progress("rows encoded") as report:
-        rows, unlearned = learning.known_rows_of(dataset, report, _lens(profile))
+        rows = learning.rows_of(dataset, report, _lens(profile))
     terminal.stage("predicting" if every_row else "predicting, and training the baselines")
-    found = learning.evaluate(loaded, rows, every_row=every_row, seed=seed, by_stratum=by_stratum, unlearned=unlearned)
+    found = learning.evaluate(loaded, rows, every_row=every_row, seed=seed, by_stratum=by_stratum)
     for note in found.notes:
         terminal.note(note)
     measures = {"q50": "q-error median", "q95": "q-error 95 %", "accuracy": "balanced accuracy"}

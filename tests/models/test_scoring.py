@@ -11,9 +11,9 @@ import jax
 import numpy as np
 import pytest
 
-from models.checkpoint import Ensemble, coverage_of, found_in, outside, refuse_unseen
+from models.checkpoint import Ensemble, coverage_of, found_in, outside, refuse_unseen, unseen, unseen_rows
 from models.dataset import Dataset, of_deployments
-from models.features import require_learned
+from models.features import LEARNED, node_type
 from models.gnn import initial
 from models.graph import graph_table
 from models.job_columns import job_columns
@@ -28,6 +28,7 @@ from tests.models.deployments import random_deployment, random_plan
 from twin.cluster import Link
 from twin.deployment import Deployment
 from twin.errors import BadInput
+from twin.kinds.registry import BY_KIND
 from twin.metrics import METRICS, REGRESSION_METRICS
 from twin.plan import ExecutionPlan
 from twin.profiles import Noise
@@ -235,10 +236,25 @@ def test_a_kind_or_word_of_no_training_row_is_refused() -> None:
         refuse_unseen("m", {"filter": 3, "join": 2}, {"filter", "filter function <", "join", "join measured"})
 
 
-def test_an_ordinary_job_of_further_kinds_is_refused() -> None:
-    job = load("enrichment")
-    with pytest.raises(BadInput, match="know no operators of kind 'kafka-source'"):
-        outside({}, job_columns(job))
-    for kind in {*job_columns(job).kinds} - {"sink", "map"}:
-        with pytest.raises(BadInput, match=f"know no operators of kind '{kind}'"):
-            require_learned([kind])
+def test_an_ordinary_job_of_further_kinds_is_refused_by_what_never_saw_them() -> None:
+    """Its kinds are seen as others, and are none of these: neither side counts for the other."""
+    job = job_columns(load("enrichment"))
+    further = {*job.kinds} - {*LEARNED}
+    assert further and {*job.node_types} <= {*LEARNED}
+    needed = found_in(job)
+    assert further <= needed and not {name for name in needed - further if name.partition(" ")[0] in further}
+    seen_as = {node_type(kind): 100 for kind in further}
+    assert further <= {*unseen(seen_as, needed)}
+    graphs = of_deployments([load("enrichment").deployment], np.ones((1, 5))).graphs
+    assert {name for name in coverage_of(graphs) if " " not in name} == {*job.kinds, "host"}
+    assert {*unseen_rows(coverage_of(graphs), graphs)} == set()
+    assert outside({}, job) == []
+
+
+@pytest.mark.parametrize("kind", BY_KIND)
+def test_every_kind_is_seen_as_one_that_models_know(kind: str) -> None:
+    """Sources as sources, sinks as sinks, joins as joins, and what calls as what calls."""
+    spec, seen_as = BY_KIND[kind], BY_KIND[node_type(kind)]
+    assert seen_as.model_fields["kind"].default in LEARNED
+    assert (spec.is_source, spec.is_sink) == (seen_as.is_source, seen_as.is_sink)
+    assert spec.joins == seen_as.joins

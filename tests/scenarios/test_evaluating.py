@@ -13,7 +13,7 @@ import pytest
 
 from models import shipped
 from models.checkpoint import found_in, unseen, unseen_rows
-from models.dataset import of_deployments, read_learned
+from models.dataset import of_deployments, read
 from models.job_columns import job_columns
 from models.prediction import LearnedCostModel
 from scenarios.files.scenario_file import load
@@ -48,13 +48,17 @@ def row(number: int, deployment: Deployment) -> dict[str, Any]:
     }
 
 
+SEEDS = (0, 1, 2, 3, 4, None, 5, 6, 7, None, None)
+"""Seeds of the jobs in `mixed`; None: of further kinds."""
+
+
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rows of eight jobs that the shipped model may know, and of three that no learned model knows."""
+    """Rows of eight jobs that the shipped model may know, and of three of kinds that it never saw."""
     folder = tmp_path_factory.mktemp("mixed")
     known = [random_deployment(seed) for seed in range(8)]
     further = load(FURTHER).deployment
-    jobs = [*known[:5], further, *known[5:], further, further]
+    jobs = [further if seed is None else known[seed] for seed in SEEDS]
     table = pa.Table.from_pylist([row(*each) for each in enumerate(jobs)], schema=TRAINING_ROWS)
     pq.write_table(table, folder / "rows.parquet")
     return folder
@@ -69,7 +73,7 @@ def without(model: LearnedCostModel, *names: str) -> LearnedCostModel:
     return replace(model, ensembles=tuple(cut))
 
 
-def test_rows_of_kinds_that_no_model_knows_are_left_out_and_named(mixed: Path) -> None:
+def test_rows_of_kinds_that_the_model_never_saw_are_left_out_and_named(mixed: Path) -> None:
     document = answer("evaluate", "learned", mixed, "--all")
     unknown = {each.kind for each in load(FURTHER).query.operators} - {"sink", "map"}
     assert (document["runs"], document["left_out"]) == (8, 3)
@@ -82,13 +86,14 @@ def test_rows_of_kinds_that_no_model_knows_are_left_out_and_named(mixed: Path) -
 
 def test_rows_that_are_left_out_count_in_no_error(mixed: Path) -> None:
     model = shipped.model()
-    dataset, unlearned = read_learned(mixed)
-    whole = evaluate(model, dataset, every_row=True, seed=0, unlearned=unlearned)
+    dataset = read(mixed)
+    whole = evaluate(model, dataset, every_row=True, seed=0)
     narrow = without(model, "join")
     has_join = np.array(["join" in job_columns(random_deployment(seed)).kinds for seed in range(8)])
     assert 0 < has_join.sum() < 8
-    part = evaluate(narrow, dataset, every_row=True, seed=0, unlearned=unlearned)
-    alone = evaluate(model, dataset.take(np.flatnonzero(~has_join)), every_row=True, seed=0)
+    part = evaluate(narrow, dataset, every_row=True, seed=0)
+    rows = [row for row, seed in enumerate(SEEDS) if seed is not None and not has_join[seed]]
+    alone = evaluate(model, dataset.take(np.array(rows)), every_row=True, seed=0)
     assert (part.rows, part.runs) == (alone.rows, alone.runs)
     assert part.left_out == whole.left_out + has_join.sum() and part.unknown["join"] == has_join.sum()
     assert part.runs + part.left_out == whole.runs + whole.left_out == 11
@@ -111,9 +116,9 @@ def test_what_is_unknown_of_a_row_is_what_optimizers_are_refused_for(begun: str)
 
 
 def test_a_model_that_knows_no_row_says_so(mixed: Path, tmp_path: Path) -> None:
-    dataset, _ = read_learned(mixed)
-    with pytest.raises(BadInput, match=r"knows none of 8 rows: it never saw .*sink \(8 rows\).*train it on runs"):
+    dataset = read(mixed)
+    with pytest.raises(BadInput, match=r"knows none of 11 rows: it never saw .*sink \(11 rows\).*train it on runs"):
         evaluate(without(shipped.model(), "sink"), dataset, every_row=True, seed=0)
     further = [row(number, load(FURTHER).deployment) for number in range(3)]
     pq.write_table(pa.Table.from_pylist(further, schema=TRAINING_ROWS), tmp_path / "rows.parquet")
-    assert "learned models know no operators of kind" in refused("evaluate", "learned", tmp_path, "--all")
+    assert "knows none of 3 rows: it never saw" in refused("evaluate", "learned", tmp_path, "--all")

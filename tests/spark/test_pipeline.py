@@ -21,7 +21,7 @@ from tests.spark.fakes import Broken, make
 from twin.corpus.manifest import CorpusSpec, content_hash, read_manifest
 from twin.errors import BadInput
 from twin.files import SUMS, TABLE_SUMS
-from twin.trace import OPERATORS, TRAINING_ROWS
+from twin.trace import LATER, OPERATORS, TRAINING_ROWS
 
 pytestmark = pytest.mark.spark
 
@@ -152,6 +152,20 @@ def test_a_file_damaged_in_its_middle_is_named(spark: SparkSession, corpus: Path
         write_dataset(spark, [corpus], tmp_path / "dataset")
     assert not (tmp_path / "dataset").exists()
     assert not list(tmp_path.glob(".dataset*"))
+
+
+def test_a_corpus_of_an_older_version_has_nulls_in_later_columns(
+    spark: SparkSession, corpus: Path, tmp_path: Path
+) -> None:
+    for chunk in sorted((corpus / "chunks").iterdir()):
+        for table, names in LATER.items():
+            path = chunk / f"{table}.parquet"
+            pq.write_table(pq.read_table(path).drop_columns(list(names)), path)
+            sum_again(path)
+    write_dataset(spark, [corpus], tmp_path / "dataset")
+    rows = pd.read_parquet(tmp_path / "dataset")
+    assert len(rows) == RUNS - 1 and rows["processing_latency_p99_s"].notna().all()
+    assert rows["result_delay_s"].isna().all() and rows["checkpoints"].isna().all()
 
 
 def test_a_missing_column_is_not_taken_for_nulls(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.spaces.families import refuse_unseen
+from scenarios.spaces.families import OneQuery, ScenarioFamily
 from tests.twin.checkpointed import lines
 from twin.errors import BadInput
 from twin.rates.model import RateModel
@@ -27,8 +27,14 @@ def test_whoever_does_not_see_them_says_so() -> None:
         RateModel().blind_to(given(sinks="exactly-once"))
     )
     assert seen == {"results that wait for checkpoints", "forward partitioning"}
-    with pytest.raises(BadInput, match="checkpoints=null"):
-        refuse_unseen(given())
+    assert RateModel().blind_to(given())[0] == "what checkpoints cost"
+
+
+def test_variations_of_a_scenario_keep_them() -> None:
+    """Rows of training have them in a column. A storage host is not among other hosts."""
+    assert ScenarioFamily(given(), seed=1)(0).checkpoints == given().checkpoints
+    with pytest.raises(BadInput, match=r"checkpoints\.storage=null"):
+        OneQuery(given(storage="store"), "costream", seed=1)
 
 
 def test_they_are_part_of_what_decides_a_run() -> None:

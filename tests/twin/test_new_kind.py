@@ -97,7 +97,7 @@ def test_a_profile_saved_before_the_new_kind_still_holds(found: dict[str, Any]) 
     assert found["saved_again"] == STORM.model_dump(mode="json")
 
 
-def test_a_new_kind_shifts_no_features_and_learned_models_refuse_it(found: dict[str, Any]) -> None:
+def test_a_new_kind_shifts_no_features_and_models_that_never_saw_it_refuse_it(found: dict[str, Any]) -> None:
     assert found["features"] == FEATURE_VERSION
-    assert "no operators of kind 'distinct'" in found["learned"]
-    assert "models/features.py" in found["learned"]
+    assert "never saw 'distinct'" in found["learned"]
+    assert found["seen_as"] == "aggregate"

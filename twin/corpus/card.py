@@ -32,6 +32,7 @@ UNITS: Mapping[str, str] = {
     "aggregations": "",
     "joins": "",
     "operators": "",
+    "kind of operator": "",
     "event rate, linear": "1/s a source",
     "event rate, 2-way join": "1/s a source",
     "event rate, 3-way join": "1/s a source",
@@ -111,7 +112,8 @@ def parameters(deployment: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     kinds = Counter(operator["kind"] for operator in operators)
     kind = query_type(deployment)
     yield from (("query type", kind), ("operators", len(operators)), ("hosts offered", len(hosts)))
-    yield from (("sources", kinds["source"]), ("filters", kinds["filter"]))
+    yield from (("kind of operator", each) for each in kinds.elements())
+    yield from (("sources", sum(kinds[each] for each in SOURCES)), ("filters", kinds["filter"]))
     yield from (("aggregations", kinds["aggregate"]), ("joins", kinds["join"]))
     for law in deployment["workload"]["arrivals"].values():
         if "rate_per_s" in law:

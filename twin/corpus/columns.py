@@ -43,15 +43,36 @@ COLUMNS: Mapping[str, Column] = {
     ),
     "processing_latency_p50_s": Column("s", "median of the processing latency, within 1 %" + _EMPTY),
     "processing_latency_p95_s": Column("s", "95th percentile of the processing latency, within 1 %" + _EMPTY),
+    "processing_latency_p99_s": Column("s", "99th percentile of the processing latency, within 1 %" + _EMPTY),
     "e2e_latency_s": Column(
         "s", "mean end-to-end latency: the same, from that record's arrival at the message broker" + _EMPTY
     ),
     "e2e_latency_p50_s": Column("s", "median of the end-to-end latency, within 1 %" + _EMPTY),
     "e2e_latency_p95_s": Column("s", "95th percentile of the end-to-end latency, within 1 %" + _EMPTY),
+    "e2e_latency_p99_s": Column("s", "99th percentile of the end-to-end latency, within 1 %" + _EMPTY),
+    "result_delay_s": Column(
+        "s",
+        "mean delay of results: the processing latency without the wait for windows, from the end of the last window "
+        "that a result waited for; empty if no result came, and of corpora of older versions",
+    ),
+    "result_delay_p50_s": Column("s", "median of the delay of results, within 1 %" + _EMPTY),
+    "result_delay_p95_s": Column("s", "95th percentile of the delay of results, within 1 %" + _EMPTY),
+    "result_delay_p99_s": Column("s", "99th percentile of the delay of results, within 1 %" + _EMPTY),
     "backpressure_per_s": Column("1/s", "records by which those that wait at the brokers grow, over all sources"),
     "backpressured": Column("", "whether these grow by more than 1 % of the offered rate"),
     "success": Column("", "whether a result came, and the job did not crash"),
     "records_out": Column("1", "result records in the measured time"),
+    "behind_share": Column(
+        "",
+        "share of the measured time in which the job is behind: of its periods, those at whose end more records wait "
+        "at the brokers than a tenth of those taken in the period",
+    ),
+    "backlog_max": Column("1", "most records that wait at the brokers at the end of a period, over all sources"),
+    "checkpoints": Column("", "checkpoints of the run, as JSON; empty if there are none that cost anything"),
+    "checkpoint_duration_s": Column(
+        "s", "mean of the completed checkpoints that began in the measured time, from start to end; empty if none did"
+    ),
+    "checkpoint_bytes": Column("bytes", "mean that such a checkpoint uploads; empty if there is none"),
     "measured": Column("", "whether the run is a real one (`twin import metrics`); such rows may lack any label"),
 }
 """Columns by name: those of twin.trace.TRAINING_ROWS, and the one that rows of real runs have besides."""

@@ -49,7 +49,7 @@ def cautions(job: Job, scenario: Scenario, world: World, rows: Sequence[Row], cr
         *_slow(job),
         *_small(job),
         *_idle(job),
-        *_updated(job.query),
+        *updated(job.query),
         *_crowded(job),
         *beyond_slots(scenario),
         *(line for source in job.sources for line in _of_partitions(source, world)),
@@ -167,7 +167,7 @@ def _idle(job: Job) -> list[str]:
     ]
 
 
-def _updated(query: Query) -> Iterator[str]:
+def updated(query: Query) -> Iterator[str]:
     """Warnings about operators that get changes of rows, and take each for a new row."""
     senders: dict[str, str] = {}  # of changes that leave an operator: who made them first
     for operator in query.topological:

@@ -81,9 +81,12 @@ class TopN(ByKey):
         grows_s = run_s if self.ttl_s is None else min(self.ttl_s, run_s)
         each = total / self.keys
         nodes, weights = np.polynomial.legendre.leggauss(MOMENTS)
+        nodes, weights = (1.0 + nodes) / 2.0, weights / 2.0
+        means = np.multiply.outer(np.minimum(run_s * nodes**3, grows_s), each)  # more often early in the run
+        changes = self._changes(means.reshape(-1)).reshape(means.shape)
         sent = np.zeros_like(total)
-        for node, weight in zip((1.0 + nodes) / 2.0, weights / 2.0, strict=True):  # more often early in the run
-            sent = sent + weight * 3.0 * node**2 * self._changes(each * min(run_s * node**3, grows_s))
+        for node, weight, changed in zip(nodes, weights, changes, strict=True):
+            sent = sent + weight * 3.0 * node**2 * changed
         rows = self.keys * most_of(self.n, each * grows_s)
         return self.passed_on(inputs, bursts, mixing, total * sent, rows)
 

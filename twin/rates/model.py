@@ -15,7 +15,7 @@ import numpy as np
 
 from twin.checkpoints import Checkpoints
 from twin.deployment import Deployment
-from twin.job import Job, compile
+from twin.job import compile
 from twin.metrics import BACKPRESSURE_SHARE, Estimates
 from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer, together
@@ -107,9 +107,11 @@ class RateModel:
             job, self.measured(deployment), len(plans), most, lambda part: Layout.of_plans(job, plans[part])
         )
 
-    def reached(self, job: Job) -> Reached:
-        """Returns the loads under a job's own plan, without the ages of results, which take as long again."""
-        return _loads(Layout.of_plans(JobArrays(job, self.run_s(job.deployment)), [job.deployment.plan]))[0]
+    def offered(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> tuple[np.ndarray, np.ndarray]:
+        """`RateAnswer.offered_pressure` [P, O] and `offered_cpu` [P, H] alone, in a fraction of the time."""
+        job = JobArrays(compile(deployment), self.run_s(deployment))
+        layout, offered, *_ = _offered(Layout.of_plans(job, plans))
+        return offered.pressure(layout.job).T, offered.cpu_hn.T
 
     def answer_counts(self, deployment: Deployment, counts: np.ndarray) -> RateAnswer:
         """Returns the answer for plans given as subtasks by plan, operator in data-flow order, and socket [P, O, L].
@@ -228,8 +230,9 @@ def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float) -> 
     return np.minimum(np.where(evaluations < 1.0, np.minimum(results, evaluations), results), 1000.0)
 
 
-def _loads(layout: Layout) -> tuple[Reached, np.ndarray, np.ndarray]:
-    """Loads offered and reached, and the ingested share of each source; use of memory [H, N], and who crashes [N]."""
+def _offered(layout: Layout) -> tuple[Layout, Load, dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """Layout at the speed that memory leaves, loads if every source kept up, and how long joins stall [N]; use of
+    memory [H, N], and who crashes [N]."""
     job, flow = layout.job, offered_flow(layout.job, layout.counted)
     slow_hn, used_hn, crashed = memory(layout, flow)
     offered = load(layout := layout.slowed(slow_hn), flow)
@@ -237,6 +240,13 @@ def _loads(layout: Layout) -> tuple[Reached, np.ndarray, np.ndarray]:
     if stalls_s:
         per_s = {name: np.full(layout.size, rate) for name, rate in job.offered_per_s.items()}
         offered = load(layout, flow_at(job, per_s, stalls_s, counted=layout.counted))
+    return layout, offered, stalls_s, used_hn, crashed
+
+
+def _loads(layout: Layout) -> tuple[Reached, np.ndarray, np.ndarray]:
+    """Loads offered and reached, and the ingested share of each source; use of memory [H, N], and who crashes [N]."""
+    layout, offered, stalls_s, used_hn, crashed = _offered(layout)
+    job = layout.job
     share = throttle(layout, offered, stalls_s)
     slowed = np.asarray((share < 1.0).any(axis=0))
     if not slowed.any():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 
-from models.features import FEATURE_VERSION
-from models.graph import joint_graph
+from models.checkpoint import found_in, refuse_unseen
+from models.features import FEATURE_VERSION, LEARNED
 from models.job_columns import job_columns
 from twin.deployment import Deployment
 from twin.errors import BadInput
@@ -39,8 +39,9 @@ found = {
     "features": FEATURE_VERSION,
     "state_mb": float(job_columns(job).operators["state"][1]),
 }
+found["seen_as"] = job_columns(job).node_types[1]
 try:
-    joint_graph(job)
+    refuse_unseen("model", dict.fromkeys(LEARNED, 1), found_in(job_columns(job)))
 except BadInput as error:
     found["learned"] = str(error)
 print(json.dumps(found))
