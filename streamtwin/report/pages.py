@@ -70,7 +70,7 @@ def _picture(job: Deployment, run: Run) -> str:
     picture, told = drawn(job, run)
     words = (
         "Operators in the direction of the data, each on its hosts, coloured by their busiest subtask. "
-        "Bar: busy (dark), backpressured (red). Thicker lines carry more; dashed red ones hold their producer up "
+        "Bar: busy, then backpressured (red). Thicker lines carry more; dashed red ones hold their producer up "
         "(backpressure)."
     )
     said = (

@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
+from streamtwin.report.pages import run_page
+from streamtwin.serve.keeping import KeptAnswers
+from tests.scenarios.questions.jobs import shop
 from tests.streamtwin.browsing import Browser, Tab
 from tests.streamtwin.serving import JOB, Served
+from twin.simulation import simulate
 
 DONE = "document.body?.dataset.done === 'true' && document.getElementById('state')?.textContent === 'up to date'"
 LEAST_PX = 24
@@ -120,8 +124,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def pages(served: Served) -> dict[str, str]:
     """Paths of a page of each kind."""
-    from streamtwin.serve.keeping import KeptAnswers
-
     first, second = KeptAnswers(served.state)
     return {"start": "/", "job": f"/job/{JOB}", "kept": f"/kept/{first}", "beside": f"/kept/{first}/{second}"}
 
@@ -251,3 +253,17 @@ def test_paper_is_white_whatever_the_screen_is(chrome: Browser, served: Served, 
     assert tab.get("[...document.querySelectorAll('svg, img')].every(each => getComputedStyle(each).filter === 'none')")
     assert not tab.get("[...document.querySelectorAll('button, form, header')].some(each => each.checkVisibility())")
     assert tab.get(CONTRAST) == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1300, 400])
+def test_reports_keep_to_the_same(chrome: Browser, tmp_path: Path, width: int, dark: bool) -> None:
+    job = shop()
+    file = tmp_path / "report.html"
+    file.write_text(run_page(job.name, job, simulate(job)))
+    tab = chrome.tab(file.as_uri(), width, dark=dark)
+    found = tab.get(STRUCTURE)
+    assert found["levels"][0] == 1 and set(found["levels"][1:]) == {2} and found["mains"] == 1
+    assert found["twice"] == found["pictures"] == found["small"] == [] and found["wide"] <= 0
+    assert tab.get(CONTRAST) == []
+    assert all(name for _, name, about in nodes(tab) if about.get("focusable"))
