@@ -61,6 +61,15 @@ class Checkpoints(Spec):
     sync_ns_per_byte: Annotated[
         float, Field(ge=0, le=10**6, description="and for each byte of state that is uploaded")
     ] = 0.0
+    async_ms: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=10**7,
+            exclude_if=lambda async_ms: async_ms == 0.0,
+            description="time of each task's upload, whatever its size, while the task goes on (files, round trips)",
+        ),
+    ] = 0.0
     timeout_s: Annotated[float, Field(ge=1e-3, le=10**7, description="after which a checkpoint is given up")] = 600.0
     tolerated_failures: Annotated[
         int | None,

@@ -143,7 +143,7 @@ def test_a_course_is_told_by_when_which_event_was_taken(tmp_path: Path) -> None:
 
 def test_what_the_twin_says_of_a_failure_is_the_sum_of_its_parts(said: Prediction, tmp_path: Path) -> None:
     light = [read(point(tmp_path / f"{rate:g}", saved, rate)) for rate, saved in POINTS[:2]]
-    found = events.predicted(at_rate(calibrated(light), 0.01))
+    found = events.predicted(at_rate(calibrated(light, light[0]), 0.01))
     assert events.FORM.validate_json(events.FORM.dump_json(found)) == found
     killed = found["killed"]
     assert None not in (killed.noticed_s, killed.delay_s, killed.deployed_s, killed.down_s)

@@ -24,7 +24,7 @@ def test_a_scenario_of_the_library_is_the_imported_job_at_its_calibrated_costs(t
         (each.name, each.kind) for each in job.query.operators
     ]
     assert made.workload == job.workload and made.plan.fused == job.plan.fused
-    for fitted in calibrated(light).query.operators:
+    for fitted in calibrated(light, light[0]).query.operators:
         own = made.query.operator(fitted.name)
         assert own.service_time_s == pytest.approx(fitted.service_time_s, rel=0.005), "rounded to three digits"
     assert parse_scenario(dump(made), "text") == made

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 import streamtwin as st
@@ -12,6 +14,18 @@ from twin.scenario import Scenario
 QUERIES = [name for name in registry.names() if name.startswith("nexmark-")]
 BIDS, AUCTIONS, PERSONS = 46 / 50, 3 / 50, 1 / 50
 """Shares of the events."""
+FILTERED = {
+    "q2": (BIDS / 123,),
+    "q3": (AUCTIONS / 5, PERSONS / 2),
+    "q4": (AUCTIONS, BIDS),
+    "q8": (PERSONS, AUCTIONS),
+    "q9": (AUCTIONS, BIDS),
+    "q14": (BIDS * math.log10(50) / 6,),
+    "q20": (BIDS, AUCTIONS / 5),
+}
+"""Shares of the events that pass first filters, by the specification: one of 123 auctions; one of five categories, and
+three of six states; prices, whose logarithms are even over six powers of ten, from 1 to 50 millions. Others take bids.
+"""
 
 
 def offered_per_s(job: Scenario) -> float:
@@ -32,8 +46,9 @@ def test_a_query_bears_more_than_its_light_load_and_says_what_grows(name: str) -
     assert (limit.value or limit.in_long_runs) > 2
     endless = [each.name for each in job.query.operators if each.keeps_rows and getattr(each, "ttl_s", 0.0) is None]
     assert ("grows without bound" in job.description) is bool(endless)
-    shares = {round(job.query.operator(each.consumer).selectivity, 3) for each in job.query.outputs("nexmark")}
-    assert shares <= {BIDS, AUCTIONS, PERSONS}
+    shares = [job.query.operator(each.consumer).selectivity for each in job.query.outputs("nexmark")]
+    wanted = FILTERED.get(name.removeprefix("nexmark-"), (BIDS,) * len(shares))
+    assert sorted(shares) == pytest.approx(sorted(wanted), rel=0.05)
 
 
 @pytest.mark.slow
@@ -71,9 +86,9 @@ def test_each_bidder_of_ten_seconds_is_a_result() -> None:
 
 
 def test_auctions_that_hardly_repeat_are_counted_in_five_windows_each() -> None:
-    """Of windows of 10 s that slide by 2 s each record is in five."""
+    """Of windows of 10 s that slide by 2 s each partial count is in five, where those of one auction become one."""
     came, left = flow_per_s(st.load("nexmark-q5"))["global-window-aggregate"]
-    assert left == pytest.approx(5 * came, rel=0.02)
+    assert 4.5 * came < left <= 5 * came
 
 
 def test_a_last_row_that_replaces_another_leaves_as_two_changes() -> None:

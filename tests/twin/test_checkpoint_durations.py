@@ -17,9 +17,9 @@ from twin.deployment import Deployment
 from twin.profiles import STORM
 from twin.spec import parse
 
-SERVICE_S, READ_S, SYNC_S, LATE_S = 0.005, 0.00113, 0.00417, 0.0619
-"""CPU time of a record at the operator where both streams meet, and at a source; of a task at a checkpoint; latency of
-the second source. No sum of some is one of others, so that nothing happens at once."""
+SERVICE_S, READ_S, SYNC_S, ASYNC_S, LATE_S = 0.005, 0.00113, 0.00417, 0.00331, 0.0619
+"""CPU time of a record at the operator where both streams meet, and at a source; of a task at a checkpoint; time of
+each upload; latency of the second source. No sum of some is one of others, so that nothing happens at once."""
 RECORD_BYTES, STATE_BYTES, STORED_PER_S = 100.0, 2e5, 1e7
 CHECKPOINTS_S = np.arange(0.5, 12.0)
 HORIZON_S = 12.0
@@ -111,12 +111,14 @@ def test_durations_are_those_of_queues(load: float, tmp_path: Path) -> None:
         each |= {"service_time_s": READ_S, "service_scv": 0, "record_bytes": RECORD_BYTES}
     for mode, force in (("aligned", aligned), ("unaligned", unaligned)):
         given = {"mode": mode, "interval_s": 1.0, "first_s": 0.5, "sync_ms": 1000 * SYNC_S}
+        given["async_ms"] = 1000 * ASYNC_S
         given["storage_mbps"] = STORED_PER_S * 8e-6
         rows = taken(run(parse(Deployment, made), checkpoints=given, horizon_s=HORIZON_S, noise=False))
         ends_s, flying = [], []
         for number, (passed_s, kept_s, count) in enumerate(force(items)):
-            uploaded_s = kept_s + (STATE_BYTES + count * RECORD_BYTES) / STORED_PER_S
-            ends_s.append(max(uploaded_s, passed_s + SYNC_S, *(done_s[number] for _, done_s in sides)))
+            begun_s = max(kept_s, passed_s + SYNC_S + ASYNC_S)
+            uploaded_s = begun_s + (STATE_BYTES + count * RECORD_BYTES) / STORED_PER_S
+            ends_s.append(max(uploaded_s, *(done_s[number] + ASYNC_S for _, done_s in sides)))
             flying.append(count * RECORD_BYTES)
         assert len(rows) > 10
         assert [row["end_s"] for row in rows] == pytest.approx(ends_s[: len(rows)], abs=1e-6)

@@ -50,6 +50,7 @@ def tumbling() -> Deployment:
 
 JOBS = {
     "work": (lines(), {"sync_ms": 200.0}),
+    "files": (lines(), {"sync_ms": 20.0, "async_ms": 900.0}),
     "alignment": (meeting(), {"interval_s": 4.7}),
     "full": (keyed(), {"storage": "store", "storage_mbps": 40.0, "sync_ns_per_byte": 10.0}),
     "increments": (keyed(), {"storage": "store", "state": "incremental"}),

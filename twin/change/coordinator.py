@@ -243,10 +243,11 @@ class Coordinator(FreeCheckpoints):
         self.env.process(self._keep(running, task, running.parts[task].uploaded_bytes))
 
     def _keep(self, running: CheckpointUnderWay, task: Task, size: float) -> Process:
-        """Uploads a task's part when its work is done."""
+        """Uploads a task's part when its work is done, and what each upload takes has passed."""
         part = running.parts[task]
         sync_s = part.work_s * task.processor.slowdown / task.processor.speed
-        yield self.env.timeout(max(0.0, part.reached_s + sync_s - self.env.now))
+        async_s = self.spec.async_ms * 1e-3
+        yield self.env.timeout(max(0.0, part.reached_s + sync_s + async_s - self.env.now))
         yield from self._upload(running, task, size)
 
     def _upload(self, running: CheckpointUnderWay, task: Task, size: float) -> Process:

@@ -133,7 +133,7 @@ def commits(state: Reached, ages: Ages, spec: Checkpoints) -> Commits:
     bytes_on, sent_on, stored_n = uploads(layout, found, spec, each_s)
     slowest_on = layout.worst(layout.here_cn / layout.core_cn)
     worked_on = spec.sync_ms * 1e-3 + bytes_on / layout.subtasks_on * spec.sync_ns_per_byte * 1e-9
-    duration_s = (last_on + worked_on * slowest_on + sent_on).max(axis=0) + stored_n
+    duration_s = (last_on + worked_on * slowest_on + sent_on).max(axis=0) + spec.async_ms * 1e-3 + stored_n
     period_s = np.maximum(each_s, duration_s + spec.min_pause_s)
     sinks = layout.job.sinks
     weights = np.maximum(found.in_on[sinks], 1e-12)

@@ -157,7 +157,7 @@ def _measure(cluster: Cluster, case: Case, span: Span) -> None:
 def _measure_events(cluster: Cluster, case: Case) -> None:
     """Events at the lightest load, predicted first."""
     if not (case.folder / OF_EVENTS).exists():
-        said = events.predicted(calibrated(case.light))
+        said = events.predicted(calibrated(case.light, case.light[0]))
         write_text(case.folder / OF_EVENTS, events.FORM.dump_json(said, indent=1).decode() + "\n")
     for kind in events.KINDS:
         if not (case.folder / kind).exists():
@@ -215,7 +215,7 @@ def _of_events(case: Case, again: bool) -> Iterator[judging.Figure]:
     if not (case.folder / OF_EVENTS).exists():
         return
     written = events.FORM.validate_json((case.folder / OF_EVENTS).read_bytes())
-    said = events.predicted(calibrated(case.light)) if again else written
+    said = events.predicted(calibrated(case.light, case.light[0])) if again else written
     for kind in events.KINDS:
         if (case.folder / kind).exists():
             yield from events.figures(kind, said.get(kind), events.measured(case.folder / kind))

@@ -56,7 +56,7 @@ def scenario_of(query: str, light: Sequence[Measured], machine: str) -> Scenario
     job = light[0].job.scenario
     (host,) = job.cluster.hosts
     power = {"cpu_percent": host.cpu_percent, "ram_mb": significant(host.ram_mb, DIGITS)}
-    fitted = calibrated(light)
+    fitted = calibrated(light, light[0])
     data = fitted.model_dump(mode="json") | {
         "name": f"nexmark-{query}",
         "query": _rounded(fitted.query.model_dump(mode="json")),

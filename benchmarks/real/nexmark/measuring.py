@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.real.local.cluster import Cluster
 from benchmarks.real.local.points import ABOUT, kept, started, write
 from benchmarks.real.nexmark.queries import statements
-from streamtwin.connect.importers.flink_answers import from_endpoint, from_folder
+from streamtwin.connect.importers.flink_answers import AT_A_TIME, from_endpoint, from_folder
 from streamtwin.connect.importers.flink_job import read_job
 from streamtwin.connect.importers.flink_scenario import ImportedJob, heads_of, scenario_of
 from twin.errors import BadInput
@@ -145,6 +145,9 @@ def read(folder: Path) -> Measured:
     flink, imported = read_job(answers), _imported(folder, about["rate_per_s"])
     names = heads_of(flink.vertices)
     window_s: tuple[float, float] = tuple(about["window_s"])
+    checkpoint = None
+    if flink.taken:
+        checkpoint = Checkpoint(flink.state_bytes, median(each.took_s for each in flink.taken))
     markers = json.loads((folder / MARKERS).read_text(encoding="utf-8"))
     return Measured(
         rate_per_s=about["rate_per_s"],
@@ -153,7 +156,7 @@ def read(folder: Path) -> Measured:
         rows={str(row["operator"]): row for row in imported.readings if "operator" in row},
         markers_s={names[vertex]: found for vertex, found in markers.items() if found},
         ages_s=_ages_s(folder, about["start_s"], window_s),
-        checkpoint=Checkpoint(flink.state_bytes, median(flink.durations_s)) if flink.durations_s else None,
+        checkpoint=checkpoint,
         collecting=about["collecting"],
         cores=about["cores"],
         load=about["load"],
@@ -170,10 +173,10 @@ def _markers(cluster: Cluster, job: str, vertex: str) -> dict[str, float]:
     names = [each["id"] for each in cluster.get(of_vertex) if each["id"].endswith(tuple(QUANTILES))]
     if not names:
         return {}
-    read = cluster.get(f"{of_vertex}?get={quote(','.join(names))}")
     found: dict[str, list[float]] = {}
-    for each in read:
-        found.setdefault(QUANTILES[each["id"].rpartition(".")[2]], []).append(float(each["value"]) / 1000)
+    for start in range(0, len(names), AT_A_TIME):
+        for each in cluster.get(f"{of_vertex}?get={quote(','.join(names[start : start + AT_A_TIME]))}"):
+            found.setdefault(QUANTILES[each["id"].rpartition(".")[2]], []).append(float(each["value"]) / 1000)
     return {key: max(values) for key, values in found.items()}
 
 

@@ -54,17 +54,19 @@ FORM = TypeAdapter(Prediction)
 
 def predicted(light: Sequence[Measured], query: Query, offered: Sequence[float]) -> Prediction:
     """Prediction from light loads, the lightest first. offered: rates at which the knee may be measured. Raises
-    BadInput if the points cannot be calibrated."""
-    lasted_s = light[0].window_s
-    fitted = calibrated(light).with_run(horizon_s=lasted_s[1], warmup_s=lasted_s[0], period_s=1.0)
-    limit = capacity(fitted, "load", prove=False).result.predicted
+    BadInput if the points cannot be calibrated.
+
+    What a job bears is asked of the one that was imported at the heaviest of these loads: keys and partial results are
+    as they were seen there, and may be others further away."""
+    nearest = _for_its_time(calibrated(light, light[-1]), light[-1])
+    limit = capacity(nearest, "load", prove=False).result.predicted
     # in runs of that length: growing state, which no machine bears for ever, is as small as in what is measured
     load = limit.value or limit.in_long_runs
-    p50_s, p95_s, markers_s, checkpoint = _run(fitted, query)
+    p50_s, p95_s, markers_s, checkpoint = _run(_for_its_time(calibrated(light, light[0]), light[0]), query)
     return Prediction(
-        knee_per_s=None if load is None else load * light[0].rate_per_s,
+        knee_per_s=None if load is None else load * light[-1].rate_per_s,
         binds=limit.binds,
-        beyond={rate: _beyond(at_rate(fitted, rate / light[0].rate_per_s)) for rate in offered},
+        beyond={rate: _beyond(at_rate(nearest, rate / light[-1].rate_per_s)) for rate in offered},
         markers_s=markers_s,
         p50_s=p50_s,
         p95_s=p95_s,
@@ -72,9 +74,14 @@ def predicted(light: Sequence[Measured], query: Query, offered: Sequence[float])
     )
 
 
-def calibrated(light: Sequence[Measured]) -> Scenario:
-    """The job of the first point, calibrated on all of them. Raises BadInput if they cannot be."""
-    job = light[0].job.scenario
+def _for_its_time(job: Scenario, point: Measured) -> Scenario:
+    """The job, run for as long as it ran before the end of a point, whose window is measured."""
+    return job.with_run(horizon_s=point.window_s[1], warmup_s=point.window_s[0], period_s=1.0)
+
+
+def calibrated(light: Sequence[Measured], of: Measured) -> Scenario:
+    """The job of one point, calibrated on all of them. Raises BadInput if they cannot be."""
+    job = of.job.scenario
     found = calibrate([_point(each, job, str(number)) for number, each in enumerate(light)])
     return found.applied(beside(job, found.others_percent))
 

@@ -197,6 +197,8 @@ class Completed(RestAnswer):
     id: Any = None
     status: Text = ""
     state_size: Any = None
+    checkpointed_size: Any = None
+    is_savepoint: Any = None
     end_to_end_duration: Any = None
     trigger_timestamp: Any = None
 

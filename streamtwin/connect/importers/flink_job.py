@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
+from typing import NamedTuple
 
 from streamtwin.connect.importers.flink_answers import ACCUMULATED, COMPLETE, CPU, MARKERS, OF_A_SECOND, Answers
 from streamtwin.connect.importers.flink_chain import COUNTED, Step, is_planned, steps_of
@@ -95,12 +96,19 @@ class TaskManagers:
     cpu: float | None = None
 
 
+class Taken(NamedTuple):
+    """Complete checkpoint: bytes that were uploaded, and how long it took."""
+
+    bytes: float
+    took_s: float
+
+
 @dataclass(frozen=True, slots=True)
 class FlinkJob:
     """Running Flink job. settings: configuration by key. state_bytes: of the last checkpoint, 0 if there is none.
-    durations_s: of complete checkpoints. grown: by vertex, its state (bytes) in an older and in the last checkpoint,
-    and the seconds between them. deployed_s: from the creation of the subtasks until the last one ran; None: not
-    known."""
+    taken: its complete checkpoints that Flink remembers. grown: by vertex, its state (bytes) in an older and in the
+    last checkpoint, and the seconds between them. deployed_s: from the creation of the subtasks until the last one ran;
+    None: not known."""
 
     name: str
     version: str
@@ -110,7 +118,7 @@ class FlinkJob:
     state_bytes: float
     notes: tuple[str, ...]
     checkpoint_config: CheckpointConfig | None = None
-    durations_s: tuple[float, ...] = ()
+    taken: tuple[Taken, ...] = ()
     grown: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
     deployed_s: float | None = None
 
@@ -138,7 +146,7 @@ def read_job(answers: Answers) -> FlinkJob:
         state_bytes=_state_bytes(answers),
         notes=tuple(notes),
         checkpoint_config=answers.checkpoint_config,
-        durations_s=_durations_s(answers),
+        taken=_taken(answers),
         grown=_grown(answers),
         deployed_s=_deployed_s(answers),
     )
@@ -381,11 +389,15 @@ def _state_bytes(answers: Answers) -> float:
     return (finite(latest.completed.state_size) if latest and latest.completed else None) or 0.0
 
 
-def _durations_s(answers: Answers) -> tuple[float, ...]:
-    """Durations of the complete checkpoints that Flink remembers."""
-    done = (each for each in answers.checkpoints.history if each.status == "COMPLETED") if answers.checkpoints else ()
-    found = (finite(each.end_to_end_duration) for each in done)
-    return tuple(each / 1000.0 for each in found if each is not None)
+def _taken(answers: Answers) -> tuple[Taken, ...]:
+    """Complete checkpoints that Flink remembers, but for savepoints. Older versions tell the size of the state only."""
+    found = []
+    for each in answers.checkpoints.history if answers.checkpoints else ():
+        size, took_ms = finite(each.checkpointed_size), finite(each.end_to_end_duration)
+        size = finite(each.state_size) if size is None else size
+        if each.status == "COMPLETED" and not each.is_savepoint and took_ms is not None:
+            found.append(Taken(size or 0.0, took_ms / 1000.0))
+    return tuple(found)
 
 
 def _grown(answers: Answers) -> dict[str, tuple[float, float, float]]:
