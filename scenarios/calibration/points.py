@@ -48,7 +48,8 @@ class Point:
     operator, all subtasks together; what a source takes is what it delivers. busy, backpressured: shares of time, means
     over an operator's subtasks. markers_s: mean age of latency markers by operator. cpu: by host, share of its cores.
     latency_s: of the results, mean, from their ingestion. capped: why the offer of a source is unknown, by source; what
-    it takes is the most that it can.
+    it takes is the most that it can. engine: by host, reference cores that the engine used without records, which are
+    not in `cpu`.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Point:
     cpu: Mapping[str, float] = field(default_factory=dict)
     latency_s: float | None = None
     capped: Mapping[str, str] = field(default_factory=dict)
+    engine: Mapping[str, float] = field(default_factory=dict)
 
     def offered_per_s(self, source: str) -> float:
         """Mean rate at which records arrive at a source."""

@@ -202,7 +202,7 @@ def _without(point: Point, cores: Mapping[str, float]) -> Point:
         scenario = put(scenario, f"cluster.hosts.{name}.others_percent", 100.0 * others, f"point {point.name}")
         if name in cpu:
             cpu[name] = records / (host.cores - others)
-    return replace(point, scenario=scenario, cpu=cpu)
+    return replace(point, scenario=scenario, cpu=cpu, engine=cores)
 
 
 def _by_host(points: Sequence[Point]) -> dict[str, list[_Host]]:

@@ -195,7 +195,8 @@ DOUBT = 20.0
 class Rows(NamedTuple):
     """The linear system: cores_r = base_r + need_rk @ costs. name_r: for people.
 
-    base_r: use that is not fitted. trust_r: weights; busy times tell less about work where others use the same cores.
+    base_r: use that is not fitted. trust_r: weights; busy times tell less about work where others use the same cores,
+    and CPU where the engine uses much of it, which is not the same at all points: a Java machine compiles ever less.
     """
 
     cores_r: np.ndarray
@@ -285,7 +286,9 @@ def rows_of(
             if host.name in point.cpu and host.name in work.share_o:
                 share_o = work.share_o[host.name]
                 cores = max(point.cpu[host.name], 0.0) * (host.left_percent / 100) ** exponent
-                rows.append((cores, share_o @ base_o, share_o @ need_ok, 1.0, f"{point.name}: cpu of host {host.name}"))
+                trust = cores / (cores + point.engine.get(host.name, 0.0)) if cores else 1.0
+                label = f"{point.name}: cpu of host {host.name}"
+                rows.append((cores, share_o @ base_o, share_o @ need_ok, trust, label))
         for task in work.tasks:
             read = next((o for o in task if work.names[o] in point.busy), None)
             if read is None:

@@ -25,6 +25,8 @@ DELAYS = {
 """Settings of the time before a restart, by the strategy; that of each is 1 s by default."""
 FASTEST_MBPS = 1e9
 """Bytes that are stored faster than this take no time."""
+SIZES_APART = 1.5
+"""Ratio of the largest checkpoint to the smallest from which on their times tell what a byte takes."""
 BACKPRESSURED = 0.1
 """Share of time from which on a task's barriers are counted as waiting."""
 GROWS = 0.05
@@ -70,8 +72,8 @@ def _storing(job: FlinkJob, notes: list[str]) -> dict[str, float]:
             "is not known: set checkpoints.async_ms, storage_mbps, or import at a lighter load"
         )
         return {}
-    took_s = np.maximum(took_s, MS)  # Flink counts milliseconds
-    columns = np.array([(1.0, each.bytes) for each in job.taken])
+    took_s, sizes = np.maximum(took_s, MS), np.array([each.bytes for each in job.taken])  # Flink counts milliseconds
+    columns = np.array([np.ones(len(sizes)), sizes * (sizes.max() > SIZES_APART * sizes.min())]).T
     (async_s, s_per_byte), _ = nnls(columns / took_s[:, None], np.ones(len(took_s)))
     storing = {"async_ms": float(f"{min(async_s, LONGEST_S * MS) / MS:.3g}")}
     if s_per_byte * FASTEST_MBPS > 8e-6:

@@ -230,6 +230,16 @@ def test_waking_up_is_neither_a_cost_nor_a_neighbour(wakes: float, rates: tuple[
     assert knee_per_s(found.applied(jobs[0].scenario)) == pytest.approx(1 / each_s, rel=0.05)
 
 
+@pytest.mark.parametrize("later", [0.03, 0.06])
+def test_busy_times_say_costs_where_the_engine_uses_ever_less(later: float, tmp_path: Path) -> None:
+    """A Java machine compiles less at the second rate, so that its CPU grows by less than records cost."""
+    jobs = [
+        imported(tmp_path / f"{rate}", rate=rate, busy=5e-5 * rate, used=engine + 5e-5 * rate)
+        for rate, engine in ((1000.0, 0.1), (4000.0, later))
+    ]
+    assert calibrate(points_at(*jobs)).costs["operator work"] == pytest.approx(50, rel=0.15)
+
+
 @pytest.mark.parametrize("slowed", [1.3, 1.6])
 def test_pauses_of_all_subtasks_are_no_neighbours(slowed: float, tmp_path: Path) -> None:
     """Garbage that is collected stops subtasks, which count as busy meanwhile, and others take no core for that."""

@@ -388,6 +388,13 @@ def test_what_storing_costs_is_what_sizes_and_times_tell(async_ms: float, mbps: 
     assert (found.storage_mbps or math.inf) == pytest.approx(mbps, rel=0.01)
 
 
+def test_sizes_that_are_alike_tell_a_time_of_each_checkpoint_only(tmp_path: Path) -> None:
+    told = _remembered(40.0, 80.0, [1e6, 1.1e6, 1.2e6])
+    found = imported(tmp_path, "q18-10000", jobs_id_checkpoints=told).scenario.checkpoints
+    assert found is not None and found.storage_mbps is None
+    assert 40.0 + 1e6 * 8e-3 / 80.0 < found.async_ms < 40.0 + 1.2e6 * 8e-3 / 80.0
+
+
 def test_checkpoints_that_wait_behind_records_do_not_tell_what_storing_costs(tmp_path: Path) -> None:
     files = answers("q18-10000") | {"job_jobs_id_checkpoints.json": _remembered(40.0, 80.0, [1e6, 4e6])}
     job = read_job(from_folder(written(tmp_path, files)))
