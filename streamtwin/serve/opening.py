@@ -107,7 +107,8 @@ async def _imported(brought: Brought) -> tuple[str, str]:
         notes = parse_json(answered["document"])["notes"]
         text = out.read_text(encoding="utf-8")
     told = "".join(f"{NOTE}{' '.join(str(note).split())}\n" for note in notes)
-    return parse_scenario(text, "the import").name, f"{told}{text}"
+    scenario = await asyncio.to_thread(parse_scenario, text, "the import")
+    return scenario.name, f"{told}{text}"
 
 
 def _saved(answers: Mapping[str, str], folder: Path) -> Path:
