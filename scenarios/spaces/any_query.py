@@ -332,9 +332,10 @@ def any_query(rng: np.random.Generator, shares: Mapping[str, float], operators: 
     for name in shares:
         written = _first_valid(rng, written, shares, records, partial(_begun, rng, name)) or written
     for number in range(operators - len(shares) - MOST_SINKS):
-        name = f"operator-{number}"
-        longer = _first_valid(rng, written, shares, records, partial(_longer, rng, name))
-        written = longer or written
+        pairs = rng.random() < (PAIRED if len(set(written.loose)) > 1 else PAIRED / 4)
+        kind = str(rng.choice(PAIRING if pairs else PASSING))  # of all tries, or kinds that are seldom valid were rare
+        step = partial(_longer, rng, f"operator-{number}", kind)
+        written = _first_valid(rng, written, shares, records, step) or written
     ended = _first_valid(rng, written, shares, records, partial(_ended, rng))
     return _streamed(rng, ended or _ended_plainly(written))
 
@@ -343,14 +344,12 @@ def _begun(rng: np.random.Generator, name: str, now: WrittenQuery) -> WrittenQue
     return now.followed(_operator(rng, str(rng.choice(SOURCES)), name), (), 1)
 
 
-def _longer(rng: np.random.Generator, name: str, now: WrittenQuery) -> WrittenQuery:
+def _longer(rng: np.random.Generator, name: str, kind: str, now: WrittenQuery) -> WrittenQuery:
     """The query with one more operator, which may not be valid. Loose ends are joined more often than they are parted,
     and where there is one alone, any operator may be the other side of a join."""
     ends = list(dict.fromkeys(now.loose))
     others = [str(each["name"]) for each in now.operators if BY_CONSUMER not in each and each["name"] not in ends]
-    pairs = rng.random() < (PAIRED if len(ends) > 1 else PAIRED / 4)
-    kind = str(rng.choice(PAIRING if pairs else PASSING))
-    wanted = 2 if pairs or (len(ends) > 1 and rng.random() < UNITED) else 1
+    wanted = 2 if kind in PAIRING or (len(ends) > 1 and rng.random() < UNITED) else 1
     producers = [str(each) for each in rng.permutation(ends)[:wanted]]
     if len(producers) < wanted and others:
         producers.append(str(rng.choice(others)))
