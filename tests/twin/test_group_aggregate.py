@@ -89,6 +89,34 @@ def test_each_record_changes_the_result_of_its_key(ttl_s: float | None, retracts
     assert len(found.order) > 5000
 
 
+@pytest.mark.parametrize("changing", [0.0, 0.3])
+@pytest.mark.parametrize("retracts", [True, False])
+def test_records_that_leave_a_result_as_it_is_send_nothing(changing: float, retracts: bool) -> None:
+    """The first record of a key inserts a result; of the others a share changes it, within four standard errors."""
+    given = whole(changing=changing, changelog="retract" if retracts else "upsert")
+    with following(GroupLogic) as found:
+        ran(given)
+    seen, others = set[int](), list[int]()
+    for each in found.order:
+        if each.key in seen:
+            others.append(len(each.results))
+        else:
+            assert len(each.results) == 1
+        seen.add(each.key)
+    assert set(others) <= {0, 1 + retracts}
+    changed = np.array(others) > 0
+    assert abs(changed.mean() - changing) <= 4 * (changing * (1 - changing) / len(others)) ** 0.5
+    first, total = len(seen) / 20.0, RATE
+    said = RateModel(horizon_s=20.0).predict(Scenario.of(given, RunSettings(horizon_s=20.0)), [given.plan])
+    expected = first + (total - first) * changing * (1 + retracts)
+    assert said["throughput_per_s"][0] == pytest.approx(expected, rel=0.02)
+
+
+def test_of_a_batch_no_share_is_said_to_change() -> None:
+    with pytest.raises(BadInput, match=r"'total' has changing \(0\.3\) and mini_batch_s"):
+        whole(changing=0.3, mini_batch_s=0.5)
+
+
 Ended = tuple[float, list[int], list[tuple[int, float]]]
 """When a batch ended; the keys of its records, in their order; keys and ages of its results."""
 

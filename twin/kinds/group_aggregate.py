@@ -18,8 +18,9 @@ from twin.kinds.operator import OperatorBase
 
 class GroupAggregate(ByKey):
     """Changes the result of a key with each record, and sends the change: Flink's GroupAggregate (GROUP BY without a
-    window). In mini-batches (`mini_batch_s`) each key that has records changes once a batch. In two phases, the first
-    (`local`) sends one partial result for each key and batch to the second (`global`), which keeps the results."""
+    window), which sends nothing where the result stays the same (`changing`). In mini-batches (`mini_batch_s`) each key
+    that has records changes once a batch. In two phases, the first (`local`) sends one partial result for each key and
+    batch to the second (`global`), which keeps the results."""
 
     does: ClassVar[str] = "keeps a result for each key, and sends each change of it"
     costs_like: ClassVar[str] = "aggregate"
@@ -36,6 +37,16 @@ class GroupAggregate(ByKey):
     mini_batch_size: Annotated[
         int | None, Field(ge=1, le=10**9, description="records of a subtask that end a batch; absent: any number")
     ] = None
+    changing: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=1,
+            exclude_if=lambda share: share == 1.0,
+            description="share of the records of a key with a result that change it; the others send nothing, as most "
+            "below a MAX do",
+        ),
+    ] = 1.0
     changelog: Changelog = "retract"
     ttl_s: Ttl = None
     state_bytes_per_key: Annotated[float, Field(ge=0, le=10**9, description="of the accumulators of one key")] = 100.0
@@ -46,6 +57,11 @@ class GroupAggregate(ByKey):
         if self.mini_batch_s is None and (self.phase is not None or self.mini_batch_size is not None):
             what = "mini_batch_size" if self.phase is None else f"the phase {self.phase}"
             raise ValueError(f"{self.name!r} has {what} without mini_batch_s, the length of a batch; give it")
+        if self.mini_batch_s is not None and self.changing < 1.0:
+            raise ValueError(
+                f"{self.name!r} has changing ({self.changing:g}) and mini_batch_s, by which all records of a batch "
+                "change a result together; leave one out"
+            )
         return self
 
     # traits ----------------------------------------------------------------------------------------------------------
@@ -137,7 +153,8 @@ class GroupAggregate(ByKey):
         total, run_s = np.asarray(np.sum(inputs, axis=0), dtype=float), lasting_s(mixing)
         if self.mini_batch_s is None:
             first = self._firsts(total, run_s, mixing)
-            return self.passed_on(inputs, bursts, mixing, total * (1.0 + self.retracts) - first * self.retracts)
+            changes = first + (total - first) * self.changing * (1.0 + self.retracts)
+            return self.passed_on(inputs, bursts, mixing, changes)
         changes, content, records = self._batches(total, mixing)
         out = changes
         if not self.is_local:
@@ -214,6 +231,7 @@ class GroupAggregate(ByKey):
             self.phase,
             self.mini_batch_s,
             self.mini_batch_size,
+            self.changing,
             self.retracts,
             self.ttl_s,
             self.state_bytes_per_key,

@@ -120,12 +120,13 @@ class Deduplicating:
 @dataclass(frozen=True, slots=True)
 class Aggregating:
     """Changes the result of a key with each record, or once for those of a batch of batch_s seconds, or of batch_size
-    records of a subtask. phase: of two, the first (`local`) or the second (`global`). The other fields are those of
-    `Deduplicating`."""
+    records of a subtask. phase: of two, the first (`local`) or the second (`global`). changing: share of the records of
+    a key with a result that change it; 1 for batches. The other fields are those of `Deduplicating`."""
 
     phase: str | None
     batch_s: float | None
     batch_size: int | None
+    changing: float
     retracts: bool
     ttl_s: float | None
     bytes_each: float

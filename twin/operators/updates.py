@@ -75,22 +75,27 @@ class Changes(EvaluationResult):
 
 class GroupLogic(RowsLogic):
     """Logic of an aggregation without windows, as Flink's GroupAggFunction: each record changes the result of its key,
-    at once.
+    at once, or leaves it, and then sends nothing.
 
-    retracts: whether a change sends the result before.
+    retracts: whether a change sends the result before. changing: share of the records of a key with a result that
+    change it. kept: whether the record in service is none of these.
     """
 
-    def __init__(self, retracts: bool, ttl_s: float | None, row_bytes: float) -> None:
+    def __init__(self, retracts: bool, ttl_s: float | None, row_bytes: float, changing: float = 1.0) -> None:
         super().__init__(ttl_s, row_bytes)
-        self.retracts = retracts
+        self.retracts, self.changing, self.kept = retracts, changing, False
 
     def plan(self, record: Record) -> float:
-        """Looks whether there is a result of the key."""
+        """Looks whether there is a result of the key, and whether it changes."""
         self.begin(record)
+        known = bool(self.tables[0].of(record.key))
+        self.kept = known and self.changing < 1.0 and self.station.draws.uniform() >= self.changing
         return self.changes(record.key) * self.out.send_s
 
     def changes(self, key: int) -> int:
         """Number of results that a change of a key sends."""
+        if self.kept:
+            return 0
         return 1 + self.retracts if self.tables[0].of(key) else 1
 
     def change(self, key: int, changed: Record, at_s: float) -> list[Record]:
@@ -101,6 +106,7 @@ class GroupLogic(RowsLogic):
 
     def emit(self, record: Record, at_s: float) -> None:
         """Sends the change."""
+        self.dropped += self.kept
         for result in self.change(record.key, record, at_s):
             self.out.send(result)
 

@@ -361,7 +361,7 @@ def _aggregating(making: Making, does: mechanism.Aggregating) -> Inner:
     name, job, world = making.component.name, making.world.job, making.world
     state = does.retracts, does.ttl_s, does.bytes_each
     if does.batch_s is None:
-        return GroupLogic(*state)
+        return GroupLogic(*state, does.changing)
     batches = does.batch_s, does.batch_size, making.stage.result_s
     if does.first_phase:
         (after,) = [edge.stream.consumer for edge in job.outputs(name)]

@@ -23,6 +23,10 @@ JOINS = re.compile("CoGroup|Join")
 WINDOWS = re.compile("Window|Join|CoGroup")
 """Words in the descriptions of operators that hold records, whatever their inputs."""
 UNREAD = "Flink's plan does not tell what it does with keys, windows or several inputs"
+BYTES_PER_KEY = 100.0
+"""State of a key where nothing else tells how many there are: the default of `state_bytes_per_key`."""
+KEYS_A_RESULT = 0.1
+"""Keys for each result of an aggregation whose state is not known either: few, so that first results hardly count."""
 MOST_KEYS = 10**9
 FEW = 5
 """Number of windows below which their results are not counted well: one more or less may lie in the time."""
@@ -266,11 +270,27 @@ def _deduplicate(head: Head) -> dict[str, Any]:
 
 
 def _group_aggregate(head: Head) -> dict[str, Any]:
+    if head.ratio is not None and 0.0 < head.ratio < 1.0 - ONE_FOR_ONE:
+        return _seldom_changing(head, head.ratio)
     keys, retracts = _by_first(head, retracts=True)
     if head.step.word != "GroupAggregate":
         head.notes.append(f"{head.name}: its mini-batches are not in Flink's plan; it changes a result by each record")
     found = {"kind": "group-aggregate", "keys": keys, **head.groups, **head.kept(), **_bytes_per_key(head, keys)}
     return found | ({} if retracts else {"changelog": "upsert"})
+
+
+def _seldom_changing(head: Head, ratio: float) -> dict[str, Any]:
+    """Aggregation that sends fewer results than records come. Its state tells about how many keys it has, each of which
+    has sent a first result; the share of the other records that change one is what is left of the results."""
+    taken, state = max(head.vertex.taken, 1.0), head.vertex.state_bytes
+    results = ratio * taken
+    keys = min(MOST_KEYS, max(1, round(min(results, state / BYTES_PER_KEY) if state else KEYS_A_RESULT * results)))
+    first = -keys * math.expm1(-taken / keys) / taken
+    changing = float(f"{max(0.0, ratio - first) / (1.0 - first):.3g}") if first < 1.0 else 1.0
+    why = f"by its state, at {BYTES_PER_KEY:g} bytes each" if state else "a tenth of its results so far"
+    head.ask("keys", keys, f"{why}, as most records change no result")
+    found = {"kind": "group-aggregate", "keys": keys, "changing": changing, "changelog": "upsert"}
+    return found | head.groups | head.kept() | _bytes_per_key(head, keys)
 
 
 def _top_n(head: Head) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from tests.streamtwin.importers.test_flink_versions import joining, vertex
 from twin.chaining import written as chain_written
 from twin.errors import BadInput
 from twin.flow import nominal_rates
+from twin.rates.model import RateModel
 
 SAVED = Path(__file__).with_name("nexmark")
 RUNS = sorted(each.stem for each in SAVED.glob("*.json"))
@@ -386,6 +387,18 @@ def test_what_storing_costs_is_what_sizes_and_times_tell(async_ms: float, mbps: 
     found = imported(tmp_path, "q18-10000", jobs_id_checkpoints=told).scenario.checkpoints
     assert found is not None and found.async_ms == pytest.approx(async_ms, rel=0.01, abs=0.01)
     assert (found.storage_mbps or math.inf) == pytest.approx(mbps, rel=0.01)
+
+
+def test_an_aggregate_that_seldom_changes_sends_as_much_as_it_sent(tmp_path: Path) -> None:
+    """The highest bid of an auction changes with three bids of ten; what is behind gets as much as it got."""
+    found = imported(tmp_path, "q4-counted")
+    read = {row["operator"]: row["in_per_s"] for row in found.readings if "in_per_s" in row}
+    assert 0.2 < found.scenario.query.operator("group-aggregate").changing < 0.35
+    job = found.scenario.with_run(warmup_s=0, horizon_s=300)
+    answer = RateModel().answer(job, [job.plan])
+    rates = dict(zip(answer.operators, answer.in_per_s[0], strict=True))
+    share = rates["group-aggregate#2"] / rates["group-aggregate"]
+    assert share == pytest.approx(read["group-aggregate#2"] / read["group-aggregate"], rel=0.1)
 
 
 def test_sizes_that_are_alike_tell_a_time_of_each_checkpoint_only(tmp_path: Path) -> None:
