@@ -195,7 +195,10 @@ def _without(point: Point, cores: Mapping[str, float]) -> Point:
         records, given = host.used - base, point.scenario.cluster.host(name).others_percent / 100.0
         if host.whole and records > APART * host.demand:
             del cpu[name]
-        if not base or records <= 0.0:
+        if not base:
+            continue
+        if records <= 0.0:  # the engine used less than elsewhere, so nothing tells what records used
+            cpu.pop(name, None)
             continue
         left = host.left(records)
         others = given + base if left is None else max(given, host.cores - left)

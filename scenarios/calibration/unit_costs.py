@@ -286,7 +286,8 @@ def rows_of(
             if host.name in point.cpu and host.name in work.share_o:
                 share_o = work.share_o[host.name]
                 cores = max(point.cpu[host.name], 0.0) * (host.left_percent / 100) ** exponent
-                trust = cores / (cores + point.engine.get(host.name, 0.0)) if cores else 1.0
+                engine = point.engine.get(host.name, 0.0)
+                trust = cores / (cores + engine) if engine else 1.0
                 label = f"{point.name}: cpu of host {host.name}"
                 rows.append((cores, share_o @ base_o, share_o @ need_ok, trust, label))
         for task in work.tasks:

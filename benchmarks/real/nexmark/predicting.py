@@ -75,7 +75,7 @@ def predicted(light: Sequence[Measured], query: Query, offered: Sequence[float])
 
 
 def _for_its_time(job: Scenario, point: Measured) -> Scenario:
-    """The job, run for as long as it ran before the end of a point, whose window is measured."""
+    """The job in a run as long as the point's, measured in the point's window."""
     return job.with_run(horizon_s=point.window_s[1], warmup_s=point.window_s[0], period_s=1.0)
 
 

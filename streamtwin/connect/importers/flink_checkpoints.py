@@ -8,6 +8,7 @@ import numpy as np
 
 from streamtwin.connect.importers.flink_form import finite
 from streamtwin.connect.importers.flink_job import FlinkJob
+from twin.checkpoints import Checkpoints
 from twin.flink_settings import as_parts, configured
 from twin.flink_values import set_s
 
@@ -23,8 +24,10 @@ DELAYS = {
     "failurerate": "failure-rate.delay",
 }
 """Settings of the time before a restart, by the strategy; that of each is 1 s by default."""
-FASTEST_MBPS = 1e9
-"""Bytes that are stored faster than this take no time."""
+SYNC_MS: float = Checkpoints.model_fields["sync_ms"].default
+"""Time of a task's own work at a checkpoint, which is part of what was measured, too."""
+MOST_MS, FASTEST_MBPS = 1e7, 1e9
+"""Longest time that is said; bytes that are stored faster than this take none."""
 SIZES_APART = 1.5
 """Ratio of the largest checkpoint to the smallest from which on their times tell what a byte takes."""
 BACKPRESSURED = 0.1
@@ -75,10 +78,13 @@ def _storing(job: FlinkJob, notes: list[str]) -> dict[str, float]:
     took_s, sizes = np.maximum(took_s, MS), np.array([each.bytes for each in job.taken])  # Flink counts milliseconds
     columns = np.array([np.ones(len(sizes)), sizes * (sizes.max() > SIZES_APART * sizes.min())]).T
     (async_s, s_per_byte), _ = nnls(columns / took_s[:, None], np.ones(len(took_s)))
-    storing = {"async_ms": float(f"{min(async_s, LONGEST_S * MS) / MS:.3g}")}
+    async_ms = min(max(0.0, async_s / MS - SYNC_MS), MOST_MS)
+    storing = {"async_ms": float(f"{async_ms:.3g}")}
     if s_per_byte * FASTEST_MBPS > 8e-6:
         storing["storage_mbps"] = float(f"{8e-6 / s_per_byte:.3g}")
-    notes.append(f"{told}; {', '.join(f'{key} {value:g}' for key, value in storing.items())} are from their sizes")
+    found = " and ".join(f"{key} {value:g}" for key, value in storing.items())
+    alike = "" if "storage_mbps" in storing else ", as their sizes do not tell what a byte takes"
+    notes.append(f"{told}, from which follows {found}{alike}")
     return storing
 
 
