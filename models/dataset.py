@@ -28,6 +28,10 @@ from twin.trace import TRAINING_ROWS
 REMEDY = "make the dataset again with 'twin dataset CORPUS OUT'"
 MEASURED = "measured"
 """Column that is true for rows of real runs, of which some metrics may be unknown. Absent: simulated."""
+CHECKPOINTS = "checkpoints"
+"""Column of the checkpoints of runs, as JSON. Absent: none that cost anything, as in rows of older versions."""
+OPTIONAL = {MEASURED: pa.bool_(), CHECKPOINTS: pa.string()}
+"""Columns that may be absent, with their types."""
 NEEDED = ("run", "config_hash", "horizon_s", "warmup_s", "deployment", *METRICS, "records_out")
 
 
@@ -122,8 +126,10 @@ def _encoded(
     encoded = encoding.read(path, hashes, reprofiled) if path.is_dir() else None
     if encoded is None:
         texts = [
-            Text(str(run), str(text), span)
-            for run, text, span in zip(columns["run"], columns["deployment"], measured, strict=True)
+            Text(str(run), str(text), span, checkpoints)
+            for run, text, span, checkpoints in zip(
+                columns["run"], columns["deployment"], measured, columns[CHECKPOINTS], strict=True
+            )
         ]
         encoded = encode_texts(texts, progress, workers, reprofiled)
     horizons_s = np.array([span.end_s for span in measured])
@@ -170,9 +176,7 @@ def _columns(path: Path) -> dict[str, list[Any]]:
         missing = [name for name in NEEDED if name not in table.column_names]
         if missing:
             raise BadInput(f"{file} lacks the column {missing[0]!r} of training rows; {REMEDY}")
-        typed = _typed(file, table.select(list(NEEDED)))
-        measured = table[MEASURED] if MEASURED in table.column_names else pa.nulls(len(table))
-        tables.append(typed.append_column(MEASURED, measured.cast(pa.bool_())))
+        tables.append(_typed(file, table))
     try:
         columns: dict[str, list[Any]] = pa.concat_tables(tables).to_pydict()
     except UnicodeDecodeError:
@@ -192,8 +196,12 @@ def _require_whole(folder: Path) -> None:
 
 
 def _typed(file: Path, table: pa.Table) -> pa.Table:
+    """The columns that are needed, and those that may be absent, which are then empty."""
+    for name in OPTIONAL.keys() - set(table.column_names):
+        table = table.append_column(name, pa.nulls(len(table)))
+    schema = pa.schema([*(TRAINING_ROWS.field(name).with_nullable(True) for name in NEEDED), *OPTIONAL.items()])
     try:
-        return table.cast(pa.schema([TRAINING_ROWS.field(name).with_nullable(True) for name in NEEDED]))
+        return table.select(schema.names).cast(schema)
     except (pa.ArrowException, ValueError) as error:
         raise BadInput(f"{file} has a column of another type than training rows ({error}); {REMEDY}") from None
 

@@ -26,11 +26,13 @@ from models.graph import GraphTable, Ragged, concatenate, joint_graph, stack
 from models.job_columns import job_columns
 from models.vectors import ABOUT, DERIVED, FLAT, about, derived_vector, flat_vector
 from twin import kinds, rates
+from twin.checkpoints import Checkpoints
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.files import new_file
 from twin.rates.channels import MeasuredSpan
 from twin.rates.model import RateModel
+from twin.scenario import Scenario
 
 # encodings of deployments --------------------------------------------------------------------------------------------
 # Encodes deployments as inputs of models: graphs, flat vectors, descriptions.
@@ -87,15 +89,18 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One row of a dataset: its name, its deployment as JSON, and what was measured of its run."""
+    """One row of a dataset: its name, its deployment as JSON, and what was measured of its run; its checkpoints as
+    JSON, if they cost anything."""
 
     run: str
     deployment: str
     measured: MeasuredSpan
+    checkpoints: str | None = None
 
 
 def encode(deployments: Sequence[Deployment], measured: Sequence[MeasuredSpan]) -> Encoded:
-    """Encodes each deployment under its own plan, for runs that are measured like that."""
+    """Encodes each deployment under its own plan, for runs that are measured like that. A scenario's checkpoints count:
+    results may wait for them."""
     graphs, flat, derived, descriptions = [], [], [], []
     for deployment, (warmup_s, horizon_s) in zip(deployments, measured, strict=True):
         job = job_columns(deployment)
@@ -120,7 +125,7 @@ def encode_texts(
 ) -> Encoded:
     """Parses and encodes rows, in order, whatever the number of processes. reprofiled: changes deployments.
 
-    Raises BadInput for a deployment that is not valid.
+    Raises BadInput for a deployment that is not valid, or checkpoints that it cannot have.
     """
     chunks = [texts[start : start + CHUNK] for start in range(0, len(texts), CHUNK)]
     parts, done = [], 0
@@ -154,20 +159,23 @@ def _each(
 
 
 def _encode_chunk(texts: Sequence[Text], reprofiled: Reprofiled | None) -> Encoded:
-    deployments = [_deployment(text) for text in texts]
-    if reprofiled is not None:
-        deployments = [reprofiled(each, text.run) for each, text in zip(deployments, texts, strict=True)]
-    return encode(deployments, [text.measured for text in texts])
+    return encode([_deployment(text, reprofiled) for text in texts], [text.measured for text in texts])
 
 
-def _deployment(text: Text) -> Deployment:
+def _deployment(text: Text, reprofiled: Reprofiled | None) -> Deployment:
+    """Deployment of a row as models see it; a scenario if it has checkpoints."""
+    wrong = f"the deployment of run {text.run!r} is not valid"
     try:
-        return Deployment.model_validate_json(text.deployment)
+        deployment = Deployment.model_validate_json(text.deployment)
+        if reprofiled is not None:
+            deployment = reprofiled(deployment, text.run)
+        if text.checkpoints is None:
+            return deployment
+        wrong = f"run {text.run!r} has checkpoints that are not valid"
+        return Scenario(**dict(deployment), checkpoints=Checkpoints.model_validate_json(text.checkpoints))
     except ValidationError as error:
         problem = error.errors()[0]["msg"]
-        raise BadInput(
-            f"the deployment of run {text.run!r} is not valid: {problem}; make the dataset again with 'twin dataset'"
-        ) from None
+        raise BadInput(f"{wrong}: {problem}; make the dataset again with 'twin dataset'") from None
 
 
 # their file ----------------------------------------------------------------------------------------------------------
@@ -208,7 +216,8 @@ def path_in(folder: Path, reprofiled: Reprofiled | None = None) -> Path:
 
 
 def write(folder: Path, encoded: Encoded, config_hash: np.ndarray, reprofiled: Reprofiled | None = None) -> None:
-    """Writes the encoding of a dataset's rows; it appears whole or not at all. config_hash: [G], of the rows."""
+    """Writes the encoding of a dataset's rows; it appears whole or not at all. config_hash: [G], of the rows, which
+    tells their checkpoints, too."""
     table = encoded.graphs
     arrays = {"config_hash": config_hash, "context": table.context_GxC, "rates": table.rates_GxA}
     arrays |= {"flat": encoded.flat_GxF, "derived": encoded.derived_GxD, "about": encoded.about_GxA}

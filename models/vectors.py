@@ -202,6 +202,7 @@ def _costs() -> list[VectorEntry]:
 
 def _bottleneck() -> list[VectorEntry]:
     return [
+        # an index into LEARNED, of what it is seen as; words here count for DERIVED_VERSION, so they stay
         VectorEntry("bottleneck_kind", "1", "index into KINDS", lambda v: float(LEARNED.index(v.kinds[v.bottleneck]))),
         VectorEntry("bottleneck_level", "1", "streams from its sources", lambda v: float(v.levels[v.bottleneck])),
         VectorEntry(

@@ -215,7 +215,7 @@ ROWS = "rows.parquet"
 
 def training_row(point: Point, index: int, seconds: float) -> dict[str, Any]:
     """One row of `twin.trace.TRAINING_ROWS`. What was not measured has no label. seconds: length of the measurement."""
-    query = point.scenario.query
+    query, spec = point.scenario.query, point.scenario.checkpoints
     sinks = [each.name for each in query.result_sinks]
     seen = all(name in point.taken_per_s for name in sinks)
     results = sum(point.taken_per_s[name] for name in sinks) * seconds if seen else math.nan
@@ -240,6 +240,7 @@ def training_row(point: Point, index: int, seconds: float) -> dict[str, Any]:
         "horizon_s": seconds,
         "warmup_s": 0.0,
         "deployment": point.scenario.deployment.model_dump_json(exclude_none=True),
+        "checkpoints": None if spec is None else spec.model_dump_json(exclude_none=True),
         **{name: _known(value) for name, value in labels.items()},
         "success": bool(results > 0) if seen else True,
         "backpressure_per_s": max(0.0, totals.arrived - totals.taken) / seconds,

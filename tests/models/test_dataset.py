@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from models.dataset import Dataset, of_deployments, read, split
 from tests.models.deployments import random_deployment
+from twin.checkpoints import Checkpoints
 from twin.errors import BadInput
 from twin.files import seal
 from twin.scenario import RunSettings, Scenario
@@ -71,6 +72,29 @@ def test_rows_are_read_as_they_were_measured(tmp_path: Path) -> None:
     assert not np.array_equal(*dataset.rates_GxA)
 
 
+def test_rows_with_checkpoints_are_read_as_their_scenarios_are_predicted(tmp_path: Path) -> None:
+    """What models see in training is what they see when asked: results of exactly-once sinks wait for commits."""
+    some = rows(3)
+    specs = [None, Checkpoints(interval_s=30.0), Checkpoints(interval_s=30.0, sinks="exactly-once")]
+    for row, spec in zip(some, specs, strict=True):
+        row |= {"deployment": some[0]["deployment"], "checkpoints": spec and spec.model_dump_json()}
+    dataset = read(written(tmp_path, some))
+    jobs = [Scenario(**dict(random_deployment(0)), checkpoints=spec) for spec in specs]
+    asked = of_deployments(jobs, dataset.labels_GxA)
+    np.testing.assert_array_equal(dataset.rates_GxA, asked.rates_GxA)
+    np.testing.assert_array_equal(dataset.derived_GxD, asked.derived_GxD)
+    none_s, least_s, once_s = dataset.rates_G("processing_latency_s")
+    assert none_s == least_s
+    assert once_s - none_s > 10.0  # half an interval, but for what is not yet seen when a run ends
+
+
+def test_rows_without_a_column_of_checkpoints_have_none(tmp_path: Path) -> None:
+    some = rows(2)
+    new, old = written(tmp_path / "new", some), written(tmp_path / "old", some)
+    pq.write_table(pq.read_table(old / "rows.parquet").drop_columns(["checkpoints"]), old / "rows.parquet")
+    np.testing.assert_array_equal(read(old).rates_GxA, read(new).rates_GxA)
+
+
 def test_a_folder_of_files_is_their_union(tmp_path: Path) -> None:
     written(tmp_path / "a", rows()[:5])
     written(tmp_path / "b", rows()[5:])
@@ -110,6 +134,8 @@ def test_a_changed_bit_of_a_sealed_dataset_is_found(tmp_path: Path) -> None:
         ({"warmup_s": None}, "run 'run3' has warmup_s = nan of 240 s; drop that row, or make the dataset again"),
         ({"warmup_s": 240.0}, "run 'run3' has warmup_s = 240 of 240 s"),
         ({"deployment": "{}"}, "the deployment of run 'run3' is not valid"),
+        ({"checkpoints": '{"interval_s": -1}'}, "run 'run3' has checkpoints that are not valid"),
+        ({"checkpoints": '{"interval_s": 1, "storage": "no host"}'}, "unknown host 'no host'"),
     ],
 )
 def test_bad_row_is_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
