@@ -362,7 +362,8 @@ def _chunks(corpus: Path, manifest: dict[str, Any]) -> list[Chunk]:
 
 
 def _check_schemas(corpus: Path, chunks: list[Chunk]) -> None:
-    """Raises BadInput for a file with a schema that is not read: Spark would fill columns that it lacks with nulls."""
+    """Raises BadInput for a file that lacks more than the columns that older versions did not write: Spark would fill
+    these with nulls, too."""
     for chunk in chunks:
         for table in TABLES_READ:
             file = corpus / CHUNKS / chunk.name / f"{table}.parquet"

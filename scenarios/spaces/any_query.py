@@ -8,7 +8,7 @@ the length of a run and the work of users' functions are chosen when the rest of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, Protocol, get_args, get_origin
@@ -221,19 +221,21 @@ DRAWN_KINDS: tuple[str, ...] = tuple(
     name for name, kind in BY_KIND.items() if not kind.merges and _asked(kind) <= FIELDS.keys()
 )
 """Kinds that queries draw."""
-SOURCES, SINKS, PAIRING, PASSING = (
-    tuple(name for name in DRAWN_KINDS if which(BY_KIND[name]))
-    for which in (
-        lambda kind: kind.is_source,
-        lambda kind: kind.is_sink,
-        lambda kind: kind.joins or SIDES[-1] in kind.model_fields,
-        lambda kind: not (kind.is_source or kind.is_sink or kind.joins or SIDES[-1] in kind.model_fields),
-    )
-)
-"""Those of sources and sinks, those that take two inputs, and all others."""
 
 
-def _fields(rng: np.random.Generator, table: Table, asked: frozenset[str] | set[str]) -> Iterator[tuple[str, Any]]:
+def _pairs(kind: str) -> bool:
+    """Whether operators of a kind take two inputs that differ."""
+    return BY_KIND[kind].joins or SIDES[-1] in BY_KIND[kind].model_fields
+
+
+BEGINS = tuple(name for name in DRAWN_KINDS if BY_KIND[name].is_source)
+ENDS = tuple(name for name in DRAWN_KINDS if BY_KIND[name].is_sink)
+PAIRING = tuple(name for name in DRAWN_KINDS if _pairs(name))
+PASSING = tuple(name for name in DRAWN_KINDS if name not in {*BEGINS, *ENDS, *PAIRING})
+"""Kinds of sources, of sinks, those that take two inputs, and all others."""
+
+
+def _fields(rng: np.random.Generator, table: Table, asked: Collection[str]) -> Iterator[tuple[str, Any]]:
     for name, given in table.items():
         if name in asked or given.often >= 1.0 or rng.random() < given.often:
             yield name, given.values.draw(rng)
@@ -323,10 +325,10 @@ Step = Callable[[WrittenQuery], WrittenQuery]
 
 
 def any_query(rng: np.random.Generator, shares: Mapping[str, float], operators: int, records: float) -> WrittenQuery:
-    """Draws a query of at most so many operators.
+    """Draws a query of about so many operators: at least its sources and one to MOST_SINKS sinks.
 
     shares: by name of a source, its share of all records. records: of all sources in a run, for which the query is
-    made: that no operator multiplies them, and results come.
+    made: no operator sends more than MOST_GAIN times as many, nor fewer than FEWEST.
     """
     written = WrittenQuery()
     for name in shares:
@@ -341,7 +343,7 @@ def any_query(rng: np.random.Generator, shares: Mapping[str, float], operators: 
 
 
 def _begun(rng: np.random.Generator, name: str, now: WrittenQuery) -> WrittenQuery:
-    return now.followed(_operator(rng, str(rng.choice(SOURCES)), name), (), 1)
+    return now.followed(_operator(rng, str(rng.choice(BEGINS)), name), (), 1)
 
 
 def _longer(rng: np.random.Generator, name: str, kind: str, now: WrittenQuery) -> WrittenQuery:
@@ -369,13 +371,13 @@ def _ended(rng: np.random.Generator, now: WrittenQuery) -> WrittenQuery:
         else:
             ways.append([name])
     for number, names in enumerate(ways):
-        now = now.followed(_operator(rng, str(rng.choice(SINKS)), f"sink-{number}"), names, 0)
+        now = now.followed(_operator(rng, str(rng.choice(ENDS)), f"sink-{number}"), names, 0)
     return now
 
 
 def _ended_plainly(now: WrittenQuery) -> WrittenQuery:
     """The query with sinks that anything may go to."""
-    kind = next(name for name in SINKS if not _asked(BY_KIND[name]) and BY_KIND[name].costs_like == "")
+    kind = next(name for name in ENDS if not _asked(BY_KIND[name]) and BY_KIND[name].costs_like == "")
     for number in range(max(map(now.loose.count, now.loose), default=0)):
         now = now.followed({"kind": kind, "name": f"sink-{number}"}, [*dict.fromkeys(now.loose)], 0)
     return now
@@ -402,7 +404,7 @@ def _fitted(
         query = closed.query(LASTING_S, 0.0)
     except ValueError:
         return None
-    if any(True for _ in updated(query)):
+    if next(updated(query), None) is not None:
         return None
     last = written.operators[-1]
     operator = query.operator(str(last["name"]))

@@ -59,7 +59,7 @@ BOUNDS_S = (0.5, 100.0)
 """Shortest and longest run, whatever the utilisation asks for."""
 MOST_SOURCES, MOST_OPERATORS = 12, 40
 FLOW = 4.0
-"""Records into all operators, over those of the sources, that queries are drawn for; then it is known."""
+"""Records into all operators over those of the sources, as supposed until the query is drawn."""
 UTILISATION = (0.5, 1.25)
 PARALLELISM = (1, 1, 1, 2, 2, 3, 4, 8)
 OWN_PARALLELISM, CHECKPOINTED, OTHER_ENGINES, SKEWED, DRIFTING, LINKED = 0.3, 0.7, 0.12, 0.5, 0.35, 0.5
@@ -316,10 +316,11 @@ def _planned(rng: np.random.Generator, job: _Job, length_s: float) -> _Job:
 
 
 def _accepted(job: _Job, length_s: float, draw: Callable[[], Mapping[str, Any]]) -> _Job:
-    """The job with the first parts drawn that it takes; as it is if it takes none."""
+    """The job with the first parts drawn that it takes; as it is if it takes none: without a plan, one subtask each on
+    the first host."""
     for _ in range(TRIES):
-        tried = replace(job, **draw())
         try:
+            tried = replace(job, **draw())
             tried.scenario(length_s)
         except ValueError:
             continue
@@ -328,8 +329,8 @@ def _accepted(job: _Job, length_s: float, draw: Callable[[], Mapping[str, Any]])
 
 
 def _placed(rng: np.random.Generator, job: _Job, length_s: float) -> dict[str, Any]:
-    """Draws a plan, or takes the one of a few that bears most by the rate model, as planners propose such; and how
-    skewed keys are."""
+    """Draws a plan, or several, of which it takes the one that bears most by the rate model, as a planner would; and
+    how skewed keys are."""
     query = job.query.query(length_s, RECORD_S)
     drawn = _plans(rng, query, job.cluster)
     plans = [next(drawn) for _ in range(CANDIDATES if rng.random() < 0.5 else 1)]

@@ -8,11 +8,12 @@ import subprocess
 import sys
 from collections import Counter
 from functools import cache
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 
+from scenarios.spaces import flink
 from scenarios.spaces.any_query import DRAWN_KINDS, LEAST_S, MOST_GAIN, OfRun, any_query
 from scenarios.spaces.families import drawn
 from scenarios.spaces.flink import MOST_OPERATORS, MOST_SOURCES, RECORDS, UTILISATION, utilisation
@@ -134,13 +135,32 @@ def test_most_runs_have_results_and_do_not_crash() -> None:
     assert np.mean([simulate(job).metrics.success for job in jobs()[:40]]) > 0.8
 
 
-def test_no_operator_of_a_query_multiplies_records() -> None:
+def test_no_operator_of_a_query_sends_more_than_the_most() -> None:
     """By the law of flows, at the rates that it is drawn for."""
     for seed in range(20):
         rng = random_stream(seed, "query")
         query = any_query(rng, {"a": 0.7, "b": 0.3}, 15, 5000.0).query(3600.0, 0.0)
         rates = steady_rates(query, {"a": 0.7 * 5000 / 3600, "b": 0.3 * 5000 / 3600})
         assert max(each.out_per_s for each in rates.values()) <= MOST_GAIN * 5000 / 3600 * (1 + 1e-9)
+
+
+def test_what_cannot_be_drawn_is_drawn_again() -> None:
+    """Drawing may itself refuse what it tries, as the specs within it do."""
+    bare, tries = flink._drawn(random_stream(3, "flink"), 3), 0
+
+    def draw() -> dict[str, Any]:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise ValueError("cannot be drawn")
+        return {"work": 2.0}
+
+    assert flink._accepted(bare, 10.0, draw).work == 2.0 and tries == 3
+
+    def never() -> dict[str, Any]:
+        raise ValueError("cannot be drawn")
+
+    assert flink._accepted(bare, 10.0, never) == bare
 
 
 def test_windows_slide_by_whole_parts() -> None:
@@ -163,5 +183,4 @@ def test_longer_runs_have_the_same_job() -> None:
             if isinstance(law, Bursty):
                 other = long.workload.arrivals[name]
                 assert isinstance(other, Bursty)
-                for one, two in pairwise((law.states, other.states)):
-                    assert [2 * state.mean_s for state in one] == pytest.approx([state.mean_s for state in two])
+                assert [2 * each.mean_s for each in law.states] == pytest.approx([each.mean_s for each in other.states])
