@@ -9,8 +9,10 @@ from models.encoding import Text, encode, encode_texts
 from models.perturbed_costs import PerturbedCosts
 from tests.models.deployments import random_deployment
 from tests.twin.worlds import chain
+from twin.checkpoints import Checkpoints
 from twin.errors import BadInput
 from twin.rates.channels import MeasuredSpan
+from twin.scenario import Scenario
 
 
 def constants(engine: object) -> np.ndarray:
@@ -46,6 +48,15 @@ def test_the_same_run_is_misjudged_the_same_way_whatever_beside_it() -> None:
     np.testing.assert_array_equal(together.graphs.context_GxC[2], alone.graphs.context_GxC[0])
     assert not np.array_equal(together.graphs.rates_GxA, encode(jobs, [span] * 3).graphs.rates_GxA)
     assert PerturbedCosts(0.2, seed=2)(jobs[0], "run0") != wrong(jobs[0], "run0")
+
+
+def test_misjudged_runs_keep_their_checkpoints() -> None:
+    job, spec = random_deployment(0), Checkpoints(interval_s=30.0, sinks="exactly-once")
+    span, wrong = MeasuredSpan(0.0, 240.0), PerturbedCosts(0.2, seed=1)
+    found = encode_texts([Text("a", job.model_dump_json(), span, spec.model_dump_json())], reprofiled=wrong)
+    asked = encode([Scenario(**dict(wrong(job, "a")), checkpoints=spec)], [span])
+    np.testing.assert_array_equal(found.graphs.rates_GxA, asked.graphs.rates_GxA)
+    assert not np.array_equal(asked.graphs.rates_GxA, encode([wrong(job, "a")], [span]).graphs.rates_GxA)
 
 
 def test_a_fixed_error_is_that_of_the_engine_in_all_runs() -> None:

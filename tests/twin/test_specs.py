@@ -154,6 +154,7 @@ def test_config_hash_ignores_name_and_seed_and_nothing_else() -> None:
     assert config_hash(Scenario.of(base.deployment, base.run)) == config_hash(base)
     assert digest(changed(lambda d: d["query"]["operators"][1].update(selectivity=0.4))) != config_hash(base)
     assert digest(changed(lambda d: d.update(run={"horizon_s": 5}))) != config_hash(base)
+    assert digest(changed(lambda d: d.update(checkpoints={"interval_s": 5}))) != config_hash(base)
 
 
 def test_columns_flow_through_the_query() -> None:

@@ -18,8 +18,11 @@ from scenarios.files import scenario_file
 from streamtwin.connect.importers.prometheus import read_metrics
 from tests.commands import refused, twin
 from tests.scenarios.calibration.test_points import JOB
+from twin.checkpoints import Checkpoints
 from twin.errors import BadInput
 from twin.metrics import METRICS
+from twin.scenario import Scenario
+from twin.spec import parse
 from twin.trace import TRAINING_ROWS
 
 SCOPE = "flink_taskmanager_job_task_"
@@ -74,6 +77,15 @@ def test_rows_of_measured_runs_are_rows_that_models_read(files: tuple[Path, Path
     slow, over = read_points(points, JOB)
     assert slow.busy["map"] == pytest.approx(0.2) and over.delivered == {"source": 0.5} and over.cpu == {"h": 0.1}
     assert slow.markers_s == {"map": 0.007} and slow.latency_s == 0.02, "latencies of operators are those of markers"
+
+
+def test_rows_of_measured_runs_hold_the_checkpoints_of_the_job(files: tuple[Path, Path], tmp_path: Path) -> None:
+    out, given = tmp_path / "rows", parse(Scenario, {**dict(JOB), "checkpoints": {"interval_s": 30.0}})
+    files[0].write_text(scenario_file.dump(given))
+    done = twin("import", "metrics", *files, out)
+    assert done.returncode == 0, done.stderr
+    held = pq.read_table(out)["checkpoints"].to_pylist()
+    assert [Checkpoints.model_validate_json(each) for each in held] == [given.checkpoints] * 2
 
 
 def test_parquet_says_the_same(files: tuple[Path, Path], tmp_path: Path) -> None:
