@@ -69,7 +69,9 @@ def uneven(deployment: Deployment, start_s: float, end_s: float) -> list[str]:
     """
     lines, length_s = [], end_s - start_s
     operators = deployment.query.operators
-    beats = [(f"{each.name}: its window is evaluated", slide_s) for each in operators for slide_s in _slides_s(each)]
+    beats = [
+        (f"{each.name}: its window is evaluated", slide_s) for each in operators for slide_s in window_slides_s(each)
+    ]
     beats += [("exactly-once: a sink commits", interval_s) for interval_s in _commits_s(deployment)]
     for what, slide_s in beats:
         count = length_s / slide_s
@@ -93,7 +95,7 @@ def in_step(scenario: Scenario, start_s: float, end_s: float, latency_s: float) 
     spec, lines = scenario.checkpoints, list[str]()
     starts_s = np.zeros(1) if spec is None else spec.phases_s(np.arange(STARTS) / STARTS)
     for operator in scenario.query.operators:
-        for slide_s, every_s in product(_slides_s(operator), _commits_s(scenario)):
+        for slide_s, every_s in product(window_slides_s(operator), _commits_s(scenario)):
             ends_s = np.arange(min(MOST_ENDS, max(1, int((end_s - start_s) / slide_s)))) * slide_s
             spread_s = float(np.ptp(np.mod(starts_s[:, None] - ends_s, every_s).mean(axis=1)))
             if spread_s > 2.0 * SHARE * latency_s:
@@ -230,7 +232,7 @@ def filling(names: Iterable[str]) -> list[str]:
 
 def slides_s(deployment: Deployment) -> list[float]:
     """Slides of the windows over time, and the interval of commits, in seconds."""
-    slides = [slide_s for operator in deployment.query.operators for slide_s in _slides_s(operator)]
+    slides = [slide_s for operator in deployment.query.operators for slide_s in window_slides_s(operator)]
     return slides + _commits_s(deployment)
 
 
@@ -245,7 +247,8 @@ def _commits_s(deployment: Deployment) -> list[float]:
     return [max(spec.interval_s, spec.min_pause_s)]
 
 
-def _slides_s(operator: AnyOperator) -> list[float]:
+def window_slides_s(operator: AnyOperator) -> list[float]:
+    """Times between ends of the windows over time of an operator, in seconds; empty if it has none."""
     if isinstance(operator, Windowed):
         return [operator.window.slide] if operator.window.policy == "time" else []
     return [window.slide_s for window in operator.event_windows]

@@ -22,7 +22,7 @@ from twin.metrics import Latency, Metrics, measured
 from twin.plan import Location
 from twin.run import OperatorTotals, Run
 from twin.standard_errors import ERRORS
-from twin.steadiness import slides_s
+from twin.steadiness import window_slides_s
 from twin.world.meters import Row
 
 # runs ----------------------------------------------------------------------------------------------------------------
@@ -304,13 +304,14 @@ def panels(run: Run, by_window: bool = True) -> list[Panel]:
     """Five panels on the same axis of time; in long runs a point is several periods. by_window: whether results are
     those of the windows that they come from, where these are longer than a point: between ends of windows none come."""
     operators = _by_point(run.operator_rows)
-    results = _by_window(operators, _longest_slide_s(run) if by_window else 0.0)
+    every_s = _results_every_s(run) if by_window else 0.0
+    results = _by_window(operators, every_s)
     at_s = [(group[0]["start_s"] + group[-1]["end_s"]) / 2 for group in operators]
     rest: dict[str, Any] = {"at_s": at_s, "marks": marks(run), "end_s": run.manifest["horizon_s"]}
     ends = rest | {"at_s": [group[-1]["end_s"] for group in operators], "levels": True}
     hosts = _by_point(run.host_rows)
     return [
-        Panel("records a second", series=_rates(operators, results), **rest),
+        Panel("records a second", series=_rates(operators, results, every_s), **rest),
         Panel("waiting records", series=_queues(operators), **ends),
         Panel("end-to-end latency [s]", series=_latencies(results), logarithmic=True, nested=True, **rest),
         Panel("operators: share of time busy", series=_busy(operators, run), top=1.0, shares=True, **rest),
@@ -360,26 +361,32 @@ def _of_each(groups: Sequence[Group], value: Callable[[Group], Any]) -> list[Any
     return [known[id(group)] for group in groups]
 
 
-def _longest_slide_s(run: Run) -> float:
-    """Longest time between ends of a window over time, in seconds; 0 if there is none."""
-    return max(slides_s(Deployment.model_validate_json(run.deployment_json)), default=0.0)
+def _results_every_s(run: Run) -> float:
+    """Longest time between ends of windows before the sink that waits the least for them, in seconds; 0 if one waits
+    for none: over a longer time its gaps would not be seen."""
+    query = Deployment.model_validate_json(run.deployment_json).query
+    slides_s = {each.name: max(window_slides_s(each), default=0.0) for each in query.operators}
+    return min(max((slides_s[name] for name in query.ancestors(sink.name)), default=0.0) for sink in query.result_sinks)
 
 
 def _length_s(group: Group) -> float:
     return float(group[-1]["end_s"] - group[0]["start_s"])
 
 
-def _rates(groups: Sequence[Group], results: Sequence[Group]) -> dict[str, list[float | None]]:
-    def rate(groups: Sequence[Group], key: str, kinds: Iterable[str]) -> list[float | None]:
+def _rates(groups: Sequence[Group], results: Sequence[Group], every_s: float) -> dict[str, list[float | None]]:
+    """Rates of the job. every_s: between results; those of the last window are of all of it, though the run ends."""
+
+    def rate(groups: Sequence[Group], key: str, kinds: Iterable[str], least_s: float = 0.0) -> list[float | None]:
         def of(group: Group) -> float:
-            return float(sum(row[key] or 0 for row in group if row["kind"] in kinds) / _length_s(group))
+            count = sum(row[key] or 0 for row in group if row["kind"] in kinds)
+            return float(count / max(_length_s(group), least_s))
 
         return _of_each(groups, of)
 
     return {
         "arriving": rate(groups, "arrived", SOURCES),
         "taken up": rate(groups, "numRecordsIn", SOURCES),
-        "results": rate(results, "latencyCount", SINKS),
+        "results": rate(results, "latencyCount", SINKS, every_s),
     }
 
 

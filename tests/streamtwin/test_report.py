@@ -350,3 +350,18 @@ def test_results_of_long_windows_are_drawn_a_window_and_none_is_lost():
         assert drawn[0].series[name] == given[0].series[name]
     plain = simulate(queue(horizon_s=5, warmup_s=0))
     assert panels(plain) == panels(plain, by_window=False)
+
+
+def test_results_of_a_window_at_the_end_are_those_of_all_of_it():
+    """A run that ends 5 s after a window of a minute has the window's results there: a minute's, not those of 5 s."""
+    job = scenario_file.load("clicks").with_set("workload.arrivals.topic.rate_per_s", 50)
+    run = simulate(job.with_run(horizon_s=245, warmup_s=0, period_s=5))
+    shown, told = (panels(run, by_window=each)[0].series["results"] for each in (True, False))
+    assert told[-1] > 0.0
+    assert shown[-1] == pytest.approx(told[-1] * 5 / 60)
+
+
+def test_gaps_of_a_sink_that_waits_for_no_window_are_drawn():
+    """Another sink of the job waits for windows of 2 s, over which the gaps of this one would not be seen."""
+    run = simulate(scenario_file.load("checkpointed-shop").with_run(horizon_s=10, warmup_s=0, period_s=0.5))
+    assert panels(run) == panels(run, by_window=False)
