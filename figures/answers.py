@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from figures.style import BLUE, FONT_PT, GREEN, GREY, ORANGE, clipped, legend, looks, new_figure, quiet, rows_where
+from figures.style import BLUE, FONT_PT, GREEN, GREY, LABEL_PT, ORANGE, legend, looks, new_figure, quiet, rows_where
+from figures.svg import shortened
 
 # variants ------------------------------------------------------------------------------------------------------------
 # Figure of variants beside each other, with intervals: a panel a metric.
@@ -66,7 +67,7 @@ def _listed(axes: Axes, table: Mapping[str, Sequence[Any]], rows: Sequence[int],
         at = variants.index(table["variant"][row])
         half = np.nan_to_num(table["half_width"][row])
         axes.errorbar(table["mean"][row], at, xerr=half, color=BLUE if at else GREY, marker="o", capsize=3)
-    axes.set_yticks(range(len(variants)), [clipped(each) for each in variants])
+    axes.set_yticks(range(len(variants)), [shortened(each, LABEL_PT, FONT_PT) for each in variants])
     axes.set_ylim(len(variants) - 0.5, -0.5)
     axes.set_xlim(left=0)
 
@@ -122,7 +123,7 @@ def tornado(table: Mapping[str, Sequence[Any]], given: float, quantity: str) -> 
                 ha="right" if left else "left", va="center", fontsize=FONT_PT - 2,
             )  # fmt: skip
     axes.axvline(given, color="#333333", linewidth=0.9)
-    axes.set_yticks(range(count), [clipped(table["input"][row]) for row in order])
+    axes.set_yticks(range(count), [shortened(table["input"][row], LABEL_PT, FONT_PT) for row in order])
     axes.margins(x=0.15)
     axes.set_xlabel(quantity)
     legend(figure, "outside upper right", most=2)

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from figures.style import BLUE, FONT_PT, INCH_PT, arranged, looks, quiet
-from figures.time_line import BANDS, MARK, Panel, axis_of, points
+from figures.time_line import MARK, Panel, axis_of, band, points
 
 COLUMNS, WIDTH_IN, ROOM_PT = 2, 7.2, 36.0
 """Panels beside each other, width of all, and room that a panel needs for the numbers of its axis."""
@@ -32,9 +32,9 @@ def run_panels(panels: Sequence[Panel]) -> Figure:
 def _panel(axes: Axes, panel: Panel) -> None:
     quiet(axes)
     if panel.nested:
-        for (lower, upper), opacity in zip(pairwise(panel.series.values()), BANDS, strict=False):
+        for number, (lower, upper) in enumerate(pairwise(panel.series.values())):
             low, high = (np.array(each, float) for each in (lower, upper))
-            axes.fill_between(panel.at_s, low, high, color=BLUE, alpha=opacity, linewidth=0)
+            axes.fill_between(panel.at_s, low, high, color=BLUE, alpha=band(number), linewidth=0)
     for (name, values), look in zip(panel.series.items(), looks(panel.series).values(), strict=True):
         at_s, joined = zip(*points(panel, values), strict=True) if values else ((), ())
         shown = [math.nan if value is None else value for value in joined]

@@ -72,16 +72,11 @@ def rows_where(table: Mapping[str, Sequence[Any]], **columns: Any) -> list[int]:
     return [row for row, values in enumerate(zip(*(table[name] for name in columns), strict=True)) if values == wanted]
 
 
-MOST_LABEL = 40
-"""Most characters of a name beside an axis, which leaves room for what is drawn."""
+LABEL_PT = 210.0
+"""Most points of a name beside an axis, which leaves room for what is drawn."""
 INCH_PT, HANDLE, SPACE, EDGES = 72.0, 2.8, 2.0, 2.0
 """Points of an inch; and widths in a legend as shares of the font's size: of a line with its space, between columns,
 and at both edges."""
-
-
-def clipped(name: str, most: int = MOST_LABEL) -> str:
-    """Name of at most so many characters, with an ellipsis if some are left out."""
-    return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def legend(

@@ -27,6 +27,11 @@ DECADES = 1.5
 """Factors of ten in a range above which its axis is logarithmic."""
 
 
+def band(number: int) -> float:
+    """Opacity of the band above a quantile."""
+    return BANDS[min(number, len(BANDS) - 1)]
+
+
 class EventMark(NamedTuple):
     """Event in a picture. end_s: its end; None if it was a moment, or lasts. told: description."""
 
@@ -172,8 +177,8 @@ class _Look(NamedTuple):
 def _look(panel: Panel, number: int) -> _Look:
     """Look of a series: by colour and dash, or, of nested ones, by the band below it."""
     if panel.nested:
-        band = BANDS[min(number, len(BANDS)) - 1] if number else 0.0
-        return _Look(BLUE, None, THIN_PX if number else WIDE_PX - 0.6, band)
+        below = band(number - 1) if number else 0.0
+        return _Look(BLUE, None, THIN_PX if number else WIDE_PX - 0.6, below)
     wide = max(THIN_PX, WIDE_PX - 0.6 * number)
     return _Look(COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)], wide)
 
@@ -183,7 +188,7 @@ def _bands(runs: Sequence[Sequence[Sequence[str]]]) -> Iterator[str]:
     for number, (lower, upper) in enumerate(pairwise(runs)):
         for below, above in zip(lower, upper, strict=True):
             outline = " ".join([*below, *reversed(above)])
-            yield element("polygon", points=outline, fill=BLUE, opacity=BANDS[min(number, len(BANDS) - 1)])
+            yield element("polygon", points=outline, fill=BLUE, opacity=band(number))
 
 
 def _line(runs: Sequence[Sequence[str]], look: _Look) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 import warnings
 
@@ -12,13 +13,14 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from figures.answers import comparison, over_time, search_path
+from figures.answers import comparison, over_time, search_path, tornado
 from figures.charts import bars, distributions, grouped_bars, lines, profile_times, scalability
 from figures.learning import error_by_group, learning_curve, predicted_vs_simulated
 from figures.plans import plans_beside_a_promise
 from figures.run_panels import run_panels
-from figures.style import looks
-from figures.time_line import Panel
+from figures.style import FONT_PT, LABEL_PT, looks
+from figures.svg import width_px
+from figures.time_line import Panel, time_line
 
 PLANS = {
     "plan": ["naive", "random", "governor", "learned"],
@@ -163,6 +165,26 @@ def test_names_stand_below_each_other():
     assert [(dot.get_xdata()[0], dot.get_ydata()[0]) for dot in dots] == [(1.0, 0), (2.0, 1), (4.0, 3)]
     assert not figure.legends
     assert np.isclose(top.get_xlim()[0], 0)
+
+
+@pytest.mark.parametrize("letter", ["i", "n", "W"])
+def test_names_beside_an_axis_leave_room_whatever_their_letters_are(letter: str) -> None:
+    """As many letters are shown as have room: more of a narrow one than of a wide one."""
+    name = 200 * letter
+    listed = comparison({**GRID, "x": [NAN] * 8, "variant": [name] * 8}, "")
+    inputs = {"input": [name], "low": ["1"], "high": ["2"], "at_low": [1.0], "at_high": [2.0]}
+    for figure in (listed, tornado(inputs, 1.5, "q")):
+        shown = axes_of(figure).get_yticklabels()[0].get_text()
+        assert shown.endswith("…") and width_px(shown, FONT_PT) <= LABEL_PT
+        assert width_px(f"{letter}{shown}", FONT_PT) > LABEL_PT
+
+
+def test_bands_between_quantiles_are_as_dark_on_paper_as_on_the_page() -> None:
+    series = {name: [float(value), value + 1.0] for value, name in enumerate(("p50", "p90", "p95", "p99"), 1)}
+    panel = Panel("latency", [0.0, 1.0], series, end_s=1.0, nested=True)
+    dark = [each.get_alpha() for each in axes_of(run_panels([panel])).collections]
+    assert dark == [float(each) for each in re.findall(r'<polygon[^>]*opacity="([^"]*)"', time_line(panel))]
+    assert len(dark) == len(series) - 1
 
 
 def test_every_value_is_a_point_of_its_group() -> None:
