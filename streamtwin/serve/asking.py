@@ -175,11 +175,15 @@ def command_told(name: str, words: str) -> str:
     return element("div", copy, written, class_="command")
 
 
+MOST_NAME = 60
+"""Most characters of the name of a kept answer."""
+
+
 def keep(what: str) -> str:
     """Form that keeps an answer under a name. what: "run" or "answer", of a long question."""
     fixed = element("input", type="hidden", name_="what", value=what)
     about = {"id": f"keep-{what}", "placeholder": "a name for it", "aria_label": "name for this answer"}
-    name = element("input", name_="name", maxlength=60, required="required", **about)
+    name = element("input", name_="name", maxlength=MOST_NAME, required="required", **about)
     return element(
         "form", fixed, name, element("button", "Keep this answer", type="submit"), data_act="keep", class_="row"
     )

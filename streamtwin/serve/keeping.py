@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from figures.svg import element, text
 from streamtwin.answers.presentation import Presentation
 from streamtwin.report.page import cards, paragraph, table, tables
-from streamtwin.serve.asking import command_told
+from streamtwin.serve.asking import MOST_NAME, command_told
 from streamtwin.serve.inquiry import EVENT, SET
 from streamtwin.serve.page import job_address, whole
 from streamtwin.serve.work import readable, shown
@@ -28,7 +28,8 @@ from twin.files import stamped, unstamped, write_text
 
 
 FOLDER = "kept"
-MOST, MOST_NAME = 200, 60
+MOST = 200
+"""Most answers that are kept."""
 RUN = "run"
 """Question of the run itself, which a page answers without being asked."""
 
@@ -140,21 +141,21 @@ def listed(answers: Sequence[KeptAnswer], with_job: bool = False) -> Iterator[st
     yield element("ul", *rows, class_="kept")
 
 
-def page(shown_: Sequence[KeptAnswer], others: Sequence[KeptAnswer]) -> str:
+def page(answers: Sequence[KeptAnswer], others: Sequence[KeptAnswer]) -> str:
     """Page of one kept answer, or of two beside each other. others: all that are kept, to be set beside it."""
-    title = " beside ".join(each.name for each in shown_)
-    first = shown_[0]
+    title = " beside ".join(each.name for each in answers)
+    first = answers[0]
     links = [
         element("a", text(each.name), href=f"{first.address}/{each.number}")
         for each in sorted(others, key=lambda each: each.question != first.question)
-        if each not in shown_
+        if each not in answers
     ]
     chosen = element("ul", *(element("li", each) for each in links), class_="choices")
     beside = [element("h2", text(f"Set {first.name} beside")), chosen] if links else []
-    columns = element("div", *(element("section", *_one(each, len(shown_) == 1)) for each in shown_), class_="pair")
+    columns = element("div", *(element("section", *_one(each, len(answers) == 1)) for each in answers), class_="pair")
     facts = (
-        [element("h2", "Side by side"), element("div", table(_facts(shown_)), class_="facts")]
-        if len(shown_) > 1
+        [element("h2", "Side by side"), element("div", table(_facts(answers)), class_="facts")]
+        if len(answers) > 1
         else []
     )
     return whole(title, [element("main", element("h1", text(title)), *facts, columns, *beside, class_="list")])

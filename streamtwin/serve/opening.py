@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +26,8 @@ MOST_JOBS = 200
 HEADING = "Opened here"
 """Over the list of these jobs."""
 MOST_NAME = 60
-_ANSWER = re.compile(r"[\w-][\w.-]{0,99}\.json")
+"""Most bytes of a job's name, as disks count, which leaves room for what stands around it in names of files."""
+_ANSWER = re.compile(r"[\w-][\w.-]{0,99}\.json", re.ASCII)
 NOTE = "# assumed: "
 """Beginning of a line of a kept file that says what its import assumed."""
 
@@ -68,16 +69,21 @@ def keep(state: Path, called: Mapping[str, str], name: str, text: str) -> tuple[
     with only_recordings(()):
         parse_scenario(text, name or "the file")
     before = known(state)
-    for each, there in before.items():
-        if called.get(each) == there and Path(there).read_bytes() == text.encode():
-            return each, Path(there)
+    for each, file in called.items():
+        if file in before.values() and Path(file).read_bytes() == text.encode():
+            return each, Path(file)
     if len(before) >= MOST_JOBS:
         raise BadInput(f"{MOST_JOBS} jobs were opened here; remove some of {state / FOLDER}")
-    plain = re.sub(r"[^\w.-]+", "-", name).strip("-.")[:MOST_NAME] or "job"
-    free = next(each for each in chain([plain], (f"{plain}-{n}" for n in count(2))) if each not in {*called, *before})
-    file = state / FOLDER / f"{free}.yaml"
-    write_text(file, text)
-    return free, file
+    plain = re.sub(r"[^\w.-]+", "-", name).strip("-.").encode()[:MOST_NAME].decode(errors="ignore") or "job"
+    own = free(plain, {*called, *before})
+    out = state / FOLDER / f"{own}.yaml"
+    write_text(out, text)
+    return own, out
+
+
+def free(name: str, taken: Collection[str]) -> str:
+    """The name itself, or with a number after it if it is taken."""
+    return next(each for each in chain([name], (f"{name}-{n}" for n in count(2))) if each not in taken)
 
 
 def assumed(file: Path) -> list[str]:

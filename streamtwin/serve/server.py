@@ -178,7 +178,7 @@ def application(sessions: Sessions, port: int, token: str, started: Callable[[],
     async def brought(request: Request) -> Response:
         try:
             found = Brought.model_validate(await run_in_threadpool(parse_json, await request.body()))
-            found.model_dump_json().encode()
+            found.model_dump_json().encode()  # refuses half of a surrogate pair, which no file can hold
         except ValueError:
             return JSONResponse({"wrong": "what is brought is a file, an address, or answers by file name"}, 400)
         try:
@@ -189,8 +189,8 @@ def application(sessions: Sessions, port: int, token: str, started: Callable[[],
 
     async def kept(request: Request) -> Response:
         numbers = [request.path_params[each] for each in ("first", "second") if each in request.path_params]
-        shown_ = [_kept(each) for each in numbers]
-        return HTMLResponse(await run_in_threadpool(keeping.page, shown_, [*sessions.kept.values()]))
+        answers = [_kept(each) for each in numbers]
+        return HTMLResponse(await run_in_threadpool(keeping.page, answers, [*sessions.kept.values()]))
 
     def _kept(number: str) -> KeptAnswer:
         if number not in sessions.kept:
@@ -208,8 +208,8 @@ def application(sessions: Sessions, port: int, token: str, started: Callable[[],
     async def job(request: Request) -> Response:
         name = request.path_params["name"]
         _, found = sessions.view(name)
-        about = await run_in_threadpool(sessions.jobs.about, name)
         assumed = opening.assumed(Path(sessions.jobs.called[name]))
+        about = await run_in_threadpool(sessions.jobs.about, name)
         return HTMLResponse(page.page(name, found, list(sessions.jobs.called), about, assumed))
 
     async def dropped(request: Request) -> Response:
@@ -220,11 +220,11 @@ def application(sessions: Sessions, port: int, token: str, started: Callable[[],
         name = request.path_params["name"]
         if name not in sessions.jobs.called:
             raise HTTPException(404, f"there is no scenario {name!r} here")
-        session = sessions.sessions.get(name)
+        session, called = sessions.sessions.get(name), sessions.jobs.called[name]
         asked, made = (session.asked, session.run()) if session else (None, None)
 
         def drawn() -> str:
-            job = given(sessions.jobs.called[name]) if asked is None else asked.now
+            job = given(called) if asked is None else asked.now
             return sketch(job_maps.sketched(job, made and made.result))
 
         return Response(await run_in_threadpool(drawn), media_type="image/svg+xml")

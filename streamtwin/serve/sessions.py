@@ -61,10 +61,10 @@ class Jobs:
         return cls({path.stem: target}, path.parent, "Scenario")
 
     def about(self, name: str) -> str:
-        """First sentence of a job's description; empty if it has none, or cannot be read."""
+        """First sentence of a job's description; empty if it has none, cannot be read, or was removed meanwhile."""
         try:
             return registry.summary(registry.find(self.called[name]))
-        except (BadInput, OSError, UnicodeDecodeError):
+        except (KeyError, BadInput, OSError, UnicodeDecodeError):
             return ""
 
 
@@ -83,8 +83,7 @@ def _alone(file: Path, found: list[Path]) -> bool:
 
 MOST_WORKS, MOST_LISTENERS = 2, 200
 MOST_RECENT = 6
-"""Most jobs that the start page has as asked about last."""
-
+"""Most jobs that the start page lists as asked about last."""
 
 PING_S = 15.0
 
@@ -96,8 +95,10 @@ class Sessions:
 
     def __init__(self, jobs: Jobs, state: Path, count: int) -> None:
         self.jobs, self.store, self.kept = jobs, Store(state, jobs.called, readable), KeptAnswers(state)
-        for name, file in opening.known(state).items():
-            jobs.called.setdefault(name, file)
+        opened = opening.known(state)
+        for name, file in opened.items():
+            others = opened.keys() - {name}
+            jobs.called[opening.free(name, {*jobs.called, *others})] = file
         self._importing, self._keeping = asyncio.Semaphore(MOST_WORKS), asyncio.Lock()
         self.workers = Workers(count, self.tell)
         self.sessions: dict[str, Session] = {}
@@ -140,7 +141,7 @@ class Sessions:
         async with self._importing:
             name, written = await self._unless_closing(opening.taken(brought))
         async with self._keeping:
-            name, file = await asyncio.to_thread(opening.keep, self.store.folder, self.jobs.called, name, written)
+            name, file = await asyncio.to_thread(opening.keep, self.store.folder, {**self.jobs.called}, name, written)
             self.jobs.called[name] = str(file)
         return name
 
@@ -156,14 +157,16 @@ class Sessions:
         return going.result()
 
     def drop(self, name: str) -> None:
-        """Removes a job that a person brought, with its changes. Raises BadInput for another one, or while a question
-        about it is answered."""
+        """Removes a job that a person brought, with its changes and kept answers. Raises BadInput for another one, or
+        while a question about it is answered."""
         file = self.jobs.called.get(name)
         if file is None or file not in opening.known(self.store.folder).values():
             raise BadInput(f"{name}: it was not opened here, so it stays; remove its file where it is")
         if name in self.works:
             raise BadInput(f"{name}: a question about it is being answered; stop it first")
         self.store.forget(name)
+        for answer in self.kept.of(name):
+            self.kept.forget(answer.number)
         self.workers.want(name, [])
         del self.jobs.called[name]
         for each in (self.sessions, self._stages, self._views):
@@ -172,15 +175,16 @@ class Sessions:
 
     def listed(self) -> dict[str, list[str]]:
         """Names of all jobs under their headings; those that people brought first."""
-        called, before = self.jobs.called, opening.known(self.store.folder)
-        opened = [name for name, file in before.items() if called.get(name) == file]
+        called, files = self.jobs.called, {*opening.known(self.store.folder).values()}
+        opened = sorted(name for name, file in called.items() if file in files)
         others = [name for name in called if name not in opened]
         groups = {self.jobs.heading: others} if self.jobs.heading else registry.by_theme(others)
         return ({opening.HEADING: opened} if opened else {}) | groups
 
     def recent(self) -> dict[str, str]:
         """Jobs that were asked about or opened, with words on that; the last first."""
-        opened = {name: Path(file) for name, file in opening.known(self.store.folder).items()}
+        files = {*opening.known(self.store.folder).values()}
+        opened = {name: Path(file) for name, file in self.jobs.called.items() if file in files}
         known = {name: max(self.store.asked_ns(name), modified_ns(opened.get(name))) for name in self.jobs.called}
         last = sorted(filter(known.__getitem__, known), key=lambda name: -known[name])
         return {name: self._asked(name) for name in last[:MOST_RECENT]}

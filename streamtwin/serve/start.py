@@ -20,7 +20,8 @@ def page(
     folder: str,
 ) -> str:
     """Start page. groups: names of jobs under their headings. recent: jobs that were asked about, with words on that,
-    the last first. about: a sentence on each job. folder: of the server's files."""
+    the last first. about: a sentence on each job; none on one that was opened since they were read. folder: of the
+    server's files."""
     parts = [
         element("h1", "What would your job do?"),
         element("div", *_doors(), class_="doors"),
@@ -29,7 +30,7 @@ def page(
         element("h2", "Scenarios") if len(groups) > 1 else "",
     ]
     for heading, names in groups.items():
-        parts += _jobs(heading, {name: about[name] for name in names}, 3 if len(groups) > 1 else 2)
+        parts += _jobs(heading, {name: about.get(name, "") for name in names}, 3 if len(groups) > 1 else 2)
     parts.append(paragraph(f"What you change is kept in {folder}; the scenarios themselves stay as they are.", "note"))
     return whole("twin serve", [element("main", *parts, class_="list")])
 

@@ -221,6 +221,17 @@ def test_an_answer_is_kept_and_forgotten_by_keyboard(chrome: Browser, served: Se
     assert tab.mistakes() == []
 
 
+def test_a_button_that_is_pressed_twice_has_its_words_again(chrome: Browser, served: Served) -> None:
+    tab, button = opened(chrome, served, "job"), "document.querySelector('[data-copy]')"
+    tab.get("navigator.clipboard.writeText = async () => {}; window.later = []; setTimeout = act => later.push(act)")
+    said = tab.get(f"{button}.textContent")
+    for count in (1, 2):
+        tab.get(f"{button}.click()")
+        tab.until(f"{button}.textContent === 'Copied' && later.length >= {count}")
+    tab.get("later.forEach(act => act())")
+    assert tab.get(f"{button}.textContent") == said
+
+
 def test_a_file_is_opened_in_the_browser_and_a_wrong_one_is_named(
     chrome: Browser, served: Served, tmp_path: Path
 ) -> None:

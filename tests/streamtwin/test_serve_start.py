@@ -18,9 +18,10 @@ import pytest
 
 from scenarios.files import registry
 from scenarios.files.scenario_file import dump, load
-from streamtwin.serve import keeping
+from streamtwin.serve import keeping, start
 from streamtwin.serve.keeping import RUN, KeptAnswer, KeptAnswers
-from streamtwin.serve.opening import keep, known
+from streamtwin.serve.opening import HEADING, keep, known
+from streamtwin.serve.sessions import Jobs
 from tests.commands import twin
 from tests.streamtwin.importers.flink_cluster import Cluster, serving
 from tests.streamtwin.serving import JOB, Served
@@ -75,19 +76,46 @@ def test_names_are_given_once_and_the_same_text_is_the_same_job(tmp_path: Path) 
     odd, file = keep(tmp_path, called, "../../etc/passwd: a job?", TEXT.replace("20", "40"))
     assert file.parent == tmp_path / "opened" and re.fullmatch(r"[\w.-]+", odd)
     assert known(tmp_path) == {name: file for name, file in called.items() if name != "job"} | {odd: str(file)}
+    wide, file = keep(tmp_path, called, "\U00020000" * 60, TEXT.replace("20", "50"))
+    assert set(wide) == {"\U00020000"} and file.is_file()
+
+
+def test_an_opened_job_whose_name_is_served_has_another_one(tmp_path: Path) -> None:
+    """Its file is told by where it is: the same text is the same job still, and it can be removed."""
+    texts = [dump(load(JOB).with_run(horizon_s=20, seed=seed)) for seed in (5, 6, 7)]
+    (tmp_path / "mine.yaml").write_text(texts[0])
+    for text in texts[1:]:
+        keep(tmp_path / "kept", {}, "mine", text)
+    served = Served(tmp_path, "mine.yaml", "--state", "kept")
+    try:
+        page = served.send("/")[1]
+        assert sorted(set(re.findall(r'href="/job/([^"]+)"', page))) == ["mine", "mine-2", "mine-3"]
+        assert re.findall(r'data-post="/job/([^"]+)/drop"', page) == ["mine-2", "mine-3"]
+        for name, seed in (("mine", 5), ("mine-3", 6), ("mine-2", 7)):
+            assert served.document("run.json", name)["manifest"]["seed"] == seed
+        assert brought(served, file="mine.yaml", text=texts[1]) == (200, {"address": "/job/mine-3"})
+        assert served.send("/job/mine-3/drop", "POST", "{}")[0] == 200
+        assert [*known(served.state)] == ["mine-2"] and (tmp_path / "mine.yaml").is_file()
+    finally:
+        served.process.kill()
+        served.process.communicate()
 
 
 def test_what_was_opened_can_be_removed_and_nothing_else(tmp_path: Path) -> None:
-    """A job that is opened again under a removed one's name has none of its changes."""
+    """A job that is opened again under a removed one's name has none of its changes, and none of its kept answers."""
     served = Served(tmp_path, JOB, "--state", "kept")
     try:
         for seed in (5, 6):
             mine = dump(load(JOB).with_run(horizon_s=20, seed=seed))
             assert brought(served, file="mine.yaml", text=mine)[0] == 200
             assert served.document("run.json", "mine")["manifest"]["seed"] == seed
+            assert served.view("mine")["regions"]["kept"] == ""
+            assert served.act("mine", act="keep", what="run", name="of mine")[0] == 200
+            assert 'href="/kept/' in served.view("mine")["regions"]["kept"]
             assert served.act("mine", act="set", text="run.seed=9")[0] == 200
             assert served.send("/job/mine/drop", "POST", "{}")[0] == 200
             assert served.send("/job/mine")[0] == 404 and known(served.state) == {}
+            assert [*KeptAnswers(served.state)] == []
         for name in (JOB, "mine", "none"):
             assert served.send(f"/job/{name}/drop", "POST", "{}")[0] == 422
         assert served.send(f"/job/{JOB}")[0] == 200
@@ -123,6 +151,8 @@ def test_a_file_that_names_another_one_is_refused_before_that_is_looked_at(serve
         {"url": "http://127.0.0.1:9", "window": "--save=/tmp/x"},
         {"answers": {"../x.json": "{}"}},
         {"answers": {"/etc/passwd": "{}"}},
+        {"answers": {"a" * 300 + ".json": "{}"}},
+        {"answers": {"\U00020000" * 70 + ".json": "{}"}},
         {"answers": {"a.json": "{}"}},
         {"answers": {"a.json": "{}", "b.json": "{}"}},
     ],
@@ -227,6 +257,11 @@ def test_the_start_page_has_each_scenario_of_the_library_once_with_its_picture(t
     finally:
         served.process.kill()
         served.process.communicate()
+
+
+def test_a_job_that_comes_or_goes_while_sentences_are_read_is_listed_without_one() -> None:
+    assert Jobs({}, Path()).about("gone") == ""
+    assert 'href="/job/new"' in start.page({HEADING: ["new"]}, {}, {}, [], "")
 
 
 def test_every_name_of_the_library_is_under_one_heading() -> None:

@@ -61,7 +61,10 @@ def read(path: str, counts: str | None = None) -> Recording:
     """
     offered = _offered.get()
     if offered is not None and path not in offered:
-        raise BadInput(f"{path}: a page may not name a file; write it into a scenario's file for twin serve")
+        raise BadInput(
+            f"{path}: what comes from a page may not name a file; put the scenario into a folder and run "
+            "twin serve FOLDER"
+        )
     try:
         status = Path(path).stat()
     except OSError as error:

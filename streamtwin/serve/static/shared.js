@@ -23,7 +23,7 @@ export async function post(path, asked) {
 document.addEventListener("click", async event => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
-  const said = button.textContent;
+  const said = button.dataset.said ??= button.textContent; // a second press finds "Copied" there
   try { await navigator.clipboard.writeText(button.dataset.copy); button.textContent = "Copied"; }
   catch (error) { button.parentElement.querySelector("details").open = true; }
   setTimeout(() => { button.textContent = said; }, 1200);
