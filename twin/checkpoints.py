@@ -101,6 +101,11 @@ class Checkpoints(Spec):
                 f"aligned_timeout_s ({self.aligned_timeout_s:g}) is when aligned barriers begin to overtake, which "
                 "only mode=unaligned lets them; set it, or leave aligned_timeout_s out"
             )
+        if self.sync_ms + self.async_ms >= 1000.0 * self.timeout_s:
+            raise ValueError(
+                f"a task's part takes sync_ms ({self.sync_ms:g}) and async_ms ({self.async_ms:g}), and a checkpoint is "
+                f"given up after timeout_s ({self.timeout_s:g}), so none is ever complete; give a longer timeout_s"
+            )
         if self.concurrent > 1 and self.mode == "unaligned":
             raise ValueError(
                 f"concurrent is {self.concurrent}, and unaligned checkpoints are taken one at a time, as in Flink; "

@@ -215,6 +215,7 @@ CHECKPOINTS: Table = {
     "state": Given(OneOf(("full", "incremental"))),
     "storage_mbps": Given(Between(50.0, 2000.0, log=True), 0.5),
     "sync_ms": Given(Between(0.1, 20.0, log=True), 0.5),
+    "async_ms": Given(Between(1.0, 500.0, log=True), 0.5),
     "min_pause_s": Given(Shares(0.01, 0.05), 0.25),
     "sinks": Given(OneOf(("at-least-once", "exactly-once"))),
     "failover": Given(OneOf(("region", "full"))),

@@ -70,7 +70,7 @@ def _for(answer: CapacityAnswer, low: float, high: float) -> str:
 def _ignored(answer: CapacityAnswer) -> str:
     """Words on what the rate model ignores; empty where the sentence on a contradiction says it."""
     ignores = answer.predicted.ignores if answer.beside is None or answer.beside.agrees else ()
-    return f", which ignore {'; '.join(ignores)}" if ignores else ""
+    return f" (which ignore {'; '.join(ignores)})" if ignores else ""
 
 
 def _predicted_value(answer: CapacityAnswer) -> str:

@@ -64,6 +64,11 @@ def test_alignment_makes_the_fast_input_older() -> None:
     assert late.mean - overtaken.mean == pytest.approx(3 * per_checkpoint / (20 * 500), rel=0.1)
 
 
+def test_a_checkpoint_that_can_never_be_complete_is_refused() -> None:
+    with pytest.raises(BadInput, match="none is ever complete; give a longer timeout_s"):
+        run(lines(), checkpoints={"async_ms": 999.5, "timeout_s": 1.0})
+
+
 # between two records ------------------------------------------------------------------------------------------------
 
 

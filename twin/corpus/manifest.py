@@ -93,7 +93,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         if content_hash({key: value for key, value in found.items() if key not in _ABOUT}) != found["config_hash"]:
             raise ValueError("it is damaged")
     except FileNotFoundError:
-        raise BadInput(f"{folder} is no corpus: {path} is missing; make one with 'twin corpus {folder}'") from None
+        raise BadInput(
+            f"{folder} is no corpus: {path} is missing; make one with 'twin corpus {folder} --runs 1000'"
+        ) from None
     except (OSError, ValueError) as error:
         raise BadInput(f"{path} is not a corpus manifest ({error}); name another folder") from None
     return found

@@ -26,8 +26,9 @@ DELAYS = {
 """Settings of the time before a restart, by the strategy; that of each is 1 s by default."""
 SYNC_MS: float = Checkpoints.model_fields["sync_ms"].default
 """Time of a task's own work at a checkpoint, which is part of what was measured, too."""
-MOST_MS, FASTEST_MBPS = 1e7, 1e9
-"""Longest time that is said; bytes that are stored faster than this take none."""
+TIMEOUT_S: float = Checkpoints.model_fields["timeout_s"].default
+FASTEST_MBPS = 1e9
+"""Bytes that are stored faster than this take no time."""
 SIZES_APART = 1.5
 """Ratio of the largest checkpoint to the smallest from which on their times tell what a byte takes."""
 BACKPRESSURED = 0.1
@@ -57,16 +58,20 @@ def checkpoints_of(job: FlinkJob, notes: list[str]) -> dict[str, Any]:
         found |= {"tolerated_failures": int(tolerated)} if tolerated is not None and 0 <= tolerated <= 10**6 else {}
         if config.mode == "at_least_once":
             notes.append("its checkpoints do not align barriers (at_least_once); taken as aligned")
-    return {"checkpoints": found | (_storing(job, notes) if job.taken else {})}
+    return {"checkpoints": found | _storing(job, found.get("timeout_s", TIMEOUT_S), notes)}
 
 
-def _storing(job: FlinkJob, notes: list[str]) -> dict[str, float]:
+def _storing(job: FlinkJob, timeout_s: float, notes: list[str]) -> dict[str, float]:
     """What storing costs, from the checkpoints that Flink remembers: a time of each, and a time of its bytes, neither
-    below zero, with the least relative squares. Empty while records wait for room: barriers wait with them. notes:
-    get words."""
-    from scipy.optimize import nnls  # most commands start without
-
-    took_s = np.array([each.took_s for each in job.taken])
+    below zero, with the least sum of errors, so that a few slow ones do not count. Empty while records wait for room:
+    barriers wait with them. timeout_s: after which none is complete. notes: get words."""
+    taken = [each for each in job.taken if each.took_s <= timeout_s]
+    if not taken:
+        notes.append(
+            "no complete checkpoint tells how long it took, so storing takes no time; set checkpoints.async_ms"
+        )
+        return {}
+    sizes, took_s = np.array(taken).T
     told = f"its checkpoints took {np.median(took_s) * 1000:,.0f} ms (median), up to {took_s.max() * 1000:,.0f}"
     waiting = [each.name for each in job.vertices if (each.backpressured or 0.0) > BACKPRESSURED]
     if waiting:
@@ -75,17 +80,26 @@ def _storing(job: FlinkJob, notes: list[str]) -> dict[str, float]:
             "is not known: set checkpoints.async_ms, storage_mbps, or import at a lighter load"
         )
         return {}
-    took_s, sizes = np.maximum(took_s, MS), np.array([each.bytes for each in job.taken])  # Flink counts milliseconds
-    columns = np.array([np.ones(len(sizes)), sizes * (sizes.max() > SIZES_APART * sizes.min())]).T
-    (async_s, s_per_byte), _ = nnls(columns / took_s[:, None], np.ones(len(took_s)))
-    async_ms = min(max(0.0, async_s / MS - SYNC_MS), MOST_MS)
-    storing = {"async_ms": float(f"{async_ms:.3g}")}
+    apart = sizes.max() > SIZES_APART * sizes.min()
+    async_s, s_per_byte = _line(took_s, sizes) if apart else (float(np.median(took_s)), 0.0)
+    storing = {"async_ms": float(f"{max(0.0, async_s / MS - SYNC_MS):.3g}")}
     if s_per_byte * FASTEST_MBPS > 8e-6:
         storing["storage_mbps"] = float(f"{8e-6 / s_per_byte:.3g}")
     found = " and ".join(f"{key} {value:g}" for key, value in storing.items())
     alike = "" if "storage_mbps" in storing else ", as their sizes do not tell what a byte takes"
     notes.append(f"{told}, from which follows {found}{alike}")
     return storing
+
+
+def _line(took_s: np.ndarray, sizes: np.ndarray) -> tuple[float, float]:
+    """Seconds of a checkpoint and of each of its bytes, neither below zero, with the least sum of absolute errors."""
+    from scipy.optimize import linprog  # most commands start without
+
+    count, scale = len(took_s), sizes.max()
+    line, errors = np.stack([np.ones(count), sizes / scale], axis=1), np.eye(count)
+    bounds = np.vstack([np.hstack([line, -errors]), np.hstack([-line, -errors])])
+    found = linprog([0.0, 0.0, *np.ones(count)], A_ub=bounds, b_ub=[*took_s, *-took_s])
+    return float(found.x[0]), float(found.x[1] / scale)
 
 
 def recovery_of(job: FlinkJob, notes: list[str]) -> dict[str, Any]:

@@ -395,8 +395,8 @@ def _taken(answers: Answers) -> tuple[Taken, ...]:
     for each in answers.checkpoints.history if answers.checkpoints else ():
         size, took_ms = finite(each.checkpointed_size), finite(each.end_to_end_duration)
         size = finite(each.state_size) if size is None else size
-        if each.status == "COMPLETED" and not each.is_savepoint and took_ms is not None:
-            found.append(Taken(size or 0.0, took_ms / 1000.0))
+        if each.status == "COMPLETED" and not each.is_savepoint and took_ms is not None and took_ms >= 0.0:
+            found.append(Taken(max(0.0, size or 0.0), took_ms / 1000.0))
     return tuple(found)
 
 

@@ -128,7 +128,7 @@ def test_what_a_prediction_ignores_is_said_before_its_figure():
     conditions = ("--while", "not backpressured and e2e_latency_s.p99 < 9s")
     done = twin("capacity", "edge-filter", "--find-max", "load", "--predict-only", *conditions)
     line = " ".join(done.stdout.split())
-    assert line.index("e2e_latency_s.p99") < line.index("load ") and line.startswith("predicted by rates, which ignore")
+    assert line.index("e2e_latency_s.p99") < line.index("load ") and line.startswith("predicted by rates (which ignore")
 
 
 class Says:

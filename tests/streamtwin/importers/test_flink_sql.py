@@ -403,11 +403,26 @@ def test_an_aggregate_that_seldom_changes_sends_as_much_as_it_sent(tmp_path: Pat
     assert share == pytest.approx(read["group-aggregate#2"] / read["group-aggregate"], rel=0.1)
 
 
+@pytest.mark.parametrize(("took_ms", "median_ms"), [([203, 611, 566], 566), ([100, 200, 300, 400, 5000], 300)])
+def test_a_few_slow_checkpoints_do_not_count(took_ms: list[int], median_ms: int, tmp_path: Path) -> None:
+    done = [{"status": "COMPLETED", "checkpointed_size": 9, "end_to_end_duration": each_ms} for each_ms in took_ms]
+    found = imported(tmp_path, "q18-10000", jobs_id_checkpoints={"history": done}).scenario.checkpoints
+    assert found is not None and found.async_ms == median_ms - 1
+
+
+@pytest.mark.parametrize("took_ms", ["NaN", None, -100, 10**15, "soon"])
+def test_checkpoints_that_tell_no_time_are_told_of(took_ms: object, tmp_path: Path) -> None:
+    done = [{"status": "COMPLETED", "checkpointed_size": 9, "end_to_end_duration": took_ms}]
+    found = imported(tmp_path, "q18-10000", jobs_id_checkpoints={"history": done})
+    assert found.scenario.checkpoints is not None and found.scenario.checkpoints.async_ms == 0.0
+    assert any("no complete checkpoint tells" in note and "set checkpoints.async_ms" in note for note in found.notes)
+
+
 def test_sizes_that_are_alike_tell_a_time_of_each_checkpoint_only(tmp_path: Path) -> None:
     told = _remembered(40.0, 80.0, [1e6, 1.1e6, 1.2e6])
     found = imported(tmp_path, "q18-10000", jobs_id_checkpoints=told).scenario.checkpoints
     assert found is not None and found.storage_mbps is None
-    assert 40.0 + 1e6 * 8e-3 / 80.0 < found.async_ms < 40.0 + 1.2e6 * 8e-3 / 80.0
+    assert found.async_ms == pytest.approx(40.0 + 1.1e6 * 8e-3 / 80.0 - 1.0), "the median"
 
 
 def test_checkpoints_that_wait_behind_records_do_not_tell_what_storing_costs(tmp_path: Path) -> None:
