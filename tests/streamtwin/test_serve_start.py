@@ -28,7 +28,7 @@ from tests.streamtwin.serving import JOB, Served
 from twin.errors import BadInput
 
 EVIL = "<img src=x onerror=alert(1)>"
-SAVED = json.loads((Path(__file__).parent / "importers" / "nexmark" / "q11-10000.json").read_text())
+SAVED = json.loads((Path(__file__).parent / "importers" / "nexmark" / "q12-2000.json").read_text())
 TEXT = dump(load(JOB).with_run(horizon_s=20))
 
 
