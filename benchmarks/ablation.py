@@ -27,6 +27,8 @@ import pyarrow.parquet as pq
 from benchmarks.ordinary.comparing import PREDICTED, simulated
 from benchmarks.ordinary.jobs import load, scenario
 from benchmarks.table import print_table
+from models.dataset import CHECKPOINTS
+from models.encoding import Text, deployment_of
 from models.evaluation import row
 from twin.deployment import Deployment
 from twin.files import write_text
@@ -149,13 +151,18 @@ def ordinary(folder: Path) -> Runs:
 
 def corpus(rows: Path) -> Runs:
     """Runs of a dataset, one for each configuration."""
-    columns = ["config_hash", "deployment", "horizon_s", *METRICS]
-    table = pq.read_table(rows / "rows.parquet", columns=columns).to_pydict()
+    file = rows / "rows.parquet"
+    wanted = ["config_hash", "deployment", CHECKPOINTS, "warmup_s", "horizon_s", *METRICS]
+    held = pq.ParquetDataset(file).schema.names
+    table = pq.read_table(file, columns=[name for name in wanted if name in held]).to_pydict()
     first = np.unique(table["config_hash"], return_index=True)[1].tolist()
     truth = {metric: np.array([table[metric][g] for g in first], dtype=float) for metric in METRICS}
     for metric in REGRESSION_METRICS:
         truth[metric][truth["success"] == 0.0] = np.nan
-    asked = [(RateModel(table["horizon_s"][g]), Deployment.model_validate_json(table["deployment"][g])) for g in first]
+    spans = {g: MeasuredSpan(table["warmup_s"][g], table["horizon_s"][g]) for g in first}
+    checkpoints = table.get(CHECKPOINTS, [None] * len(table["config_hash"]))
+    texts = [Text(table["config_hash"][g], table["deployment"][g], spans[g], checkpoints[g]) for g in first]
+    asked = [(RateModel(text.measured.end_s), deployment_of(text)) for text in texts]
     return Runs(rows.name.removesuffix("-rows"), asked, truth)
 
 

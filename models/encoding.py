@@ -159,11 +159,13 @@ def _each(
 
 
 def _encode_chunk(texts: Sequence[Text], reprofiled: Reprofiled | None) -> Encoded:
-    return encode([_deployment(text, reprofiled) for text in texts], [text.measured for text in texts])
+    return encode([deployment_of(text, reprofiled) for text in texts], [text.measured for text in texts])
 
 
-def _deployment(text: Text, reprofiled: Reprofiled | None) -> Deployment:
-    """Deployment of a row as models see it; a scenario if it has checkpoints."""
+def deployment_of(text: Text, reprofiled: Reprofiled | None = None) -> Deployment:
+    """Deployment of a row as models see it; a scenario if it has checkpoints. reprofiled: changes it.
+
+    Raises BadInput, with the name of the run, if it is not valid, or cannot have these checkpoints."""
     wrong = f"the deployment of run {text.run!r} is not valid"
     try:
         deployment = Deployment.model_validate_json(text.deployment)

@@ -65,7 +65,7 @@ class Checkpoints(Spec):
         float,
         Field(
             ge=0,
-            le=10**7,
+            le=10**10,
             exclude_if=lambda async_ms: async_ms == 0.0,
             description="time of each task's upload, whatever its size, while the task goes on (files, round trips)",
         ),

@@ -200,6 +200,7 @@ FIELDS: Table = {
     "n": Given(Between(1, 20, log=True, whole=True)),
     **dict.fromkeys(("keep", "changelog", "type"), Given(ANY_WORD, 0.7)),
     "row_number": Given(OneOf((False, True))),
+    "changing": Given(Between(0.05, 1.0, log=True), 0.3),
 }
 """What fields draw, whatever the kind. Phases of aggregates, and what merges partial results, come in pairs and are not
 drawn."""

@@ -91,8 +91,8 @@ class KeptAnswers(Mapping[str, KeptAnswer]):
 
     def keep(self, answer: KeptAnswer) -> None:
         """Keeps an answer. Raises BadInput if it has no name, a name that is taken, or if there are too many."""
-        if not answer.name.strip() or len(answer.name) > MOST_NAME:
-            raise BadInput(f"name {answer.name[:MOST_NAME]!r}: give one of 1 to {MOST_NAME} characters")
+        if not answer.name.strip() or len(answer.name) > MOST_NAME or not answer.name.isprintable():
+            raise BadInput(f"name {answer.name[:MOST_NAME]!r}: give one of 1 to {MOST_NAME} printable characters")
         if answer.number in self._known:
             raise BadInput(f"an answer is kept as {answer.name!r} already; give another name, or forget that one")
         if len(self) >= MOST:

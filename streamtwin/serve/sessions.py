@@ -318,7 +318,10 @@ def act(sessions: Sessions, name: str, asked: Mapping[str, str]) -> str:
 def _answer(job: str, session: Session, inquiry: Inquiry, asked: Mapping[str, str]) -> KeptAnswer:
     """Answer that a page shows, to be kept. Raises BadInput if it shows none."""
     name, last, made = asked.get("name", "").strip(), inquiry.answer, session.run()
-    if asked.get("what") == "answer":
+    what = asked.get("what", "")
+    if what not in ("answer", RUN):
+        raise BadInput(f"what {what!r}: the answer is kept, or the run")
+    if what == "answer":
         if last is None or not last["document"]:
             raise BadInput("there is no answer to keep; ask a question first")
         told = shown(last["question"], last["document"]).sentences[0]

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tests.commands import ROOT
 
@@ -38,6 +38,13 @@ class Served:
         assert match
         self.port, self.token = int(match[1]), match[3]
         self.host = f"127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.process.kill()
+        self.process.communicate()
 
     def send(self, path: str, method: str = "GET", body: str | None = None, **headers: str) -> Answered:
         """Status, body and headers of an answer. Requests have the token's Cookie by default, and a POST the right

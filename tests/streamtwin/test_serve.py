@@ -42,10 +42,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     for file, name in JOBS.items():
         short = job.model_copy(update={"name": name, "description": f"{name} is shown"}).with_run(horizon_s=20)
         (folder / f"{file}.yaml").write_text(dump(short))
-    found = Served(folder, str(folder))
-    yield found
-    found.process.kill()
-    found.process.communicate()
+    with Served(folder, str(folder)) as found:
+        yield found
 
 
 # who gets in ---------------------------------------------------------------------------------------------------------
@@ -363,8 +361,7 @@ def _alive(process: str) -> bool:
 
 @pytest.mark.slow  # it waits for the limit
 def test_who_does_not_say_what_is_wanted_is_not_waited_for(tmp_path: Path) -> None:
-    served = Served(tmp_path, JOB)
-    try:
+    with Served(tmp_path, JOB) as served:
         silent = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(50)]
         began_s = time.monotonic()
         silent[0].sendall(b"GET / HTTP/1.1\r\n")
@@ -376,9 +373,6 @@ def test_who_does_not_say_what_is_wanted_is_not_waited_for(tmp_path: Path) -> No
             assert each.recv(100) == b""
         assert time.monotonic() - began_s < 1.5 * HEADERS_S
         assert served.send(f"/job/{JOB}")[0] == 200
-    finally:
-        served.process.kill()
-        served.process.communicate()
 
 
 def _children(of: int) -> list[str]:

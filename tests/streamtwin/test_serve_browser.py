@@ -22,10 +22,8 @@ def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def library(chrome: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    found = Served(tmp_path_factory.mktemp("serve"))
-    yield found
-    found.process.kill()
-    found.process.communicate()
+    with Served(tmp_path_factory.mktemp("serve")) as found:
+        yield found
 
 
 def opened(chrome: Browser, served: Served, job: str, width: int = 1400, dark: bool = False) -> Tab:
@@ -151,10 +149,6 @@ def test_what_fails_and_what_is_lost_is_said(chrome: Browser, tmp_path: Path) ->
     served.process.kill()
     served.process.communicate()
     tab.until("document.getElementById('state').innerText.includes('no connection')")
-    again = Served(tmp_path, "edge-filter", "--state", "kept", "--port", str(served.port))
-    try:
+    with Served(tmp_path, "edge-filter", "--state", "kept", "--port", str(served.port)):
         tab.until(DONE)
         assert tab.get("document.querySelectorAll('#changes ol li').length") == 1
-    finally:
-        again.process.kill()
-        again.process.communicate()

@@ -37,10 +37,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Server of one small job."""
     folder = tmp_path_factory.mktemp("serve")
     (folder / f"{JOB}.yaml").write_text(TEXT)
-    found = Served(folder, f"{JOB}.yaml", "--state", "kept")
-    yield found
-    found.process.kill()
-    found.process.communicate()
+    with Served(folder, f"{JOB}.yaml", "--state", "kept") as found:
+        yield found
 
 
 def brought(served: Served, **what: Any) -> tuple[int, dict[str, Any]]:
@@ -55,15 +53,11 @@ def brought(served: Served, **what: Any) -> tuple[int, dict[str, Any]]:
 def test_an_opened_file_is_a_job_like_any_other_and_outlives_the_server(tmp_path: Path) -> None:
     mine = dump(load(JOB).with_run(horizon_s=20, seed=5))
     for _ in range(2):
-        served = Served(tmp_path, JOB, "--state", "kept")
-        try:
+        with Served(tmp_path, JOB, "--state", "kept") as served:
             assert brought(served, file="mine.yaml", text=mine) == (200, {"address": "/job/mine"})
             assert load(str(tmp_path / known(served.state)["mine"])) == load(JOB).with_run(horizon_s=20, seed=5)
             assert served.document("run.json", "mine")["manifest"]["seed"] == 5
             assert 'href="/job/mine"' in served.send("/")[1]
-        finally:
-            served.process.kill()
-            served.process.communicate()
     assert [*known(served.state)] == ["mine"]
 
 
@@ -86,8 +80,7 @@ def test_an_opened_job_whose_name_is_served_has_another_one(tmp_path: Path) -> N
     (tmp_path / "mine.yaml").write_text(texts[0])
     for text in texts[1:]:
         keep(tmp_path / "kept", {}, "mine", text)
-    served = Served(tmp_path, "mine.yaml", "--state", "kept")
-    try:
+    with Served(tmp_path, "mine.yaml", "--state", "kept") as served:
         page = served.send("/")[1]
         assert sorted(set(re.findall(r'href="/job/([^"]+)"', page))) == ["mine", "mine-2", "mine-3"]
         assert re.findall(r'data-post="/job/([^"]+)/drop"', page) == ["mine-2", "mine-3"]
@@ -96,15 +89,11 @@ def test_an_opened_job_whose_name_is_served_has_another_one(tmp_path: Path) -> N
         assert brought(served, file="mine.yaml", text=texts[1]) == (200, {"address": "/job/mine-3"})
         assert served.send("/job/mine-3/drop", "POST", "{}")[0] == 200
         assert [*known(served.state)] == ["mine-2"] and (tmp_path / "mine.yaml").is_file()
-    finally:
-        served.process.kill()
-        served.process.communicate()
 
 
 def test_what_was_opened_can_be_removed_and_nothing_else(tmp_path: Path) -> None:
     """A job that is opened again under a removed one's name has none of its changes, and none of its kept answers."""
-    served = Served(tmp_path, JOB, "--state", "kept")
-    try:
+    with Served(tmp_path, JOB, "--state", "kept") as served:
         for seed in (5, 6):
             mine = dump(load(JOB).with_run(horizon_s=20, seed=seed))
             assert brought(served, file="mine.yaml", text=mine)[0] == 200
@@ -119,9 +108,6 @@ def test_what_was_opened_can_be_removed_and_nothing_else(tmp_path: Path) -> None
         for name in (JOB, "mine", "none"):
             assert served.send(f"/job/{name}/drop", "POST", "{}")[0] == 422
         assert served.send(f"/job/{JOB}")[0] == 200
-    finally:
-        served.process.kill()
-        served.process.communicate()
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "/dev/zero", "pipe", "kept/token"])
@@ -186,27 +172,19 @@ def test_saved_answers_make_the_scenario_that_the_command_makes(answers: dict[st
         (folder / name).write_text(text)
     source = folder if len(texts) > 1 else folder / "job.json"
     told = json.loads(twin("import", "flink", source, "--out", tmp_path / "job.yaml", "--json").stdout)
-    served = Served(tmp_path, JOB, "--state", "kept")
-    try:
+    with Served(tmp_path, JOB, "--state", "kept") as served:
         assert brought(served, answers=texts) == (200, {"address": f"/job/{load(str(tmp_path / 'job.yaml')).name}"})
         ((name, file),) = known(served.state).items()
         assert load(str(tmp_path / file)) == load(str(tmp_path / "job.yaml"))
         page = served.send(f"/job/{name}")[1]
         assert told["notes"] and all(escape(" ".join(note.split()), quote=False) in page for note in told["notes"])
-    finally:
-        served.process.kill()
-        served.process.communicate()
 
 
 def test_a_running_flink_is_imported_by_its_address(tmp_path: Path) -> None:
-    served = Served(tmp_path, JOB, "--state", "kept")
-    try:
+    with Served(tmp_path, JOB, "--state", "kept") as served:
         with serving(Cluster()) as url:
             assert brought(served, url=url, job="clicks", window="1") == (200, {"address": "/job/clicks"})
         assert load(str(tmp_path / known(served.state)["clicks"])).query.operators
-    finally:
-        served.process.kill()
-        served.process.communicate()
 
 
 def test_ctrl_c_ends_an_import_that_is_under_way(tmp_path: Path) -> None:
@@ -239,8 +217,7 @@ def _importing() -> list[str]:
 
 
 def test_the_start_page_has_each_scenario_of_the_library_once_with_its_picture(tmp_path: Path) -> None:
-    served = Served(tmp_path)
-    try:
+    with Served(tmp_path) as served:
         page = served.send("/")[1]
         assert sorted(re.findall(r'href="/job/([^"]+)"', page)) == sorted(registry.names())
         assert sorted(re.findall(r'src="/job/([^"]+)/sketch.svg"', page)) == sorted(registry.names())
@@ -254,9 +231,6 @@ def test_the_start_page_has_each_scenario_of_the_library_once_with_its_picture(t
             assert served.act(name, act="set", text="run.seed=3")[0] == 200
         last = served.send("/")[1].split("Asked about last")[1].split("</ul>")[0]
         assert re.findall(r'href="/job/([^"]+)"', last) == ["clicks", "orders"] and "2 changes" in last
-    finally:
-        served.process.kill()
-        served.process.communicate()
 
 
 def test_a_job_that_comes_or_goes_while_sentences_are_read_is_listed_without_one() -> None:
@@ -309,7 +283,11 @@ def test_a_kept_answer_is_the_pages_and_is_set_beside_another(served: Served) ->
 
 def test_nothing_is_kept_that_is_not_there_or_has_no_name(served: Served) -> None:
     served.settled()
-    for asked in ({"what": "run", "name": " "}, {"what": "run", "name": "x" * 61}, {"what": "answer", "name": "x"}):
+    names = (" ", "x" * 61, "two\nlines", "turned\u202e")
+    for asked in (
+        *({"what": "run", "name": each} for each in names),
+        *({"what": w, "name": "x"} for w in ("answer", "")),
+    ):
         status, found = served.act(act="keep", **asked)
         assert status == 422 and found["wrong"]
     assert served.send("/kept/none")[0] == 404

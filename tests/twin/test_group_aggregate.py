@@ -91,11 +91,12 @@ def test_each_record_changes_the_result_of_its_key(ttl_s: float | None, retracts
 
 @pytest.mark.parametrize("changing", [0.0, 0.3])
 @pytest.mark.parametrize("retracts", [True, False])
-def test_records_that_leave_a_result_as_it_is_send_nothing(changing: float, retracts: bool) -> None:
+@pytest.mark.parametrize("events", [(), SCALE, FAILURE], ids=["plain", "scale", "failure"])
+def test_records_that_leave_a_result_as_it_is_send_nothing(changing: float, retracts: bool, events: Any) -> None:
     """The first record of a key inserts a result; of the others a share changes it, within four standard errors."""
     given = whole(changing=changing, changelog="retract" if retracts else "upsert")
     with following(GroupLogic) as found:
-        ran(given)
+        ran(given, *events)
     seen, others = set[int](), list[int]()
     for each in found.order:
         if each.key in seen:

@@ -65,7 +65,7 @@ def _storing(job: FlinkJob, timeout_s: float, notes: list[str]) -> dict[str, flo
     """What storing costs, from the checkpoints that Flink remembers: a time of each, and a time of its bytes, neither
     below zero, with the least sum of errors, so that a few slow ones do not count. Empty while records wait for room:
     barriers wait with them. timeout_s: after which none is complete. notes: get words."""
-    taken = [each for each in job.taken if each.took_s <= timeout_s]
+    taken = [each for each in job.taken if each.took_s < timeout_s]
     if not taken:
         notes.append(
             "no complete checkpoint tells how long it took, so storing takes no time; set checkpoints.async_ms"
@@ -82,7 +82,7 @@ def _storing(job: FlinkJob, timeout_s: float, notes: list[str]) -> dict[str, flo
         return {}
     apart = sizes.max() > SIZES_APART * sizes.min()
     async_s, s_per_byte = _line(took_s, sizes) if apart else (float(np.median(took_s)), 0.0)
-    storing = {"async_ms": float(f"{max(0.0, async_s / MS - SYNC_MS):.3g}")}
+    storing = {"async_ms": round(max(0.0, async_s / MS - SYNC_MS), 1)}
     if s_per_byte * FASTEST_MBPS > 8e-6:
         storing["storage_mbps"] = float(f"{8e-6 / s_per_byte:.3g}")
     found = " and ".join(f"{key} {value:g}" for key, value in storing.items())
