@@ -403,7 +403,9 @@ def test_an_aggregate_that_seldom_changes_sends_as_much_as_it_sent(tmp_path: Pat
     assert share == pytest.approx(read["group-aggregate#2"] / read["group-aggregate"], rel=0.1)
 
 
-@pytest.mark.parametrize(("took_ms", "median_ms"), [([203, 611, 566], 566), ([100, 200, 300, 400, 5000], 300), ([599_999], 599_999)])
+@pytest.mark.parametrize(
+    ("took_ms", "median_ms"), [([203, 611, 566], 566), ([100, 200, 300, 400, 5000], 300), ([599_999], 599_999)]
+)
 def test_a_few_slow_checkpoints_do_not_count(took_ms: list[int], median_ms: int, tmp_path: Path) -> None:
     done = [{"status": "COMPLETED", "checkpointed_size": 9, "end_to_end_duration": each_ms} for each_ms in took_ms]
     found = imported(tmp_path, "q18-10000", jobs_id_checkpoints={"history": done}).scenario.checkpoints
