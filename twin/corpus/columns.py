@@ -28,7 +28,7 @@ class Column:
     says: str
 
 
-_EMPTY = "; empty if no result came"
+_EMPTY = "; it and its quantiles are empty if no result came"
 COLUMNS: Mapping[str, Column] = {
     "run": Column("", "name of the run; of several corpora, behind the name of its corpus and a slash"),
     "index": Column("1", "number of the run in its corpus, from 0"),
@@ -41,23 +41,23 @@ COLUMNS: Mapping[str, Column] = {
     "processing_latency_s": Column(
         "s", "mean, from the ingestion of the oldest record that went into a result to the result's arrival" + _EMPTY
     ),
-    "processing_latency_p50_s": Column("s", "median of the processing latency, within 1 %" + _EMPTY),
-    "processing_latency_p95_s": Column("s", "95th percentile of the processing latency, within 1 %" + _EMPTY),
-    "processing_latency_p99_s": Column("s", "99th percentile of the processing latency, within 1 %" + _EMPTY),
+    "processing_latency_p50_s": Column("s", "median of the processing latency, within 1 %"),
+    "processing_latency_p95_s": Column("s", "95th percentile of the processing latency, within 1 %"),
+    "processing_latency_p99_s": Column("s", "99th percentile of the processing latency, within 1 %"),
     "e2e_latency_s": Column(
         "s", "mean end-to-end latency: the same, from that record's arrival at the message broker" + _EMPTY
     ),
-    "e2e_latency_p50_s": Column("s", "median of the end-to-end latency, within 1 %" + _EMPTY),
-    "e2e_latency_p95_s": Column("s", "95th percentile of the end-to-end latency, within 1 %" + _EMPTY),
-    "e2e_latency_p99_s": Column("s", "99th percentile of the end-to-end latency, within 1 %" + _EMPTY),
+    "e2e_latency_p50_s": Column("s", "median of the end-to-end latency, within 1 %"),
+    "e2e_latency_p95_s": Column("s", "95th percentile of the end-to-end latency, within 1 %"),
+    "e2e_latency_p99_s": Column("s", "99th percentile of the end-to-end latency, within 1 %"),
     "result_delay_s": Column(
         "s",
         "mean delay of results: the processing latency without the wait for windows, from the end of the last window "
-        "that a result waited for; empty if no result came, and of corpora of older versions",
+        "that a result waited for" + _EMPTY + ", and of corpora of older versions",
     ),
-    "result_delay_p50_s": Column("s", "median of the delay of results, within 1 %" + _EMPTY),
-    "result_delay_p95_s": Column("s", "95th percentile of the delay of results, within 1 %" + _EMPTY),
-    "result_delay_p99_s": Column("s", "99th percentile of the delay of results, within 1 %" + _EMPTY),
+    "result_delay_p50_s": Column("s", "median of the delay of results, within 1 %"),
+    "result_delay_p95_s": Column("s", "95th percentile of the delay of results, within 1 %"),
+    "result_delay_p99_s": Column("s", "99th percentile of the delay of results, within 1 %"),
     "backpressure_per_s": Column("1/s", "records by which those that wait at the brokers grow, over all sources"),
     "backpressured": Column("", "whether these grow by more than 1 % of the offered rate"),
     "success": Column("", "whether a result came, and the job did not crash"),
