@@ -13,7 +13,7 @@ from scenarios.files.run_folder import png
 from twin.version import VERSION
 
 Table = Sequence[tuple[str, ...]]
-LAWS = 10
+LAWS = 5
 """Number of rows that are shown: the farthest off theory."""
 THEORY = (
     f"Means over {theory.SEEDS} independent seeds with their standard errors, at 1,000 records a second unless "
