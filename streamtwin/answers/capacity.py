@@ -122,7 +122,7 @@ def _limit(answer: CapacityAnswer) -> Iterator[str]:
 
 def _lasting(answer: CapacityAnswer) -> Iterator[str]:
     """Limit of long runs, as predicted, with its reason. It comes first where the runs are too short to show it."""
-    limit, agrees = answer.predicted, answer.beside is None or answer.beside.agrees
+    limit = answer.predicted
     binds = f"; what binds: {limit.binds}" * bool(limit.binds)
     unchecked = answer.longer_runs is None and answer.status in ("found", "always") and not limit.ignores
     if not (_too_short(answer) or unchecked):
@@ -130,11 +130,18 @@ def _lasting(answer: CapacityAnswer) -> Iterator[str]:
     if answer.lasts_in_runs is not None:
         runs = f"runs of {LONGER * answer.run_s:g} s"
         yield f"{_of(answer)}: {answer.lasts_in_runs} lasts in {runs}; shorter ones show another limit"
-    elif limit.in_long_runs is not None and _differs(answer) and agrees and not _refuted(answer):
+    elif limit.in_long_runs is not None and _differs(answer) and _trusted_in_long_runs(answer):
         lasts = f"{_value(limit.in_long_runs)} lasts, as predicted by rates for runs of a day{binds}"
         yield f"{_of(answer)}: {lasts}; shorter runs show another limit"
     elif limit.status == "never" and not limit.ignores:
         yield f"none lasts: in runs of a day, {answer.while_} is predicted to hold at no value{binds}"
+
+
+def _trusted_in_long_runs(answer: CapacityAnswer) -> bool:
+    """Whether the limit that is predicted for runs of a day is told as that of the job: it is not refuted, and the
+    prediction agrees with the runs, or longer runs hold there and fail at the limit of the shorter ones."""
+    agrees = answer.beside is None or answer.beside.agrees
+    return (agrees or answer.predicted_fails is not None) and not _refuted(answer)
 
 
 def _refuted(answer: CapacityAnswer) -> bool:
@@ -153,7 +160,8 @@ def _beside(answer: CapacityAnswer) -> Iterator[str]:
         as_long = _value(limit.value) if limit.value is not None else _predicted_value(answer)
         day = f"; in runs of a day {_value(limit.in_long_runs)}" if _differs(answer) and limit.in_long_runs else ""
         first, *others = beside.told(as_long)
-        yield from (f"{first}{day}", *others)
+        shorter = f" (all of this is of runs of {answer.run_s:g} s)" * any(_lasting(answer))
+        yield from (f"{first}{day}", *(f"{each}{shorter}" for each in others))
 
 
 def _end(answer: CapacityAnswer) -> str:
@@ -205,11 +213,9 @@ def _shape(answer: CapacityAnswer) -> Iterator[str]:
 
 def _longer(answer: CapacityAnswer) -> str:
     """Words on why longer runs may give another answer, and the remedy."""
-    agrees = answer.beside is None or answer.beside.agrees
     known = (
-        agrees
-        and _differs(answer)
-        and not _refuted(answer)
+        _differs(answer)
+        and _trusted_in_long_runs(answer)
         and not any(name in answer.while_ for name in answer.predicted.ignores)
     )
     trust = "take the limit predicted for runs of a day, or " if known else ""

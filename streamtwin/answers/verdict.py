@@ -25,18 +25,18 @@ from twin.metrics import measured
 from twin.run import Run
 
 MOST_NAMES = 4
-LONGER = "A longer run may show that it does not keep up, as this is full"
-"""Words for runs in which a resource was full all of the time, or at the end: queues before it may still be filling."""
+UNKNOWN = "This run is too short to say whether the job keeps up, as queues may still fill before what is full"
+"""Words for runs in which a resource was full all of the time, or at the end, but nothing more was left unread yet."""
 LONG = 0.1
 """Share of the periods in which a resource must be full to be called the bottleneck of a run."""
 
 
 def verdict(job: Deployment, run: Run) -> str:
     """Sentences on whether a job kept up, what binds, and how long it was paused."""
-    return " ".join((_state(run), *_drops(job, run), _bottleneck(job, run), *_pauses(run)))
+    return " ".join((_state(job, run), *_drops(job, run), *_bottleneck(job, run), *_pauses(run)))
 
 
-def _state(run: Run) -> str:
+def _state(job: Deployment, run: Run) -> str:
     metrics = run.metrics
     if run.crashed:
         return f"{run.warnings[0][0].upper()}{run.warnings[0][1:]}."
@@ -46,15 +46,25 @@ def _state(run: Run) -> str:
         return f"The job does not keep up: {number(metrics.backpressure_per_s)} records a second stay unread."
     if more_per_s := metrics.queue_growth_per_s:
         return f"The job does not keep up: its queues grow by {number(more_per_s)} records a second until the end."
+    if run.full:
+        found = [each for each in _holding(job, run) if each.name in run.full]
+        return f"{UNKNOWN}: {joined(list(_full(job, found)) or list(run.full))}."
     return "The job keeps up with its input."
 
 
-def _bottleneck(job: Deployment, run: Run) -> str:
-    found = holding(resources(job, [RunOutcome(measures(run))]), job)
+def _holding(job: Deployment, run: Run) -> list[Resource]:
+    return holding(resources(job, [RunOutcome(measures(run))]), job)
+
+
+def _bottleneck(job: Deployment, run: Run) -> Iterator[str]:
+    """Sentence on what binds; none where the state of the job has named it."""
+    if run.keeps_up is not None:
+        yield _binding(job, run)
+
+
+def _binding(job: Deployment, run: Run) -> str:
+    found = _holding(job, run)
     words = list(_full(job, found))
-    if run.metrics.keeps_up and run.full:
-        words = list(_full(job, [each for each in found if each.name in run.full])) or list(run.full)
-        return f"{LONGER}: {joined(words)}."
     if words:
         return f"{'Nearly full:' if run.metrics.keeps_up else 'The bottleneck is'} {joined(words)}."
     found = [each for each in found if each.kind != "memory"]  # which more records need not fill

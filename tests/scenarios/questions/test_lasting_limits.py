@@ -137,6 +137,9 @@ def test_a_limit_that_does_not_last_is_told_as_one_with_checkpoints_too(checkpoi
     assert not any(line.endswith("no other is predicted") for line in others)
     assert any(line.startswith("what binds in runs of 60 s") for line in others)
     assert answer.predicted_fails == 0  # else runs as long as the others fail where the prediction holds
+    apart = replace(answer, beside=replace(answer.beside, factor=0.6, agrees=False))  # in runs as short as these
+    assert told(apart).sentences[0] == first and not any(line.endswith("its fault") for line in told(apart).sentences)
+    assert not told(replace(apart, predicted_fails=None)).sentences[0].startswith(first)  # nothing speaks for it
     refuted = "\n".join(told(replace(answer, predicted_fails=2)).sentences)
     assert "lasts, as predicted" not in refuted and "take the limit predicted" not in refuted
     assert f"and at {answer.predicted.lasting:.4g}, which is predicted to last, the condition fails" in refuted
