@@ -6,19 +6,14 @@ import ast
 import importlib
 import re
 import shlex
-import sys
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import typer
 
-from optimizers.interface import Problem
-from scenarios.files import scenario_file
 from streamtwin.cli import app as cli
 from twin.kinds.operator import OperatorBase
-from twin.rates.model import RateModel
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORT = ROOT / "streamtwin" / "demo" / "templates" / "report.html"
@@ -94,16 +89,6 @@ def test_there_are_commands_to_check():
     assert sum(len(commands(page.read_text(encoding="utf-8"))) for page in PAGES) > 25
 
 
-def test_the_optimizer_of_the_guide_works(monkeypatch):
-    text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
-    guide = ModuleType("guide")
-    monkeypatch.setitem(sys.modules, "guide", guide)  # a dataclass looks its module up
-    exec(compile(text.split("```python")[1].split("```")[0], "guide", "exec"), guide.__dict__)
-    deployment = scenario_file.load("edge-filter").deployment
-    solution = guide.FirstHost().solve(Problem(scenario=deployment, cost_model=RateModel()))
-    assert set(solution.plan.placement.values()) == {("edge-1",)}
-
-
 @cache
 def defined(path: Path) -> set[str]:
     """Names of everything that a file defines: classes, functions, methods, fields, constants."""
@@ -142,7 +127,6 @@ WORDS = {
     "app",
     "NAME",
     "Figure",
-    "FirstHost",
 }
 """Quoted words that no file defines: commands, parameters of signatures, another library's class, the guide's own."""
 
