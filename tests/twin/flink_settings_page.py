@@ -19,7 +19,7 @@ def named(setting: Setting) -> str:
 
 
 def tables() -> str:
-    """Both tables; keys of which the same is said share a line. Options of the autoscaler have a table elsewhere."""
+    """Both tables; keys of which the same is said share a line. Options of the autoscaler are those of its policy."""
     lines = dict[str, list[str]]()
     for setting in SETTINGS:
         if not setting.path.startswith("policy."):
