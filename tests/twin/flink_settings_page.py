@@ -1,4 +1,4 @@
-"""Tables of Flink's settings in docs/flink-settings.md; `python -m tests.twin.flink_settings_page` writes them anew."""
+"""Table of Flink's settings in docs/flink-settings.md; `python -m tests.twin.flink_settings_page` writes it anew."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from pathlib import Path
 from twin.flink_settings import SETTINGS, Setting, told
 
 PAGE = Path(__file__).parents[2] / "docs" / "flink-settings.md"
-HEAD = "| in Flink | with `--set` |\n|---|---|\n"
-NO_PLACE = "\n## Keys without a place\n\n| in Flink | why there is nothing to write |\n|---|---|\n"
-LEAVE = "leave it out: "
+HEAD = "| in Flink | in a scenario |\n|---|---|\n"
 
 
 def named(setting: Setting) -> str:
@@ -18,25 +16,21 @@ def named(setting: Setting) -> str:
     return ", ".join(f"`{each}`" for each in (f"{first}: {setting.example}" if setting.example else first, *older))
 
 
-def tables() -> str:
-    """Both tables; keys of which the same is said share a line. Options of the autoscaler are those of its policy."""
+def table() -> str:
+    """Keys that have a place, those with the same one in a line. Options of the autoscaler are those of its policy."""
     lines = dict[str, list[str]]()
     for setting in SETTINGS:
-        if not setting.path.startswith("policy."):
-            said = told(setting.keys[0], setting.example or None, in_file=False)
-            lines.setdefault(said, []).append(named(setting))
-    rows = {said: f"| {', '.join(keys)} | {said.removeprefix(LEAVE).removeprefix('write ')} |\n"
-            for said, keys in lines.items()}  # fmt: skip
-    places = [row for said, row in rows.items() if not said.startswith(LEAVE)]
-    others = [row for said, row in rows.items() if said.startswith(LEAVE)]
-    return HEAD + "".join(places) + NO_PLACE + "".join(others)
+        says = told(setting.keys[0], setting.example or None, in_file=False)
+        if says.startswith("write ") and not setting.path.startswith("policy."):
+            lines.setdefault(says.removeprefix("write "), []).append(named(setting))
+    return HEAD + "".join(f"| {', '.join(keys)} | {says} |\n" for says, keys in lines.items())
 
 
 def page(text: str) -> str:
-    """Text of the page with the tables of today."""
+    """Text of the page with the table of today."""
     before, head, _ = text.partition(HEAD)
     assert head
-    return before + tables()
+    return before + table()
 
 
 if __name__ == "__main__":
