@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from twin.errors import BadInput, Path, error_location, value_at
+from twin.errors import BadInput, Path, error_location, suggest, value_at
 from twin.quantities import number, own_unit, units_of
 from twin.retired import with_todays_keys
 from twin.words import ours, remedy
@@ -195,8 +195,13 @@ def _explain(schema: Schema, problem: Any) -> str:
     kind, value = problem["type"], problem.get("input")
     name = str(problem["loc"][-1]) if problem["loc"] else ""
     if kind == "extra_forbidden":
-        known, place = _properties(schema, _node(schema, problem["loc"][:-1])), _place(schema, problem["loc"][:-1])
-        return f"unknown key {name!r}; {remedy(name, known, place, value)}"
+        node, place = _node(schema, problem["loc"][:-1]), _place(schema, problem["loc"][:-1])
+        known = _properties(schema, node)
+        within = [part for part in known if name in _properties(schema, _descend(schema, node, part))]
+        said = remedy(name, known, place, value)
+        if len(within) == 1 and said == suggest(name, known):  # no word of others, but one level too high
+            said = f"write {within[0]}: {{{name}: ...}}"
+        return f"unknown key {name!r}; {said}"
     if kind == "missing":
         return f"{name!r} is missing; add it"
     if kind.startswith("union_tag"):

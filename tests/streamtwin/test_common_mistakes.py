@@ -53,6 +53,7 @@ IN_THE_FILE = {
     ("engine: spark", "engine: flink"): "unknown engine profile 'spark'",
     ("engine: {profile: flink, buffer_timeout_ms: 100}", "engine: flink"): "write flush_s",
     ("engine: {profile: flink, flush_s: 0}", "engine: flink"): "1e-6: at once",
+    ("engine: {profile: flink, gc_pause_s: 2}", "engine: flink"): "write noise: {gc_pause_s: ...}",
     ("execution.checkpointing.interval: 10 s\nengine: flink", "engine: flink"): "write checkpoints: {interval_s: 10}",
     ("checkpoints: {mode: exactly-once}\nengine: flink", "engine: flink"): "write sinks: exactly-once",
     ("warmup_s: 40, horizon_s: 30", "horizon_s: 30"): "warmup_s must be < horizon_s",
