@@ -135,7 +135,8 @@ def _announce(prober: Prober, within: Range, values: Sequence[float], checks: Ch
     if cpu_s is None:  # all runs so far were known from another time
         prober.audience.stage(f"the proof: some {', '.join(parts)}")
         return
-    seconds = "1 CPU second" if cpu_s <= 1.0 else f"{max(math.ceil(min(cpu_s, 10.0)), cpu_s):.2g} CPU seconds"
+    rounded = float(f"{max(math.ceil(min(cpu_s, 10.0)), cpu_s):.2g}")
+    seconds = "1 CPU second" if cpu_s <= 1.0 else f"{rounded:,.0f} CPU seconds"
     prober.audience.stage(f"the proof takes about {seconds}: some {', '.join(parts)}")
 
 

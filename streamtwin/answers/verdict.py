@@ -76,10 +76,16 @@ def _binding(job: Deployment, run: Run) -> str:
     if run.metrics.keeps_up:
         room = f"it could bear about {number(1 / top.used)} times as much"
         which = " that could hold it up" if drops(run) else ""
-        return f"The fullest resource{which} is {name} ({top.used:.0%} in use): {room}."
+        return f"The fullest resource{which} is {name} ({top.used:.0%} in use): {room}{_of_the_load(job)}."
     at_times = _at_times(job, run)
     average = f"{name}, {top.used:.0%} in use on average"
     return f"The bottleneck is {at_times}." if at_times else f"Nothing was full for long (the fullest: {average})."
+
+
+def _of_the_load(job: Deployment) -> str:
+    """Caution where what comes to a resource may grow faster than the load; empty where it does not."""
+    joins = some([each.name for each in job.query.topological if each.joins])
+    return f"; the load may grow by less, as matches of {joins} grow faster than its inputs" if joins else ""
 
 
 def _at_times(job: Deployment, run: Run) -> str:

@@ -14,6 +14,7 @@ from figures.time_line import points
 from scenarios.files import scenario_file
 from scenarios.files.run_folder import UNKNOWN, read_run, write_run
 from scenarios.measures import measures
+from scenarios.questions.capacity import load_predicted
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.resources import binding, resources
 from streamtwin.answers.verdict import joined, verdict
@@ -26,7 +27,9 @@ from tests.streamtwin.report_checks import measured, whole, words
 from tests.streamtwin.test_job_maps import chain
 from twin.errors import BadInput
 from twin.events import RateChange, SlowDown
+from twin.scenario import Scenario
 from twin.simulation import simulate
+from twin.spec import parse
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +121,32 @@ def test_the_bottleneck_of_a_queue_is_the_one_it_must_be(rate_per_s, cores, plac
     job = queue(rate_per_s=rate_per_s, cores=cores)
     job = job.with_plan(job.plan.with_placement({**job.plan.placement, "work": (place,)}))
     assert said in verdict(job, simulate(job))
+
+
+def test_behind_a_join_the_load_may_not_grow_as_much_as_a_resource_bears():
+    """100 pairs a second come to calls that bear 200; pairs grow with the square of the load, which bears 1.41."""
+    sources = [{"name": name, "kind": "source", "service_time_s": 1e-5} for name in ("left", "right")]
+    pairs = {"kind": "interval-join", "left": "left", "right": "right", "lower_s": -1, "upper_s": 1, "keys": 50}
+    calls = {"name": "calls", "kind": "async", "latency_s": 0.01, "latency_scv": 0, "capacity": 2}
+    operators = [*sources, pairs | {"name": "pairs"}, calls, {"name": "out", "kind": "sink"}]
+    ways = [("left", "pairs"), ("right", "pairs"), ("pairs", "calls"), ("calls", "out")]
+    host = {"name": "h", "cpu_percent": 400, "ram_mb": 4000, "bandwidth_mbps": 1000, "latency_ms": 0}
+    streams = [{"producer": producer, "consumer": consumer} for producer, consumer in ways]
+    job = parse(
+        Scenario,
+        {
+            "name": "pairs",
+            "query": {"operators": operators, "streams": streams},
+            "cluster": {"hosts": [host]},
+            "plan": {"placement": {each["name"]: "h" for each in operators}},
+            "workload": {"arrivals": {name: {"law": "poisson", "rate_per_s": 50} for name in ("left", "right")}},
+        },
+    )
+    said = verdict(job, simulate(job))
+    assert "the calls of calls" in said and "the load may grow by less, as matches of pairs grow faster" in said
+    assert float(said.partition("could bear about ")[2].partition(" ")[0]) == pytest.approx(2, rel=0.05)
+    assert load_predicted(job).lasting == pytest.approx(math.sqrt(2), rel=0.03)
+    assert "may grow by less" not in verdict(queue(), simulate(queue(rate_per_s=500)))
 
 
 def test_what_is_named_is_what_more_of_would_help():

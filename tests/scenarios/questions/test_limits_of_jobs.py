@@ -125,7 +125,7 @@ def test_the_cost_of_a_proof_is_what_was_said_before():
         spent = sum(each.cpu_s for each in bench.kept.outcomes.values())
     (line,) = (line for line in said if "the proof takes about" in line)
     told_s = float(line.partition("about ")[2].partition(" ")[0].replace(",", ""))
-    assert spent / 1.5 < told_s < 1.5 * spent
+    assert spent / 1.5 < told_s < 1.5 * spent and told_s >= 100 and "e+" not in line
 
 
 @pytest.mark.parametrize("name", ["one subtask", "four subtasks"])
