@@ -12,26 +12,23 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 
 import jax
-import numpy as np
 
-from models import checkpoint, evaluation, pipeline, prediction
+from models import card, checkpoint, pipeline, prediction
 from models.checkpoint import Ensemble
 from models.dataset import Dataset, join, split
-from models.labels import KINDS
-from models.prediction import SHARE
-from models.predictors import PREDICTORS, Fitted, FittedNetworks, RateModelAlone
+from models.predictors import PREDICTORS, Fitted, RateModelAlone
 from models.settings import RESIDUAL
 from models.shipped import FOLDER
 from scenarios.executing import bar
 from scenarios.learning import networks, rows_of, steps, under_way, write_model
 from twin.files import write_text
-from twin.metrics import METRICS, REGRESSION_METRICS, TABLE
+from twin.metrics import METRICS
 
 SEED = 0
 
@@ -100,77 +97,14 @@ def trained(rows: Dataset, out: Path) -> prediction.LearnedCostModel:
     return prediction.load(out)
 
 
-def card(model: prediction.LearnedCostModel, rivals: Sequence[Fitted], held: Mapping[str, Dataset]) -> str:
+def card_of(model: prediction.LearnedCostModel, rivals: Sequence[Fitted], held: Mapping[str, Dataset]) -> str:
     """Text of card.md. rivals: what the model is compared with. held: by space, rows that no network saw."""
     (ensemble,) = model.ensembles
     low_s, high_s = ensemble.manifest["horizons_s"]
     size = sum(leaf.size for leaf in jax.tree.leaves(ensemble.members)) * 4 / 1000
     about = {"members": len(ensemble.members), "size": size, "shortest": low_s, "longest": high_s}
-    lines = [HEAD.format(**about, **ensemble.manifest["rows"]), *_gates(ensemble)]
-    fitted = (FittedNetworks("learned", model), *rivals)
-    for space, rows in held.items():
-        lines += [*_errors(space, fitted, rows), *_kinds(fitted, rows)]
-    return "\n".join([*lines, *_coverage(model, held), ""])
-
-
-def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    cells = [list(header), *map(list, rows)]
-    return ["| " + " | ".join(row) + " |" for row in (cells[0], ["---"] * len(cells[0]), *cells[1:])] + [""]
-
-
-def _gates(ensemble: Ensemble) -> list[str]:
-    """Table of the gates: the share of the correction that counts."""
-    rows = ([kind, *(f"{gate:g}" for gate in gates)] for kind, gates in zip(KINDS, ensemble.scaling.gate, strict=True))
-    header = ["plans", *(TABLE[name].symbol for name in ensemble.metrics)]
-    return ["## Gates", "", "Share of the correction that counts.", "", *_table(header, rows)]
-
-
-def _errors(space: str, fitted: Sequence[Fitted], held: Dataset) -> list[str]:
-    found = {(row.metric, row.model): row for each in fitted for row in evaluation.evaluate(each, held)}
-    found |= {(row.metric, row.model): row for row in evaluation.replicate_rows(held)}
-    names = list(dict.fromkeys(name for _, name in found))
-    rows = ([metric, *(_words(found[metric, name]) for name in names)] for metric in METRICS)
-    title = f"## Held-out error: `{space}`, {len(np.unique(held.config_hash))} jobs"
-    about = "q-error, median / 95 %; of yes or no, balanced accuracy."
-    return [title, "", about, "", *_table(["metric", *names], rows)]
-
-
-def _words(row: evaluation.ErrorRow) -> str:
-    if row.accuracy is not None:
-        return f"{row.accuracy:.1%}"
-    return "-" if row.q50 is None else f"{row.q50:.3f} / {row.q95:.2f}"
-
-
-def _kinds(fitted: Sequence[Fitted], held: Dataset) -> list[str]:
-    """Table of the processing latency's q-error, median and 95 %, by kind of plan."""
-    name, kinds = "processing_latency_s", held.graphs.kind_G
-    found = [each.predict(held)[name] for each in fitted]
-    truth, rows = held.label_G(name), []
-    for kind, words in enumerate(KINDS):
-        mask = (kinds == kind) & ~np.isnan(truth)
-        errors = [evaluation.q_error(truth[mask], each[mask]) for each in found] if mask.any() else []
-        shown = [f"{np.median(each):.3f} / {np.quantile(each, 0.95):.2f}" for each in errors]
-        rows += [[words, str(int(mask.sum())), *shown]] if errors else []
-    header = ["processing latency of plans", "runs", *(each.name for each in fitted)]
-    return _table(header, rows)
-
-
-def _coverage(model: prediction.LearnedCostModel, held: Mapping[str, Dataset]) -> list[str]:
-    """Table of the share of simulated values that lie in their intervals, and of the intervals' width."""
-    lines = [f"## Intervals of {SHARE:.0%}", "", "Held-out runs inside, and the median factor up and down.", ""]
-    rows = []
-    for metric in REGRESSION_METRICS:
-        row = [metric]
-        for part in held.values():
-            between = model.around(model.predict_graphs(part.graphs), metric)
-            assert between is not None, "a correction of the rate model has intervals"
-            truth = part.label_G(metric)
-            known = ~np.isnan(truth)
-            low, high = between[:, known]
-            inside = float(((low <= truth[known]) & (truth[known] <= high)).mean())
-            row.append(f"{inside:.1%}, {float(np.median(np.sqrt(high / low))):.3f}")
-        rows.append(row)
-    return [*lines, *_table(["metric", *held], rows)]
+    named = {f"`{space}`": rows for space, rows in held.items()}
+    return "\n".join([HEAD.format(**about, **ensemble.manifest["rows"]), *card.errors(model, rivals, named)])
 
 
 def slim(ensemble: Ensemble) -> Ensemble:
@@ -188,7 +122,7 @@ def main() -> None:
     rows = reduce(join, [made(part, folder) for part in TRAINED])
     model = trained(rows, folder / "model")
     trees = PREDICTORS["trees-ratio"].fit(rows, split(rows, SEED, test=0.0), SEED)
-    text = card(model, (RateModelAlone(), trees), held)
+    text = card_of(model, (RateModelAlone(), trees), held)
     for ensemble in model.ensembles:
         checkpoint.save(slim(ensemble), FOLDER)
     write_text(FOLDER / "card.md", text)

@@ -190,7 +190,7 @@ def _shown(table: Table) -> Table:
 def _measured(experiment: Experiment, spec: CaseTable, workspace: Workspace) -> Iterator[Row]:
     cases = _of(spec.cases, workspace)
     report = every_tenth(
-        lambda done, total: workspace.audience.stage(f"    {done} of {total} cases of {experiment.name}")
+        lambda done, total, _words="": workspace.audience.stage(f"    {done} of {total} cases of {experiment.name}")
     )
     for done, case in enumerate(cases, start=1):
         found = spec.measure(workspace, **case)

@@ -227,7 +227,7 @@ def _one(
         return contestant.load(place)
     dataset, parts = data()
     audience.stage(f"training {contestant.name} for {', '.join(metrics)} on {len(parts.train)} rows")
-    with audience.progress("steps at most; training stops early") as report:
+    with audience.progress("steps at most") as report:
         found = contestant.fit(dataset, parts, seed, metrics, report)
     with new_folder(place) as aside:
         found.save(aside)

@@ -29,13 +29,20 @@ Progress = Callable[[int, int], None]
 """Function that is called with (done, total)."""
 
 
+class Report(Protocol):
+    """Progress that can also say how the work stands."""
+
+    def __call__(self, done: int, total: int, words: str = "", /) -> None:
+        """Takes (done, total), and words on the state of the work."""
+
+
 class Audience(Protocol):
     """Receiver of the progress of a command."""
 
     def stage(self, text: str) -> None:
         """Shows a line on the present stage of the command."""
 
-    def progress(self, what: str) -> AbstractContextManager[Progress]:
+    def progress(self, what: str) -> AbstractContextManager[Report]:
         """Context with a function that takes (done, total) of the `what` that are counted."""
 
 
@@ -46,50 +53,77 @@ class Lines:
         self.stage = say
 
     @contextmanager
-    def progress(self, what: str) -> Iterator[Progress]:
-        """Context with a function that shows a line at every tenth."""
-        with to_the_end(every_tenth(lambda done, total: self.stage(f"    {done} of {total} {what}"))) as report:
+    def progress(self, what: str) -> Iterator[Report]:
+        """Context with a function that shows a line at every tenth, with the time left where work takes long."""
+        began_s = time.monotonic()
+
+        def show(done: int, total: int, words: str = "") -> None:
+            passed_s = time.monotonic() - began_s
+            left_s = passed_s * (total - done) / done if done else 0.0
+            left = f", some {in_minutes(left_s)} left" if passed_s >= LONG_S and done < total else ""
+            self.stage(f"    {done} of {total} {what}{words and f': {words}'}{left}")
+
+        with to_the_end(every_tenth(show)) as report:
             yield report
 
 
+LONG_S = 5.0
+"""Time from which on lines tell how much is left."""
+
+
+def in_minutes(seconds: float) -> str:
+    """Time to come, in seconds or minutes."""
+    return f"{seconds:.0f} s" if seconds < 100.0 else f"{seconds / 60.0:.0f} minutes"
+
+
 @contextmanager
-def bar(what: str) -> Iterator[Progress]:
+def bar(what: str) -> Iterator[Report]:
     """Context with a function that moves a bar on stderr, with counts and the time left."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn(what), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Bars(TextColumn("   "), *columns, console=Console(file=sys.stderr)) as bars:
         task = bars.add_task(what, total=None)
-        with to_the_end(lambda done, total: bars.update(task, completed=done, total=total)) as report:
+
+        def move(done: int, total: int, words: str = "") -> None:
+            bars.update(task, completed=done, total=total, description=words or what)
+
+        with to_the_end(move) as report:
             yield report
 
 
 @contextmanager
-def to_the_end(report: Progress) -> Iterator[Progress]:
+def to_the_end(report: Report) -> Iterator[Report]:
     """Context with `report`, called with the total at the end if work ended before it, as trainings stop early."""
     done, total = 0, 0
 
-    def watch(now: int, of: int) -> None:
+    def watch(now: int, of: int, words: str = "") -> None:
         nonlocal done, total
         done, total = now, of
-        report(now, of)
+        report(now, of, words)
 
     yield watch
     if done < total:
         report(total, total)
 
 
-def every_tenth(report: Progress) -> Progress:
+def every_tenth(report: Report) -> Report:
     """Function that calls `report` only when another tenth is done."""
     tenths = -1
 
-    def watch(done: int, total: int) -> None:
+    def watch(done: int, total: int, words: str = "") -> None:
         nonlocal tenths
         if done * 10 // total > tenths:
             tenths = done * 10 // total
-            report(done, total)
+            report(done, total, words)
 
     return watch
 

@@ -18,6 +18,7 @@ from pydantic import Field
 
 from models import dataset as datasets
 from models import encoding, evaluation
+from models.card import card
 from models.checkpoint import Ensemble, save
 from models.dataset import Dataset, RowSplit, split
 from models.encoding import PARALLEL_FROM, Reprofiled
@@ -28,7 +29,7 @@ from models.prediction import LearnedCostModel
 from models.predictors import PREDICTORS, Fitted, FittedNetworks, RateModelAlone
 from models.settings import TrainingSettings
 from models.training import MemberCheckpoints
-from scenarios.executing import Progress
+from scenarios.executing import Progress, Report
 from scenarios.files import scenario_file
 from scenarios.files.documents import CLOSED, Number
 from scenarios.files.run_folder import check_free, png
@@ -48,7 +49,7 @@ from scenarios.spaces.space_file import JobSpace, QueriesOfFile, VariationsOfFil
 from twin.corpus.chunks import CorpusSummary
 from twin.corpus.manifest import DISTINCT, CorpusSpec, content_hash
 from twin.errors import BadInput
-from twin.files import new_folder
+from twin.files import new_folder, write_text
 from twin.metrics import BINARY_METRICS, METRICS
 from twin.scenario import RunSettings, Scenario, config_hash
 from twin.version import VERSION
@@ -199,7 +200,7 @@ def _settings(settings: RunSettings, horizon_s: float) -> RunSettings:
 # Trains and evaluates models for the command line and the demo: folders in, folders or tables out.
 
 
-CURVE = "learning_curve.png"
+CURVE, CARD = "learning_curve.png", "card.md"
 RIVALS = ("trees-ratio", "flat-log", "flat-raw", "rates")
 """Predictors (of models.predictors.PREDICTORS) that a model is compared with; all train within two minutes."""
 
@@ -233,15 +234,18 @@ def rows_of(folder: Path, report: Progress | None = None, reprofiled: Reprofiled
     return found
 
 
-def steps(members: Mapping[str, int], report: Progress) -> Callable[[str, int, int, int, float], None]:
-    """Function that receives the progress of training and reports steps done, of the steps of all networks.
+def steps(members: Mapping[str, int], report: Report) -> Callable[[str, int, int, int, float], None]:
+    """Function that receives the progress of training and reports steps done, of the steps of all networks, with the
+    network that is trained and its latest validation loss.
 
     members: number of networks of each ensemble, in the order of their training.
     """
     before = dict(zip(members, itertools.accumulate(members.values(), initial=0), strict=False))
 
-    def told(name: str, member: int, step: int, steps_each: int, _loss: float) -> None:
-        report((before[name] + member) * steps_each + step, sum(members.values()) * steps_each)
+    def told(name: str, member: int, step: int, steps_each: int, loss: float) -> None:
+        number, total = before[name] + member, sum(members.values())
+        words = f"network {number + 1} of {total}, validation loss {loss:.3g}"
+        report(number * steps_each + step, total * steps_each, words)
 
     return told
 
@@ -263,8 +267,9 @@ def under_way(
     return MemberCheckpoints(out.with_name(f".{out.name}.training"), training)
 
 
-def write_model(ensembles: Sequence[Ensemble], out: Path) -> None:
-    """Writes a model folder and a picture of its learning curve, whole or not at all. Raises BadInput if it exists."""
+def write_model(ensembles: Sequence[Ensemble], out: Path, text: str | None = None) -> None:
+    """Writes a model folder with a picture of its learning curve and, if given, its card, whole or not at all. Raises
+    BadInput if it exists."""
     from figures.learning import learning_curve as drawn
 
     check_free(out)
@@ -272,6 +277,19 @@ def write_model(ensembles: Sequence[Ensemble], out: Path) -> None:
         for ensemble in ensembles:
             save(ensemble, aside)
         (aside / CURVE).write_bytes(png(drawn(learning_curve(ensembles))))
+        if text is not None:
+            write_text(aside / CARD, text)
+
+
+def card_of(ensembles: Sequence[Ensemble], held: Mapping[str, Dataset], name: str, about: Mapping[str, object]) -> str:
+    """Text of the card of a new model: its errors on rows that it was not trained on, by the words for them, beside the
+    rate model's. about: facts of the training by their names."""
+    return card(LearnedCostModel(name, tuple(ensembles)), (RateModelAlone(),), held, about)
+
+
+def kept_apart(dataset: Dataset, test: np.ndarray) -> Dataset:
+    """Rows of a dataset that no network saw, and the second runs of these."""
+    return dataset.take(np.flatnonzero(np.isin(dataset.config_hash, dataset.config_hash[test])))
 
 
 def learning_curve(ensembles: Sequence[Ensemble]) -> dict[str, list[Any]]:
@@ -406,11 +424,13 @@ class TunedRow(ErrorRow):
 @dataclass(frozen=True, slots=True)
 class Tuned:
     """Result of fine-tuning. ensembles: the new model. rows: errors on held-out rows of the new queries, and of the old
-    ones if these were given. sizes: number of rows in each part."""
+    ones if these were given. sizes: number of rows in each part. held: rows that it was not trained on, by the words
+    for them."""
 
     ensembles: tuple[Ensemble, ...]
     rows: tuple[TunedRow, ...]
     sizes: dict[str, int]
+    held: dict[str, Dataset]
 
 
 @CLOSED
@@ -428,7 +448,7 @@ class ModelTrained:
 
 
 def tune(
-    model: LearnedCostModel, new: Dataset, old: Dataset | None, how: FineTuning, seed: int, report: Progress
+    model: LearnedCostModel, new: Dataset, old: Dataset | None, how: FineTuning, seed: int, report: Report
 ) -> Tuned:
     """Fine-tunes a model on new rows, and on as many of the rows that it was trained on, if they are given.
 
@@ -443,7 +463,8 @@ def tune(
     members = {ensemble.name: len(ensemble.members) for ensemble in model.ensembles}
     after = LearnedCostModel(model.name, fine_tune(model.ensembles, dataset, parts, how, seed, steps(members, report)))
     rows = tuple(row for name, rows, test in held_out for row in _compared(name, rows, test, model, after))
-    return Tuned(after.ensembles, rows, {name: len(part) for name, part in parts._asdict().items()})
+    held = {f"{name} rows kept apart": kept_apart(of, test) for name, of, test in held_out}
+    return Tuned(after.ensembles, rows, {name: len(part) for name, part in parts._asdict().items()}, held)
 
 
 def _compared(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from optimizers.space import Space
     from scenarios.files.scenario_file import dump, load
     from scenarios.planning.bench import SimulatedCostModel, replicate
-    from scenarios.planning.cost_models import cost_model
+    from scenarios.planning.cost_models import cost_model, load_model
     from scenarios.planning.planner import optimize
     from scenarios.planning.validation import validate
     from streamtwin.notebook import (
@@ -135,6 +135,7 @@ __all__ = [
     "dump",
     "frame",
     "load",
+    "load_model",
     "optimize",
     "picture",
     "read_run",

@@ -224,6 +224,8 @@ def why_never(query: Query, producer: str, consumer: str) -> str:
     operator = query.operator(consumer)
     if isinstance(operator, KeyedOperator) and (operator.key_groups is not None or operator.keeps_rows):
         return f"{consumer!r} has key_groups, which are dealt on a stream; it can only be the first"
+    if not operator.follows:
+        return f"{consumer!r} keeps times of its records by itself; it can only be the first"
     return ""
 
 

@@ -125,7 +125,7 @@ class FewShot:
             dataset, parts = rehearsing(dataset, parts, *self.rehearsed, seed)
         start = [each for each in self.start if set(each.metrics) & set(metrics)]
         report = progress or (lambda _done, _total: None)
-        told = steps({each.name: len(each.members) for each in start}, report)
+        told = steps({each.name: len(each.members) for each in start}, lambda done, total, _="": report(done, total))
         ensembles = fine_tune(start, dataset, parts, self.how, seed, told)
         return FittedNetworks(self.name, LearnedCostModel(self.name, ensembles))
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
@@ -22,6 +23,9 @@ from twin.metrics import CostModel, Estimates
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
+
+if TYPE_CHECKING:
+    from models.prediction import LearnedCostModel
 
 # a calibrated profile ------------------------------------------------------------------------------------------------
 # Cost model of a calibrated profile: the rate model under its constants, with a spread from its intervals.
@@ -108,7 +112,7 @@ def cost_model(name: str) -> CostModel:
     return _learned(name, name)
 
 
-def _learned(name: str, folder: str) -> CostModel:
+def _learned(name: str, folder: str) -> LearnedCostModel:
     if folder and not Path(folder).is_dir():
         raise BadInput(f"--cost-model {name!r}: {folder!r} is no folder; name one that 'twin train' wrote")
     try:
@@ -116,6 +120,14 @@ def _learned(name: str, folder: str) -> CostModel:
     except ImportError as error:
         raise BadInput(f"--cost-model {name!r} cannot be loaded: {error}; see 'twin --traceback'") from error
     return prediction.load(Path(folder)) if folder else shipped.model()
+
+
+def load_model(folder: str | Path = "") -> LearnedCostModel:
+    """Learned model in a folder of `twin train`; by default the shipped one. Its `predict(scenario, plans)` gives
+    `twin.metrics.Estimates`, its `interval(scenario, plans, metric)` what nine of ten runs lie between. Raises BadInput
+    if the folder holds none, or a damaged one."""
+    name = str(folder)
+    return _learned(name or LEARNED, "" if name == LEARNED else name)
 
 
 def is_learned(model: CostModel) -> bool:

@@ -15,6 +15,7 @@ from optimizers.objectives import at_rate
 from optimizers.program import ProgramLimits
 from optimizers.selection import USUAL
 from optimizers.space import ALL_PLANS, Space
+from scenarios.files import scenario_file
 from scenarios.spaces.generator import COSTREAM, ParameterSpace, random_scenario
 from scenarios.spaces.wide import at_utilisation
 from scenarios.suite.members import MEMBERS
@@ -105,8 +106,9 @@ def unbalanced(seed: int) -> Balance:
 
 # families ------------------------------------------------------------------------------------------------------------
 # Costream's queries by their number of sources; such queries behind links, with sources pinned to gateways; subtasks
-# that may run on different hosts; hosts with sockets; one host of many sockets; arrivals in bursts. Rates are set so
-# that the best placement by linear loads has a utilisation of LOAD: there placement decides, but a good plan keeps up.
+# that may run on different hosts; hosts with sockets; one host of many sockets; arrivals in bursts; jobs of Flink SQL.
+# Rates are set so that the best placement by linear loads has a utilisation of LOAD: there placement decides, but a
+# good plan keeps up.
 
 
 TOGETHER = Space(spread=False)
@@ -223,6 +225,28 @@ def demanding(seed: int) -> Scenario:
     return Scenario(**{**dict(steady), "workload": Workload(arrivals=dict(arrivals)), "run": run})
 
 
+SLOW_PERCENT = 5.0
+"""Speed of the cores of a SQL job's task managers: a twentieth of those that were measured, so that as many fewer
+records make as high a load."""
+
+
+def sql(number: int) -> Scenario:
+    """Nexmark query of the library on three task managers of two cores, with two subtasks of all but what is chained to
+    its source."""
+    base = scenario_file.load(f"nexmark-q{number}")
+    chain_of = {name: chain for chain in base.plan.fused for name in chain}
+    at_source = {name for each in base.query.sources for name in chain_of.get(each.name, (each.name,))}
+    first = base.cluster.hosts[0].name
+    placement = {each.name: (first,) * (1 if each.name in at_source else 2) for each in base.query.operators}
+    hosts = tuple(
+        each.model_copy(update={"core_percent": SLOW_PERCENT, "cpu_percent": 2.0 * SLOW_PERCENT})
+        for each in base.cluster.hosts
+    )
+    plan = base.plan.model_copy(update={"placement": placement})
+    cluster = base.cluster.model_copy(update={"hosts": hosts})
+    return loaded(base.model_copy(update={"cluster": cluster, "plan": plan}), ALL_PLANS)
+
+
 def _bursts(mean_per_s: float, rng: np.random.Generator) -> Bursty:
     """Bursts of 0.5 to 3 s on average, in 10 to 35 % of the time, with the mean rate unchanged."""
     share, burst_s = float(rng.uniform(0.1, 0.35)), float(rng.uniform(0.5, 3.0))
@@ -261,6 +285,7 @@ FAMILIES: Mapping[str, Family] = {
         ("hosts-and-sockets", sockets(3, 2), TOGETHER),
         ("numa", sockets(1, 4), TOGETHER),
         ("cheapest-hosts", rented, ALL_PLANS),
+        ("nexmark", sql, ALL_PLANS),
     )
 } | {"demanding": Family("demanding", demanding, TOGETHER, MEMBERS["demanding"].seeds, "e2e_latency_s")}
 """Families that ask for a plan of a scenario. A new one is a line here and in `members`, and raises the version. Of a

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-VERSION = 3
-"""Version of the suite. 2 added families that ask for something else than a placement, 3 added `demanding`. Members of
-earlier versions are unchanged."""
+VERSION = 4
+"""Version of the suite. 2 added families that ask for something else than a placement, 3 added `demanding`, 4
+`nexmark`. Members of earlier versions are unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,9 @@ MEMBERS: Mapping[str, Members] = {
             *(10000, 10001, 10002, 10003, 10004, 10008, 10009, 10010, 10011, 10012, 10014, 10016),
             *(10017, 10018, 10019, 10020, 10023, 10024, 10025, 10026, 10027, 10028, 10029, 10030),
         ),
+    ),
+    "nexmark": Members(
+        "SQL jobs of Flink on three task managers, two subtasks an operator", (3, 4, 5, 7, 8, 9, 19, 20)
     ),
     "cheapest-hosts": Members(
         "six hosts at two prices, for a given rate with head room",

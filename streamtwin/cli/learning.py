@@ -78,7 +78,17 @@ def train(
     from models.pipeline import check_metrics
     from models.pipeline import train as train_ensembles
     from models.settings import preset as preset_of
-    from scenarios.learning import ModelTrained, networks, rows_of, steps, under_way, write_model
+    from scenarios.learning import (
+        CARD,
+        ModelTrained,
+        card_of,
+        kept_apart,
+        networks,
+        rows_of,
+        steps,
+        under_way,
+        write_model,
+    )
     from twin.metrics import METRICS
 
     settings = preset_of(preset or "ours")
@@ -92,17 +102,21 @@ def train(
     there = under_way(out, rows, settings, wanted, seed)
     if len(there):
         terminal.note(f"goes on from an interrupted training; networks that are there: {len(there)}")
-    with kept("the finished networks"), terminal.progress("steps at most; training stops early") as report:
+    with kept("the finished networks"), terminal.progress("steps at most") as report:
         ensembles = train_ensembles(
             rows, parts, settings, seed, wanted, steps(networks(settings, wanted), report), there
         )
-    write_model(ensembles, out)
+    terminal.stage("judging it on the rows kept apart")
+    about = {"dataset": dataset, "preset": preset or "ours"} | ({} if profile is None else {"profile": profile})
+    held = {"rows kept apart": kept_apart(rows, parts.test)}
+    write_model(ensembles, out, card_of(ensembles, held, out.name, about))
     there.discard()
     losses = [min(point[2] for point in each["curve"]) for one in ensembles for each in one.manifest["members"]]
     sizes = {name: len(part) for name, part in parts._asdict().items()}
     answer = ModelTrained(model=str(out), rows=sizes, metrics=tuple(wanted), validation_losses=tuple(losses))
     words = ", ".join(f"{loss:.3f}" for loss in losses)
-    terminal.result(answer, f"model of {len(losses)} networks in {out}; best validation losses {words}")
+    told = f"model of {len(losses)} networks in {out}; best validation losses {words}"
+    terminal.result(answer, f"{told}; errors are in {out / CARD}")
 
 
 def _lens(profile: Path | None) -> UnderProfile | None:
@@ -124,7 +138,7 @@ def _fine_tune(
 ) -> None:
     from models.pipeline import FineTuning
     from scenarios import learning
-    from scenarios.learning import rows_of, write_model
+    from scenarios.learning import card_of, rows_of, write_model
     from streamtwin.tables import tables
 
     model = model_of(start)
@@ -133,9 +147,10 @@ def _fine_tune(
         old = None if rehearse is None else rows_of(rehearse, report)
     how = FineTuning() if epochs is None else FineTuning(epochs=epochs)
     terminal.stage(f"fine-tuning on {len(new)} rows")
-    with terminal.progress("steps at most; training stops early") as report:
+    with terminal.progress("steps at most") as report:
         tuned = learning.tune(model, new, old, how, seed, report)
-    write_model(tuned.ensembles, out)
+    about = {"dataset": dataset, "from": start} | ({} if rehearse is None else {"rehearsed": rehearse})
+    write_model(tuned.ensembles, out, card_of(tuned.ensembles, tuned.held, out.name, about))
     answer = learning.ModelTrained(model=str(out), rows=tuned.sizes, from_=str(start), evaluation=tuned.rows)
     title = f"predicted against simulated on held-out runs, before and after; the model is in {out}"
     terminal.result(answer, tables.of_rows(title, learning.COLUMNS, map(asdict, tuned.rows)))

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from scenarios.executing import Lines, Progress, bar
+from scenarios.executing import Lines, Report, bar
 from streamtwin.options import Options, seconds
 from streamtwin.package import ENDS_WITH_STDIN
 
@@ -71,7 +71,7 @@ class Terminal(Options):
         return None if self.quiet or self.as_json else self.stage
 
     @contextmanager
-    def progress(self, what: str) -> Iterator[Progress]:
+    def progress(self, what: str) -> Iterator[Report]:
         """Context with a function that shows (done, total) as the work goes on. what: the things that are counted."""
         if self.quiet or not sys.stderr.isatty():
             with Lines(self.stage).progress(what) as report:

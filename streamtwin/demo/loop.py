@@ -141,7 +141,7 @@ def train(out: Path, settings: Settings, audience: Audience) -> tuple[LearnedCos
     rows = datasets.read(out / "dataset")
     parts = datasets.split(rows, settings.seed)
     network = OURS.model_copy(update={"members": settings.members, "patience": settings.patience})
-    with audience.progress("steps at most; training stops early") as report:
+    with audience.progress("steps at most") as report:
         ensembles = train_ensembles(
             rows, parts, network, settings.seed, progress=learning.steps(learning.networks(network, METRICS), report)
         )

@@ -209,7 +209,7 @@ def tuned(ensembles: tuple[Ensemble, ...], how: FineTuning, rehearse: bool) -> l
     """Ensembles after fine-tuning, as the command line does it."""
     (fresh, _), (known, _) = new(), old()
     model = LearnedCostModel("m", ensembles)
-    return learning.tune(model, fresh, known if rehearse else None, how, 0, lambda _done, _total: None)
+    return learning.tune(model, fresh, known if rehearse else None, how, 0, lambda *_: None)
 
 
 @pytest.mark.slow
@@ -239,7 +239,7 @@ def test_without_epochs_nothing_is_better_or_worse() -> None:
 def test_only_the_dataset_that_it_was_trained_on_can_be_rehearsed() -> None:
     model = LearnedCostModel("m", untrained())
     with pytest.raises(BadInput, match="was trained on a dataset of"):
-        learning.tune(model, new()[0], new()[0], QUICK, 0, lambda _done, _total: None)
+        learning.tune(model, new()[0], new()[0], QUICK, 0, lambda *_: None)
 
 
 def test_rehearsal_takes_as_many_old_rows_and_no_test_row() -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
+import streamtwin as st
 from tests.commands import ROOT, answer, in_a_shell, refused
 from tests.schema_checks import documents_are_as_described
 
@@ -52,8 +53,12 @@ def test_plans_are_chosen_by_what_was_learned_on_every_space(tmp_path: Path) -> 
     rows, model = tmp_path / "rows", tmp_path / "model"
     assert answer("dataset", *(tmp_path / space for space in SPACES), rows)["rows"] == runs * len(SPACES)
     assert sum(answer("train", rows, model, "--members", 1, "--epochs", 2)["rows"].values()) == runs * len(SPACES)
+    card = (model / "card.md").read_text()
+    assert f"- dataset: {rows}" in card and "## Held-out error: rows kept apart" in card
     judged = answer("evaluate", model, rows, "--all")
     assert judged["runs"] + judged["left_out"] == runs * len(SPACES)
+    grid = st.load("smart-grid")
+    assert 0.0 < st.load_model(model).predict(grid, [grid.plan])["processing_latency_s"][0] < 100.0
     better = tmp_path / "better.yaml"
     chosen = answer("optimize", "smart-grid", "--cost-model", model, "--estimates", 100, "--out", better)
     assert chosen["placement"] and better.exists()

@@ -6,12 +6,13 @@ import io
 import sys
 from contextlib import suppress
 
+from scenarios import executing
 from scenarios.executing import Lines, bar, every_tenth
 
 
 def test_every_tenth_reports_each_tenth_once():
     seen: list[int] = []
-    watch = every_tenth(lambda done, _: seen.append(done))
+    watch = every_tenth(lambda done, *_: seen.append(done))
     for done in range(101):
         watch(done, 100)
     assert seen == list(range(0, 101, 10))
@@ -43,3 +44,15 @@ def test_a_bar_goes_to_stderr(monkeypatch):
         report(10, 10)
     assert "10/10" in stderr.getvalue()
     assert "runs" in stderr.getvalue()
+
+
+def test_long_work_tells_what_is_left_and_how_it_stands(monkeypatch):
+    """Half of ten steps took twenty seconds, so that twenty are left."""
+    said: list[str] = []
+    now_s = iter([100.0, 102.0, 120.0])
+    monkeypatch.setattr(executing.time, "monotonic", lambda: next(now_s))
+    with suppress(StopIteration), Lines(said.append).progress("steps at most") as report:
+        report(1, 10)
+        report(5, 10, "network 2 of 3, validation loss 0.21")
+    assert said[0].strip() == "1 of 10 steps at most"
+    assert said[1].strip() == "5 of 10 steps at most: network 2 of 3, validation loss 0.21, some 20 s left"

@@ -277,3 +277,34 @@ def test_who_does_not_see_it_says_so() -> None:
     job = fuse(chain([map_("m", 1e-3), map_("f", 1e-3)], 100), ("m", "f"))
     assert unsupported_features(Scenario.of(job, RunSettings()), ()) == ("chained operators (m + f)",)
     assert unsupported_features(Scenario.of(job, RunSettings()), ("fusion",)) == ()
+
+
+# behind rows of SQL ---------------------------------------------------------------------------------------------------
+
+OF_ROWS: dict[str, dict[str, Any]] = {
+    "deduplicate": {"keep": "last"},
+    "group-aggregate": {},
+    "top-n": {"n": 3},
+    "over-aggregate": {"rows": 3},
+}
+
+
+@pytest.mark.parametrize("kind", OF_ROWS)
+def test_rows_of_sql_are_followed_but_follow_nobody(kind: str) -> None:
+    """Filters and sinks get the same results in the task of rows as behind it, without the wait for a buffer."""
+    rows = {"kind": kind, "name": "rows", "keys": 60, "service_time_s": 1e-4} | OF_ROWS[kind]
+    job = chain([rows, filter_("f", 1e-4, 0.5)], 200, engine={"profile": "flink"})
+    together = fuse(job, ("rows", "f", "sink"))
+    apart, one = (run(each, 20.0) for each in (job, together))
+    counts = [
+        {row["operator"]: row["numRecordsIn"] for row in found.operator_rows if row["start_s"] == 0.0}
+        for found in (apart, one)
+    ]
+    assert counts[0]["rows"] == counts[1]["rows"] > 0
+    assert one.metrics.records_out == pytest.approx(apart.metrics.records_out, rel=0.1)
+    assert apart.metrics.processing_latency_s.mean > one.metrics.processing_latency_s.mean + 0.02
+    for each, found in ((job, apart), (together, one)):
+        said = RateModel(20.0).predict(each, [each.plan])["processing_latency_s"][0]
+        assert said == pytest.approx(found.metrics.processing_latency_s.mean, rel=0.25)
+    with pytest.raises(BadInput, match="'rows'.* can only be the first"):
+        fuse(job, ("source", "rows"))

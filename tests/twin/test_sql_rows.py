@@ -11,14 +11,18 @@ import pytest
 from tests.twin.changing import HOSTS, column
 from tests.twin.followed import Followed, Taken, following
 from tests.twin.worlds import chain, joined, noting_worlds, simulated
+from twin.checkpoints import Checkpoints
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import AnyEvent, Failure, Migration, Scale
+from twin.job import compile as compiled
 from twin.kinds.flow import Mixing
 from twin.operators.rows import OverLogic, RegularJoinLogic, TopLogic
+from twin.rates.arrays import JobArrays
 from twin.rates.model import RateModel
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
 
 COUNTED = ("numRecordsOut", "numRecordsIn")
 RATE, KEYS, END_S = 200.0, 60, 16.0
@@ -153,6 +157,11 @@ LAWS: dict[str, Deployment] = {
         for kind in ("inner", "full")
         for ttl_s in (0.7, 5.0)
     },
+    **{
+        f"{kind} join of keys that go, {ttl_s} s": job("regular-join", type=kind, ttl_s=ttl_s, keys=9, key_records=6)
+        for kind in ("inner", "left", "full")
+        for ttl_s in (None, 0.7, 5.0)
+    },
     "rows": job("over-aggregate", rows=5),
     "range": job("over-aggregate", range_s=1.5),
     "top 3": job("top-n", n=3),
@@ -179,6 +188,49 @@ def test_the_rate_model_knows_results_and_rows(name: str) -> None:
     rates = tuple(np.array([law.mean_rate_per_s]) for _, law in sorted(given.workload.arrivals.items()))
     flow = operator.through(rates, [np.full(1, np.inf)] * len(rates), Mixing(horizon_s=8.0))
     assert abs(rows.mean() - flow.window_records[0]) < 4.0 * max(rows.std(ddof=1), 0.5) / np.sqrt(12)
+
+
+@pytest.mark.parametrize("ttl_s", [None, 1.2])
+@pytest.mark.parametrize("events", EVENTS)
+def test_rows_of_keys_that_have_gone_stay_until_they_expire(events: str, ttl_s: float | None) -> None:
+    """Lives of keys end, in which rows are found; rows themselves stay as they would, whatever happens to subtasks."""
+    given = job("regular-join", ttl_s=ttl_s, keys=9, key_records=4)
+    _, found, left = ran(given, *EVENTS[events])
+    rows = [(each.side, each.key, each.came_s) for each in found.order]
+    assert left == sorted(row for row in rows if ttl_s is None or row[2] + ttl_s > END_S)
+    assert 0 < found.sent < ran(job("regular-join", ttl_s=ttl_s, keys=9), *EVENTS[events])[1].sent
+
+
+def test_the_law_of_keys_that_go_lies_between_its_limits() -> None:
+    """A key that has one record meets nobody; one that has a billion stays. Twice the load gives twice the results of
+    keys that go, once they have gone, and four times those of keys that stay."""
+    never, ever, stays = (
+        job("regular-join", key_records=given, type="full").query.operator("op") for given in (1.0, 1e9, None)
+    )
+    rates = np.array([30.0]), np.array([20.0])
+    assert never.sent(rates, 50.0).pairs[0] == 0.0 and never.sent(rates, 50.0).alone[0] == pytest.approx(50.0)
+    for one, other in zip(ever.sent(rates, 50.0), stays.sent(rates, 50.0), strict=True):
+        assert one[0] == pytest.approx(other[0], rel=1e-6)
+    goes = job("regular-join", key_records=6).query.operator("op")
+    for operator, factor in ((goes, 2.0), (stays, 4.0)):
+        once, twice = (operator.sent((more * rates[0], more * rates[1]), 3600.0).pairs[0] for more in (1.0, 2.0))
+        assert twice / once == pytest.approx(factor, rel=0.02)
+
+
+@pytest.mark.parametrize(("kind", "more"), [("regular-join", {}), ("top-n", {"n": 3}), ("over-aggregate", {"rows": 3})])
+def test_rows_have_the_size_that_is_given(kind: str, more: dict[str, Any]) -> None:
+    """Twice as large rows make checkpoints twice as large, also by rates."""
+    sizes, said = [], []
+    for size in (35.0, 70.0):
+        given = job(kind, row_bytes=size, **more)
+        scenario = Scenario.of(given, RunSettings(horizon_s=4.0))
+        run = simulate(scenario.model_copy(update={"checkpoints": Checkpoints(interval_s=1.5)}))
+        sizes.append([each["bytes"] for each in run.event_rows if each["kind"] == "checkpoint"][-1])
+        arrays = JobArrays(compiled(given))
+        (held,) = (each for o, each in arrays.accumulators.items() if arrays.names[o] == "op")
+        said.append(held)
+    assert sizes[1] == pytest.approx(2.0 * sizes[0]) and sizes[0] > 0.0
+    assert said == [35.0, 70.0]
 
 
 def test_what_is_not_seen_is_said() -> None:

@@ -31,7 +31,7 @@ class ByKey(KeyedOperator):
     not say whether they insert or retract a row: all count as inserted. Keys are equally frequent; where key groups are
     skewed (`workload.keys`), those of each group."""
 
-    runs_alone: ClassVar[bool] = True
+    follows: ClassVar[bool] = False
 
     keys: Annotated[int, Field(ge=1, le=10**9, description="distinct keys in the stream")]
 
@@ -65,7 +65,7 @@ class ByKey(KeyedOperator):
 
     def touched(self, producer: str, holds: Holds) -> StateAccess:
         """The row, or accumulators, of its key are read and written."""
-        size: float | None = getattr(self, "state_bytes_per_key", None)
+        size: float | None = getattr(self, "state_bytes_per_key", self.entry_bytes)
         return StateAccess(1.0, 1.0, bytes_each=size) if self.keeps_rows else StateAccess()
 
     # law -------------------------------------------------------------------------------------------------------------
@@ -83,6 +83,20 @@ class ByKey(KeyedOperator):
         none = np.zeros_like(total)
         held = none if rows is None else rows
         return Flow(inputs, total, out, held, none, none, np.where(together < out, together, np.inf), burst_s)
+
+
+class KeepsRecords(ByKey):
+    """Base of operators that keep records as rows, of which each has their size, or `row_bytes`."""
+
+    row_bytes: Annotated[
+        float | None,
+        Field(ge=0, le=10**9, description="size of a row in the state; absent: that of the records that come"),
+    ] = None
+
+    @property
+    def entry_bytes(self) -> float | None:
+        """Size of a row, if that is given."""
+        return self.row_bytes
 
 
 def lasting_s(mixing: Mixing) -> float:

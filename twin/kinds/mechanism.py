@@ -145,35 +145,40 @@ class Aggregating:
 @dataclass(frozen=True, slots=True)
 class Pairing:
     """Emits a record for each pair of records of both sides with the same key, which are kept for ttl_s seconds; None:
-    for ever. outer: whether records of the left and of the right side leave alone until there is a pair."""
+    for ever. outer: whether records of the left and of the right side leave alone until there is a pair. last: share of
+    the records that are the last of their key. row_bytes: size of a row; None: of a record."""
 
     left: str
     outer: tuple[bool, bool]
     ttl_s: float | None
+    last: float
+    row_bytes: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Preceding:
     """Passes each record on with a result of the `rows` before it of its key, or those of range_s seconds. by_event:
-    whether event times count. late_to: the consumer of late records."""
+    whether event times count. late_to: the consumer of late records. row_bytes: size of a row; None: of a record."""
 
     rows: int | None
     range_s: float | None
     by_event: bool
     late_to: str | None
+    row_bytes: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """Keeps the n highest records of each key for ttl_s seconds, and emits changes of them; numbered: with their ranks,
     whose changes `retracts` the record before. enters: share of records that enter a full list; None: by random
-    values."""
+    values. row_bytes: size of a row; None: of a record."""
 
     n: int
     numbered: bool
     retracts: bool
     enters: float | None
     ttl_s: float | None
+    row_bytes: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,9 @@ class OperatorBase(Spec):
 
     The traits of a kind. is_source: it reads a broker and has no inputs. is_sink: results arrive here and go no
     further. joins: a result needs records of all of its inputs, which match by their key. thins: some records pass
-    unchanged, and others do not. merges: its inputs are partial results. runs_alone: it cannot be chained with others.
-    does: what it does, in a few words. costs_like: the kind whose cost per record is charged if a profile does not name
-    this kind; if empty, every profile must name it.
+    unchanged, and others do not. merges: its inputs are partial results. runs_alone: it cannot be chained with others;
+    follows: it can be behind others in a chain. does: what it does, in a few words. costs_like: the kind whose cost per
+    record is charged if a profile does not name this kind; if empty, every profile must name it.
     """
 
     is_source: ClassVar[bool] = False
@@ -43,6 +43,7 @@ class OperatorBase(Spec):
     thins: ClassVar[bool] = False
     merges: ClassVar[bool] = False
     runs_alone: ClassVar[bool] = False
+    follows: ClassVar[bool] = True
     does: ClassVar[str] = ""
     costs_like: ClassVar[str] = "map"
 

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from twin.columns import Columns
 from twin.kinds.ages import HeldRecords
-from twin.kinds.by_key import ByKey, ByTime, lasting_s, most_of
+from twin.kinds.by_key import ByTime, KeepsRecords, lasting_s, most_of
 from twin.kinds.event_timed import LateTo
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Preceding
@@ -19,7 +19,7 @@ WATERMARKS_S = 0.2
 """Seconds of event time of which watermarks are multiples, where no windows need others (docs/event-time.md)."""
 
 
-class OverAggregate(LateTo, ByKey):
+class OverAggregate(LateTo, KeepsRecords):
     """Sends each record on with a result of the rows of its key before it: the last `rows`, or those of the last
     `range_s` seconds. Flink's OverAggregate (OVER (PARTITION BY ... ORDER BY ... ROWS or RANGE ... PRECEDING))."""
 
@@ -102,4 +102,4 @@ class OverAggregate(LateTo, ByKey):
     @property
     def mechanism(self) -> Preceding:
         """Preceding by the operator's rows or range."""
-        return Preceding(self.rows, self.range_s, self.needs_event_time, self.late_to)
+        return Preceding(self.rows, self.range_s, self.needs_event_time, self.late_to, self.row_bytes)

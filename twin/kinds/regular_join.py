@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from pydantic import Field
 
 from twin.columns import Columns, DataType, joined_columns
 from twin.kinds.ages import HeldRecords
-from twin.kinds.by_key import ByKey, Ttl, first_share, lasting_s
+from twin.kinds.by_key import KeepsRecords, Ttl, lasting_s
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Pairing
 from twin.kinds.operator import Name
@@ -25,10 +26,13 @@ class Sent(NamedTuple):
     withdrawn: np.ndarray
 
 
-class RegularJoin(ByKey):
+class RegularJoin(KeepsRecords):
     """Joins each record with all rows of the other side that have its key, and keeps it as a row, for ever or for
     `ttl_s`: Flink's regular join (StreamingJoinOperator). A record of an outer side that finds no row leaves alone, and
-    is retracted when a row for it comes."""
+    is retracted when a row for it comes.
+
+    Keys are the same for ever, such as products, or new ones take their place, such as orders: then `keys` of them are
+    in use at a time, and each record is the last of its key with the probability 1 / `key_records`."""
 
     joins: ClassVar[bool] = True
     does: ClassVar[str] = "joins each record with all rows of the other side, and keeps both sides"
@@ -41,6 +45,10 @@ class RegularJoin(ByKey):
         Literal["inner", "left", "right", "full"], Field(description="the sides whose records leave without a partner")
     ] = "inner"
     ttl_s: Ttl = None
+    key_records: Annotated[
+        float | None,
+        Field(ge=1, description="mean records of both sides in the life of a key; absent: keys stay for ever"),
+    ] = None
     key_type: DataType = "int"
 
     # traits ----------------------------------------------------------------------------------------------------------
@@ -54,6 +62,16 @@ class RegularJoin(ByKey):
     def memory_s(self) -> float:
         """Seconds for which a row is kept; 0 if for ever."""
         return self.ttl_s or 0.0
+
+    @property
+    def last(self) -> float:
+        """Share of the records that are the last of their key."""
+        return 0.0 if self.key_records is None else 1.0 / self.key_records
+
+    @property
+    def goes_on(self) -> float:
+        """Share of the records that are not the last of their key."""
+        return 1.0 - self.last
 
     @property
     def updates(self) -> bool:
@@ -100,25 +118,22 @@ class RegularJoin(ByKey):
     def sent(self, sides: tuple[np.ndarray, np.ndarray], run_s: float) -> Sent:
         """Results a second, as means over a run that begins without rows.
 
-        At time t each side has rate min(t, ttl) rows, so 2 rate rate min(t, ttl) / keys pairs come a second. A record
-        is alone with the probability exp(-c min(t, ttl)), where c is the rate of a key on the other side, and a partner
-        comes before the row or the run has ended with 1 - exp(-c min(ttl, run - t)).
+        Each of the `keys` in use gets c = left / keys and d = right / keys records a second, each of which is its last
+        with probability q. Of the records that came within w seconds before a record, (1 - q) (c + d) g(q (c + d), w)
+        are of the same life of its key, where g(h, w) = (1 - exp(-h w)) / h. Of the left side, the next thing that
+        counts is a partner, or the end of the life, with c q + d a second, before and after: it finds no row with
+        probability 1 - (1 - q) d g(c q + d, w), and a row comes for it likewise.
         """
-        left, right = sides
         ttl_s = run_s if self.ttl_s is None else min(self.ttl_s, run_s)
-        pairs = 2.0 * left * right / self.keys * ttl_s * (1.0 - ttl_s / (2.0 * run_s))
+        c, d = (side / self.keys for side in sides)
+        pairs = 2.0 * self.goes_on * sides[0] * d * _mean(self.last * (c + d), ttl_s, run_s)
         alone, withdrawn = np.zeros_like(pairs), np.zeros_like(pairs)
-        for is_outer, mine, other in zip(self.outer, sides, sides[::-1], strict=True):
-            if not is_outer:
-                continue
-            c = np.maximum(other, 1e-12) / self.keys
-            bare = first_share(other, self.keys, run_s, self.ttl_s)
-            alone = alone + mine * bare
-            grows_s = min(ttl_s, run_s - ttl_s)  # while only one of the two times is below the time to live
-            one = (np.exp(-c * ttl_s) - np.exp(-c * (ttl_s + grows_s))) / c
-            between_s = abs(run_s - 2.0 * ttl_s)
-            both = np.exp(-c * np.minimum(2.0 * ttl_s, run_s))
-            withdrawn = withdrawn + mine * (bare - (2.0 * one + between_s * both) / run_s)
+        for is_outer, mine, own, other in ((self.outer[0], sides[0], c, d), (self.outer[1], sides[1], d, c)):
+            if is_outer:
+                finds, ends = self.goes_on * other, own * self.last + other
+                once = finds * _mean(ends, ttl_s, run_s)
+                alone = alone + mine * (1.0 - once)
+                withdrawn = withdrawn + mine * (once - finds**2 * _mean_before_and_after(ends, ttl_s, run_s))
         return Sent(pairs, alone, withdrawn)
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldRecords) -> np.ndarray:
@@ -130,7 +145,7 @@ class RegularJoin(ByKey):
     @property
     def mechanism(self) -> Pairing:
         """Pairing of both sides."""
-        return Pairing(self.left, self.outer, self.ttl_s)
+        return Pairing(self.left, self.outer, self.ttl_s, self.last, self.row_bytes)
 
     # advice ----------------------------------------------------------------------------------------------------------
 
@@ -140,3 +155,39 @@ class RegularJoin(ByKey):
             f"{self.name!r} took in {taken} records of {self.keys} keys, and no two of them matched; see that both "
             "inputs get records, or run longer"
         )
+
+
+# integrals of the law ------------------------------------------------------------------------------------------------
+
+
+SMALL = 1e-3
+"""Number below which exponential functions are taken by their first terms."""
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(32)
+"""Nodes and weights of Gauss and Legendre, on -1 to 1."""
+
+
+def _within(h: np.ndarray, w_s: np.ndarray | float) -> np.ndarray:
+    """g(h, w) = (1 - exp(-h w)) / h: the mean time until an event of rate h, at most w. [...]"""
+    x = np.asarray(h * w_s)
+    each = np.where(x < SMALL, 1.0 - x / 2.0, -np.expm1(-x) / np.maximum(x, SMALL))
+    return np.asarray(w_s * each)
+
+
+def _mean(h: np.ndarray, ttl_s: float, run_s: float) -> np.ndarray:
+    """Mean of g(h, min(t, ttl)) over a run. [N]"""
+    x = h * ttl_s
+    grown = np.where(x < SMALL, 0.5 - x / 6.0, (x + np.expm1(-x)) / np.maximum(x, SMALL) ** 2)
+    return np.asarray((ttl_s**2 * grown + (run_s - ttl_s) * _within(h, ttl_s)) / run_s)
+
+
+def _mean_before_and_after(h: np.ndarray, ttl_s: float, run_s: float) -> np.ndarray:
+    """Mean of g(h, min(t, ttl)) g(h, min(run - t, ttl)) over a run. [N]"""
+    edges_s = sorted({0.0, min(ttl_s, run_s - ttl_s), max(ttl_s, run_s - ttl_s), run_s})
+    total = np.zeros_like(h)
+    for start_s, end_s in pairwise(edges_s):
+        half_s = (end_s - start_s) / 2.0
+        for node, weight in zip(NODES, WEIGHTS, strict=True):
+            t_s = start_s + half_s * (1.0 + node)
+            both = _within(h, min(t_s, ttl_s)) * _within(h, min(run_s - t_s, ttl_s))
+            total = total + half_s * weight * both
+    return np.asarray(total / run_s)

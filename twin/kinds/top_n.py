@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from twin.columns import Columns
-from twin.kinds.by_key import ByKey, Changelog, Ttl, lasting_s, most_of, poisson_tail
+from twin.kinds.by_key import Changelog, KeepsRecords, Ttl, lasting_s, most_of, poisson_tail
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Ranking
 from twin.kinds.operator import Fraction
@@ -18,7 +18,7 @@ MOMENTS = 64
 """Number of times of a run at which the number of changes is looked at."""
 
 
-class TopN(ByKey):
+class TopN(KeepsRecords):
     """Keeps the `n` highest rows of each key, and sends what changes among them: Flink's Rank with rows that are only
     inserted (ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) <= n). A record that enters sends an insertion, and a
     deletion of the row that leaves; with `row_number`, a change of its rank and each one below. The order of rows is
@@ -109,4 +109,4 @@ class TopN(ByKey):
     @property
     def mechanism(self) -> Ranking:
         """Ranking by random values."""
-        return Ranking(self.n, self.row_number, self.retracts, self.enters, self.ttl_s)
+        return Ranking(self.n, self.row_number, self.retracts, self.enters, self.ttl_s, self.row_bytes)

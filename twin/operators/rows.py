@@ -24,68 +24,90 @@ from twin.operators.watermark import TimedLogic
 @dataclass(slots=True, eq=False)
 class Row:
     """Row of a key. at: when it was written, in the unit of its time to live. value: what it is ranked by, or whether
-    it has met a row of the other side. at_us: its event time."""
+    it has met a row of the other side. at_us: its event time. life: number of the life of its key that has ended; 0
+    while it is in use."""
 
     at: float
     key: int
     value: float = 0.0
     at_us: int = 0
+    life: int = 0
 
     def copy(self) -> Row:
         """Independent copy."""
-        return Row(self.at, self.key, self.value, self.at_us)
+        return Row(self.at, self.key, self.value, self.at_us, self.life)
 
 
 class Rows:
-    """Rows by key, in the order in which they were written. ttl: how long each lives; inf: for ever. count: of all."""
+    """Rows by key, in the order in which they were written. ttl: how long each lives; inf: for ever. count: of all.
+
+    past: rows of keys whose life has ended, by its number. Nothing finds them, and they stay until they expire."""
 
     def __init__(self, ttl: float) -> None:
         self.ttl = ttl
         self.hold(())
 
     def of(self, key: int) -> list[Row]:
-        """Rows of a key."""
+        """Rows of a key, in its present life."""
         return self.by_key.get(key, [])
 
     def add(self, row: Row) -> None:
         """Writes a row, which is the latest one."""
-        self.by_key.setdefault(row.key, []).append(row)
+        (self.past.setdefault(row.life, []) if row.life else self.by_key.setdefault(row.key, [])).append(row)
         self.count += 1
         if self.ttl < float("inf"):
             self._due.append(row)
 
     def drop(self, row: Row) -> None:
         """Deletes a row."""
-        rows = self.by_key[row.key]
+        rows = self._beside(row)
         rows.remove(row)
         self.count -= 1
         if not rows:
-            del self.by_key[row.key]
+            del (self.past if row.life else self.by_key)[row.life or row.key]
 
     def renew(self, row: Row) -> None:
         """Writes a row in place of all rows of its key."""
         self.count -= len(self.by_key.pop(row.key, ()))
         self.add(row)
 
+    def end_life(self, key: int) -> None:
+        """Ends the life of a key, which begins another one without rows."""
+        if rows := self.by_key.pop(key, None):
+            self._lives += 1
+            self.past[self._lives] = rows
+            for row in rows:
+                row.life = self._lives
+
+    def _beside(self, row: Row) -> list[Row]:
+        """Rows of the key of a row, in the same life."""
+        return self.past.get(row.life, []) if row.life else self.of(row.key)
+
     def expire(self, now: float) -> None:
         """Deletes the rows whose time to live is over."""
         while self._due and self._due[0].at + self.ttl <= now:
             row = self._due.popleft()
-            rows = self.by_key.get(row.key)
-            if rows is not None and rows[0] is row:
+            rows = self._beside(row)
+            if rows and rows[0] is row:
                 self.drop(row)
 
     def hold(self, rows: Iterable[Row]) -> None:
         """Holds these rows, and no others."""
         self.by_key: dict[int, list[Row]] = {}
+        self.past: dict[int, list[Row]] = {}
         self._due = deque[Row]()
-        self.count = 0
+        self._lives = self.count = 0
         for row in sorted(rows, key=attrgetter("at")):
+            self._lives = max(self._lives, row.life)
             self.add(row)
+
+    def all(self) -> list[Row]:
+        """All rows."""
+        return [row for each in (self.by_key, self.past) for rows in each.values() for row in rows]
 
     def copy(self) -> list[Row]:
         """Copies of all rows."""
-        return [row.copy() for rows in self.by_key.values() for row in rows]
+        return [row.copy() for row in self.all()]
 
     def take(self, leaves: Leaves) -> list[Row]:
         """Takes the rows of keys that leave, and returns them."""
@@ -161,7 +183,7 @@ class RowsLogic(KeyedLogic):
 
     def held_keys(self) -> list[tuple[list[int], float]]:
         size = self.each_bytes()
-        return [([row.key for rows in table.by_key.values() for row in rows], size) for table in self.tables]
+        return [([row.key for row in table.all()], size) for table in self.tables]
 
     def take(self, share: float, leaves: Leaves | None = None) -> State:
         """Takes rows of leaving keys; expired rows stay behind."""
@@ -290,8 +312,8 @@ class TimedOverLogic(TimedRowsLogic):
     RowTimeRowsBoundedPrecedingFunction and RowTimeRangeBoundedPrecedingFunction: records leave in the order of their
     event times, as the watermark passes them. rows: number of rows before; None: those of the last range_us."""
 
-    def __init__(self, rows: int | None, range_us: int | None, late: int | None) -> None:
-        super().__init__(math.inf if range_us is None else range_us, None, late)
+    def __init__(self, rows: int | None, range_us: int | None, row_bytes: float | None, late: int | None) -> None:
+        super().__init__(math.inf if range_us is None else range_us, row_bytes, late)
         self.rows = rows
 
     def plan(self, record: Record) -> float:
@@ -342,12 +364,15 @@ class RegularJoinLogic(RowsLogic):
     """Logic of a join of all rows of both sides, as Flink's StreamingJoinOperator.
 
     left: number of the input of the left side. outer: whether the left and the right side are outer ones, whose rows
-    are sent without a partner until one comes. met: rows of the other side that the record in service finds.
+    are sent without a partner until one comes. last: share of the records that are the last of their key, after which
+    it begins another life. met: rows of the other side that the record in service finds.
     """
 
-    def __init__(self, left: int, outer: tuple[bool, bool], ttl_s: float | None) -> None:
-        super().__init__(ttl_s, None, tables=2)
-        self.left, self.outer = left, outer
+    def __init__(
+        self, left: int, outer: tuple[bool, bool], ttl_s: float | None, last: float, row_bytes: float | None
+    ) -> None:
+        super().__init__(ttl_s, row_bytes, tables=2)
+        self.left, self.outer, self.last = left, outer, last
         self.met: list[Row] = []
 
     def side(self, record: Record) -> int:
@@ -380,6 +405,9 @@ class RegularJoinLogic(RowsLogic):
                 self.out.send(made_of(record, at_s, row.at_us))
             row.value = MET
             self.out.send(made_of(record, at_s, row.at_us))
+        if self.last and self.station.draws.uniform() < self.last:
+            for table in self.tables:
+                table.end_life(record.key)
 
     def stopped(self) -> None:
         """Forgets the partners of the record that was in service."""
@@ -390,8 +418,8 @@ class OverLogic(RowsLogic):
     """Logic of an aggregation over the rows before each record, as Flink's ProcTimeRowsBoundedPrecedingFunction and
     ProcTimeRangeBoundedPrecedingFunction. rows: number of rows before; None: those of the last `range_s` seconds."""
 
-    def __init__(self, rows: int | None, range_s: float | None) -> None:
-        super().__init__(range_s, None)
+    def __init__(self, rows: int | None, range_s: float | None, row_bytes: float | None) -> None:
+        super().__init__(range_s, row_bytes)
         self.rows = rows
         self.law = "in = out + in service + stopped"
 
@@ -419,8 +447,16 @@ class TopLogic(RowsLogic):
     in service, from 1 on; 0 if it does not enter. value: by which it is ranked.
     """
 
-    def __init__(self, n: int, numbered: bool, retracts: bool, enters: float | None, ttl_s: float | None) -> None:
-        super().__init__(ttl_s, None)
+    def __init__(
+        self,
+        n: int,
+        numbered: bool,
+        retracts: bool,
+        enters: float | None,
+        ttl_s: float | None,
+        row_bytes: float | None,
+    ) -> None:
+        super().__init__(ttl_s, row_bytes)
         self.n, self.numbered, self.retracts, self.enters = n, numbered, retracts, enters
         self.rank, self.value = 0, 0.0
 

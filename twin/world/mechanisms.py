@@ -352,9 +352,9 @@ def _meeting(making: Making, does: mechanism.Meeting) -> Inner:
 
 def _preceding(making: Making, does: mechanism.Preceding) -> Inner:
     if not does.by_event:
-        return OverLogic(does.rows, does.range_s)
+        return OverLogic(does.rows, does.range_s, does.row_bytes)
     range_us = None if does.range_s is None else microseconds(does.range_s)
-    return TimedOverLogic(does.rows, range_us, making.output_to(does.late_to))
+    return TimedOverLogic(does.rows, range_us, does.row_bytes, making.output_to(does.late_to))
 
 
 def _aggregating(making: Making, does: mechanism.Aggregating) -> Inner:
@@ -407,9 +407,13 @@ IN_PYTHON: Mapping[type, Callable[[Making, Any], Inner]] = {
     mechanism.Meeting: _meeting,
     mechanism.Consolidating: _consolidating,
     mechanism.Aggregating: _aggregating,
-    mechanism.Pairing: lambda making, does: RegularJoinLogic(making.input_from(does.left), does.outer, does.ttl_s),
+    mechanism.Pairing: lambda making, does: RegularJoinLogic(
+        making.input_from(does.left), does.outer, does.ttl_s, does.last, does.row_bytes
+    ),
     mechanism.Preceding: _preceding,
-    mechanism.Ranking: lambda _, does: TopLogic(does.n, does.numbered, does.retracts, does.enters, does.ttl_s),
+    mechanism.Ranking: lambda _, does: TopLogic(
+        does.n, does.numbered, does.retracts, does.enters, does.ttl_s, does.row_bytes
+    ),
     mechanism.Deduplicating: lambda _, does: (TimedDeduplicateLogic if does.by_event else DeduplicateLogic)(
         does.last, does.retracts, does.ttl_s, does.bytes_each
     ),

@@ -97,8 +97,8 @@ def _description(query: str, made: Scenario, light: Sequence[Measured], machine:
     endless = [each.name for each in made.query.operators if each.keeps_rows and getattr(each, "ttl_s", 0.0) is None]
     if endless:
         yield (
-            f"Rows of {' and '.join(endless)} stay for ever, so its state grows without bound, and no rate is borne "
-            "for ever; ttl_s bounds it, as table.exec.state.ttl does."
+            f"Rows of {' and '.join(endless)} stay for ever, so its state grows without bound; "
+            "ttl_s bounds it, as table.exec.state.ttl does."
         )
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.real.local.cluster import Cluster
 from benchmarks.real.local.points import ABOUT, kept, started, write
 from benchmarks.real.nexmark.queries import statements
-from streamtwin.connect.importers.flink_answers import AT_A_TIME, from_endpoint, from_folder
+from streamtwin.connect.importers.flink_answers import from_endpoint, from_folder, in_requests
 from streamtwin.connect.importers.flink_job import read_job
 from streamtwin.connect.importers.flink_scenario import ImportedJob, heads_of, scenario_of
 from twin.errors import BadInput
@@ -174,8 +174,8 @@ def _markers(cluster: Cluster, job: str, vertex: str) -> dict[str, float]:
     if not names:
         return {}
     found: dict[str, list[float]] = {}
-    for start in range(0, len(names), AT_A_TIME):
-        for each in cluster.get(f"{of_vertex}?get={quote(','.join(names[start : start + AT_A_TIME]))}"):
+    for part in in_requests(names):
+        for each in cluster.get(f"{of_vertex}?get={part}"):
             found.setdefault(QUANTILES[each["id"].rpartition(".")[2]], []).append(float(each["value"]) / 1000)
     return {key: max(values) for key, values in found.items()}
 

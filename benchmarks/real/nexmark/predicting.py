@@ -106,8 +106,8 @@ def _run(job: Scenario, query: Query) -> tuple[float | None, float | None, dict[
 
 
 def _beyond(job: Scenario) -> Beyond:
-    """State of a job at a load, by the rate model. A task waits for the rest of its time if what it sends to is
-    full."""
+    """State of a job at a load, by the rate model. A task waits for the rest of its time if what it sends to is full,
+    unless it sends less than its share there: a task takes from its inputs by turns, so that this one never waits."""
     answer = RateModel(endless=True).answer(job, [job.plan])
     number = {name: at for at, name in enumerate(answer.operators)}
     chains = {name: chain[0] for chain in job.plan.fused for name in chain}
@@ -115,7 +115,9 @@ def _beyond(job: Scenario) -> Beyond:
     for stream in job.query.streams:
         head = chains.get(stream.producer, stream.producer)
         if chains.get(stream.consumer, stream.consumer) != head:
-            full[head] = full.get(head, False) or bool(answer.blocked[0, number[stream.consumer]])
+            among = [answer.out_per_s[0, number[each.producer]] for each in job.query.inputs(stream.consumer)]
+            fair = answer.out_per_s[0, number[stream.producer]] >= sum(among) / len(among)
+            full[head] = full.get(head, False) or bool(fair and answer.blocked[0, number[stream.consumer]])
     busy = {name: float(answer.used[0, at]) for name, at in number.items()}
     return Beyond(
         delivered_per_s=float(answer.in_per_s[0, number[SOURCE]]),

@@ -13,7 +13,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,11 +41,16 @@ MARKERS = "latency_mean"
 """Ending of the names of metrics on latency markers."""
 ASSUMED_BYTES = 16e9
 """Memory of a machine of which nothing is known."""
-AT_A_TIME = 40
-"""Most metrics in one request."""
+LONGEST_LIST = 3000
+"""Most characters of a list of metrics in an address: Flink refuses requests whose first line has more than 4,096, and
+the name of a latency marker has some 150."""
 ACCUMULATED = ("accumulated-busy-time", "accumulated-backpressured-time", "accumulated-idle-time")
 """Keys of a vertex's times in each state, which newer versions of Flink add up."""
 BUSY = ACCUMULATED[0]
+SEEN = 3
+"""Fewest sightings of busy threads that tell the share of them that is asleep."""
+OFTEN, LONGER = 0.05, 4.0
+"""Share of the time from which on a vertex is often busy; times the window for which it is watched at most."""
 BETWEEN_DUMPS = 20.0
 """Times that a thread dump takes to the next one."""
 OF_A_SECOND = ("busyTimeMsPerSecond", "backPressuredTimeMsPerSecond")
@@ -343,7 +348,7 @@ def from_endpoint(
     of_job = f"jobs/{quote(found, safe='')}"
     managers = flink.ask("taskmanagers", forms.ManagersAnswer)
     first, last = _watched(flink, of_job, managers, window_s, report, sleep)
-    threads = _seen(flink, last.job, managers, window_s, sleep) if _unexplained(first, last) else ()
+    threads = _seen(flink, first.job, last.job, managers, window_s, sleep) if _unexplained(first, last) else ()
     vertices = [f"{of_job}/vertices/{quote(each.id, safe='')}" for each in last.job.vertices]
     checkpoints = flink.ask_if_known(f"{of_job}/checkpoints", forms.CheckpointsAnswer)
     checkpoint_first, checkpoint = _checkpoints(flink, of_job, checkpoints)
@@ -389,10 +394,20 @@ def _listed(flink: Endpoint, vertex: str) -> list[str]:
 
 def _readings(flink: Endpoint, vertex: str, names: Sequence[str]) -> list[forms.ReadingAnswer]:
     """Metrics of a vertex by their names."""
-    written = [quote(each, safe="") for each in names]
-    asked = (",".join(written[start : start + AT_A_TIME]) for start in range(0, len(written), AT_A_TIME))
-    answers = (flink.ask_if_known(f"{vertex}/metrics?get={part}", forms.READINGS) for part in asked)
+    answers = (flink.ask_if_known(f"{vertex}/metrics?get={part}", forms.READINGS) for part in in_requests(names))
     return [each for answer in answers for each in answer or ()]
+
+
+def in_requests(names: Sequence[str]) -> Iterator[str]:
+    """Lists of metrics as addresses have them, each short enough for one request."""
+    part = ""
+    for written in (quote(each, safe="") for each in names):
+        if part and len(part) + len(written) >= LONGEST_LIST:
+            yield part
+            part = ""
+        part += f",{written}" if part else written
+    if part:
+        yield part
 
 
 def _counters(listed: Sequence[str]) -> list[str]:
@@ -458,35 +473,47 @@ def _watched(
 def _unexplained(first: Snapshot, last: Snapshot) -> bool:
     """Whether subtasks were busy for longer than task managers used CPU, so that some may have slept; also if Flink
     tells neither."""
-    busy_ms = [
-        (forms.finite(now.metrics.get(BUSY)), forms.finite(was.metrics.get(BUSY)))
-        for now, was in zip(last.job.vertices, first.job.vertices, strict=False)
-    ]
+    busy_ms = _busy_ms(first.job, last.job)
     cpu_ns = [sum(forms.finite(each.value) or 0.0 for some in cpu for each in some) for cpu in (first.cpu, last.cpu)]
-    told = all(now is not None and was is not None for now, was in busy_ms) and 0.0 < cpu_ns[0] < cpu_ns[1]
-    return not told or sum((now or 0.0) - (was or 0.0) for now, was in busy_ms) > (cpu_ns[1] - cpu_ns[0]) / 1e6
+    told = None not in busy_ms and 0.0 < cpu_ns[0] < cpu_ns[1]
+    return not told or sum(each or 0.0 for each in busy_ms) > (cpu_ns[1] - cpu_ns[0]) / 1e6
+
+
+def _busy_ms(first: forms.JobAnswer, last: forms.JobAnswer) -> list[float | None]:
+    """Time between two snapshots for which the subtasks of each vertex were busy, in milliseconds; None: not told."""
+    pairs = (
+        (forms.finite(now.metrics.get(BUSY)), forms.finite(was.metrics.get(BUSY)))
+        for now, was in zip(last.vertices, first.vertices, strict=False)
+    )
+    return [None if now is None or was is None else now - was for now, was in pairs]
 
 
 def _seen(
     flink: Endpoint,
+    first: forms.JobAnswer,
     job: forms.JobAnswer,
     managers: forms.ManagersAnswer,
     window_s: float,
     sleep: Callable[[float], None],
 ) -> tuple[forms.ThreadsAnswer, ...]:
-    """What threads of a job do, by dumps of its task managers, in turn, for window_s.
+    """What threads of a job do, by dumps of its task managers, in turn: for window_s, and on, for up to LONGER times
+    that, until each vertex that is often busy was seen at work SEEN times.
 
     A dump stops the task manager while its heap is searched for locks (ThreadMXBean.dumpAllThreads): so there are few,
     far apart, and none while the job is measured.
     """
     threads = [forms.ThreadsAnswer() for _ in job.vertices]
-    names, left_s = [each.id for each in managers.taskmanagers], window_s
-    while names and left_s > 0.0:
+    often = [(busy_ms or 0.0) > OFTEN * window_s * 1e3 for busy_ms in _busy_ms(first, job)]
+    names, passed_s = [each.id for each in managers.taskmanagers], 0.0
+    while names and passed_s < LONGER * window_s:
+        seen = [each.computing + each.asleep >= SEEN for each in threads]
+        if passed_s >= window_s and all(enough for enough, wanted in zip(seen, often, strict=False) if wanted):
+            break
         began_s = time.perf_counter()
         _count(_dump(flink, f"taskmanagers/{quote(names[0], safe='')}"), job, threads)
         waits_s = max(ASKED_EVERY_S, BETWEEN_DUMPS * (time.perf_counter() - began_s))
         sleep(waits_s)
-        left_s, names = left_s - waits_s, [*names[1:], names[0]]
+        passed_s, names = passed_s + waits_s, [*names[1:], names[0]]
     return tuple(threads)
 
 

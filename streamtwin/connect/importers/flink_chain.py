@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 
 NUMBERED = re.compile(r"\[\d+\]")
@@ -39,13 +39,15 @@ COUNTED = (INTO, OUT_OF, LATE)
 class Step:
     """Operator of a vertex. text: Flink's description, without the planner's number. word: the kind of a SQL operator,
     such as `Calc`; empty for others. before: index of the operator that it follows in the chain; None: it is the first.
-    name: in the twin. counts: its counters, records a second of all subtasks; those that were read."""
+    name: in the twin. counts: its counters, records a second of all subtasks; those that were read. totals: the same,
+    records since the start."""
 
     text: str
     word: str
     before: int | None
     name: str
     counts: Mapping[str, float]
+    totals: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def passes_all(self) -> bool:
@@ -84,8 +86,11 @@ def tree(description: str) -> list[tuple[str, int | None]]:
     return found
 
 
-def steps_of(name: str, description: str | None, counters: Mapping[str, float]) -> tuple[Step, ...]:
-    """Operators of a vertex. counters: records a second by the name of the metric, without the subtask's index."""
+def steps_of(
+    name: str, description: str | None, counters: Mapping[str, float], totals: Mapping[str, float] | None = None
+) -> tuple[Step, ...]:
+    """Operators of a vertex. counters: records a second by the name of the metric, without the subtask's index. totals:
+    the same, records since the start."""
     lines = tree(name.replace(" -> ", "<br/>") if description is None else description) or [(name, None)]
     parts = [each.strip(" ()") for each in re.split(r" -> |, ", name)]
     own = parts if len(parts) == len(lines) else [HEAD.sub("", text) for text, _ in lines]
@@ -95,10 +100,15 @@ def steps_of(name: str, description: str | None, counters: Mapping[str, float]) 
     for (text, before), called, metric in zip(lines, own, filtered, strict=True):
         found = re.match(WORD if is_planned(name) or HEAD.match(text) else rf"{WORD}\w+=\[", HEAD.sub("", text))
         word = found[1] if found else ""
-        counts = {key: counters[f"{metric}.{key}"] for key in COUNTED if f"{metric}.{key}" in counters}
         short = _short(called, HEAD.sub("", text), word)
-        steps.append(Step(HEAD.sub("", text), word, before, short, counts if times[metric] == 1 else {}))
+        counts, sums = (_of(each, metric) if times[metric] == 1 else {} for each in (counters, totals or {}))
+        steps.append(Step(HEAD.sub("", text), word, before, short, counts, sums))
     return tuple(steps)
+
+
+def _of(counters: Mapping[str, float], metric: str) -> dict[str, float]:
+    """Counters of one operator, by the name of the counter."""
+    return {key: counters[f"{metric}.{key}"] for key in COUNTED if f"{metric}.{key}" in counters}
 
 
 def _short(called: str, text: str, word: str) -> str:

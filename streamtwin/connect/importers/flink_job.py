@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import NamedTuple
 
-from streamtwin.connect.importers.flink_answers import ACCUMULATED, COMPLETE, CPU, MARKERS, OF_A_SECOND, Answers
+from streamtwin.connect.importers.flink_answers import ACCUMULATED, COMPLETE, CPU, MARKERS, OF_A_SECOND, SEEN, Answers
 from streamtwin.connect.importers.flink_chain import COUNTED, Step, is_planned, steps_of
 from streamtwin.connect.importers.flink_form import (
     RUNNING,
@@ -28,8 +28,6 @@ VERSIONS = ((1, 13), (3, 0))
 """First known version of Flink, and the first that is not known."""
 BY_KEY = re.compile(r"\b(?:partitionBy|groupBy|key)=\[[^\]]")
 """Keys in the description of an operator of SQL; without any, the brackets are empty."""
-SEEN = 5
-"""Fewest sightings of busy threads that tell the share of them that is asleep."""
 BEFORE = ("CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING")
 """States of a subtask that does not run yet."""
 SOUND = 0.1
@@ -216,7 +214,7 @@ def _vertex(answers: Answers, number: int, managers: Mapping[str, str], notes: l
         notes.append(
             f"{name}: no busy time (NaN or absent), as of sources of the old interface; its cost is the profile's"
         )
-    chain = steps_of(name, node.description, _counters(answers, number, passed_s))
+    chain = steps_of(name, node.description, _counters(answers, number, passed_s), _sums(answers.operators, number))
     calls = any(each.text == CALLS for each in chain)
     rates = {each: (counts[each] or 0.0) / passed_s for each in COUNTERS}
     lacking = [each for each in COUNTERS if counts[each] is None]

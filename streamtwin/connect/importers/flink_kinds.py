@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from streamtwin.connect.importers.flink_chain import Step
+from streamtwin.connect.importers.flink_chain import OUT_OF, Step
 from streamtwin.connect.importers.flink_flow import ONE_FOR_ONE
 from streamtwin.connect.importers.flink_job import CALLS, Vertex
 from streamtwin.connect.importers.flink_times import gap_s_in, keys_that_give, window_in
+from twin.kinds.by_key import most_of
 
 JOINS = re.compile("CoGroup|Join")
 """Words in the descriptions of windows that join; several inputs of other windows are one stream."""
@@ -30,6 +31,10 @@ KEYS_A_RESULT = 0.1
 MOST_KEYS = 10**9
 FEW = 5
 """Number of windows below which their results are not counted well: one more or less may lie in the time."""
+BETWEEN = 1.5
+"""Power of growth between that of pairs of keys that stay, 2, and of keys that go, 1."""
+SOON = 0.1
+"""Share of the records before it was watched within which keys that go had been replaced."""
 ALONE = 100.0
 """Keys for each record where no two records seem to share one."""
 
@@ -261,6 +266,22 @@ def _bytes_per_key(head: Head, keys: int) -> dict[str, float]:
     return {"state_bytes_per_key": state / seen} if state and seen >= 1 else {}
 
 
+def _lasting(head: Head) -> float:
+    """Records so far whose rows live."""
+    return min(head.vertex.taken, head.in_per_s * head.ttl_s) if head.ttl_s else head.vertex.taken
+
+
+def _rows_kept(head: Head, most: int, keys: int) -> float:
+    """Rows that there are by now, if at most so many of each key are kept."""
+    return keys * float(most_of(most, np.array([_lasting(head) / keys]))[0])
+
+
+def _bytes_per_row(head: Head, rows: float) -> dict[str, float]:
+    """Size of a row as it is stored, compressed or not: the vertex's state in the last checkpoint, by its rows."""
+    state = head.vertex.state_bytes
+    return {"row_bytes": float(f"{state / rows:.4g}")} if state and rows >= 1.0 else {}
+
+
 def _deduplicate(head: Head) -> dict[str, Any]:
     last = "FirstRow" not in head.step.text
     keys, retracts = _by_first(head, retracts=last)
@@ -308,23 +329,30 @@ def _top_n(head: Head) -> dict[str, Any]:
         head.notes.append(
             f"{head.name}: it keeps {n:,} rows, of which those from the {first:,}. on are results; taken as if all were"
         )
-    return {"kind": "top-n", "n": n, "row_number": numbered, "keys": keys, **head.groups, **head.kept()}
+    kept = _bytes_per_row(head, _rows_kept(head, n, keys))
+    return {"kind": "top-n", "n": n, "row_number": numbered, "keys": keys, **kept, **head.groups, **head.kept()}
 
 
 def _over_aggregate(head: Head) -> dict[str, Any]:
-    rows = re.search(r"ROWS BETWEEN (\d+) PRECEDING", head.step.text)
+    preceding = re.search(r"ROWS BETWEEN (\d+) PRECEDING", head.step.text)
     spans = re.search(r"RANGE? BETWEEN (\d+) PRECEDING", head.step.text)
-    before: dict[str, float] = {"rows": int(rows[1])} if rows else {"range_s": int(spans[1]) / 1000} if spans else {}
+    before: dict[str, float] = {"rows": int(preceding[1])} if preceding else {}
+    before |= {"range_s": int(spans[1]) / 1000} if spans and not preceding else {}
     if not before:
         before = {"rows": 1}
         head.notes.append(f"{head.name}: its rows have no bound; it keeps one accumulator for each key")
     keys = _rows(head, None) if head.keyed else 1
     time = {} if "proctime" in head.step.text.lower() else head.time
-    return {"kind": "over-aggregate", **before, "keys": keys, **head.groups, **time}
+    if "rows" in before:
+        rows = _rows_kept(head, int(before["rows"]) + 1, keys)
+    else:
+        rows = min(head.vertex.taken, head.in_per_s * before["range_s"])
+    return {"kind": "over-aggregate", **before, "keys": keys, **_bytes_per_row(head, rows), **head.groups, **time}
 
 
 def _join(head: Head) -> dict[str, Any]:
-    """Regular join: pairs a second are 2 rate rate t / keys after t seconds."""
+    """Regular join. Of keys that stay, 2 rate rate t / keys pairs a second come after t seconds; of keys that go, as
+    many for each record at all times."""
     if len(head.sides) != 2:
         return _passing(head)
     (left, lefts), (right, rights) = head.sides
@@ -334,13 +362,36 @@ def _join(head: Head) -> dict[str, Any]:
         head.notes.append(f"{head.name}: a join of type {written[2]}; taken as an inner one")
     at_s = head.vertex.lived_s - head.vertex.passed_s / 2.0
     told = 2.0 * lefts * rights * at_s / head.sent_per_s if head.sent_per_s else None
-    if told is None and head.keyed:
+    going: dict[str, float] = {}
+    if side == "inner" and head.keyed and _grows_as(head) < BETWEEN:
+        pairs = (head.ratio or 0.0) * (lefts + rights) ** 2 / (2.0 * lefts * rights)
+        going = {"key_records": float(f"{1.0 + pairs:.3g}")}
+        keys = min(MOST_KEYS, max(1, round(SOON * _taken_before(head) / (1.0 + pairs))))
+        head.ask("keys", keys, "in use at a time: few, as a record finds as many rows as before, so that keys go")
+    elif told is None and head.keyed:
         keys = min(MOST_KEYS, max(1, round(max(lefts, rights) * head.vertex.lived_s)))
         head.ask("keys", keys, "as many as rows of the side that has more, as its results are not counted")
     else:
         keys = _rows(head, told, "as its results tell") if head.keyed else 1
     found = {"kind": "regular-join", "left": left, "right": right, "type": side, "keys": keys}
-    return found | head.groups | head.kept()
+    return found | going | _bytes_per_row(head, _lasting(head)) | head.groups | head.kept()
+
+
+def _taken_before(head: Head) -> float:
+    """Records that it took before it was watched."""
+    return max(0.0, head.vertex.taken - head.in_per_s * head.vertex.passed_s)
+
+
+def _grows_as(head: Head) -> float:
+    """Power of the number of records so far with which the number of results so far grew, while it was watched: 2 of
+    pairs of keys that stay, 1 of keys that go. 2 where nothing tells it, such as where it was watched from its start
+    on."""
+    records, results = head.vertex.taken, head.step.totals.get(OUT_OF, 0.0)
+    before, first = _taken_before(head), results - (head.sent_per_s or 0.0) * head.vertex.passed_s
+    if not (records > before > 0.0 and results > first > 0.0):
+        return 2.0
+    longer, error = math.log(records / before), math.sqrt(results - first) / results
+    return math.log(results / first) / longer if 2.0 * error < (2.0 - BETWEEN) * longer else 2.0
 
 
 def _interval_join(head: Head) -> dict[str, Any]:

@@ -24,12 +24,14 @@ def headed(
     sides: int = 1,
     how: str = "HASH",
     watched_s: tuple[float, float] = (80.0, 100.0),
+    so_far: float | None = None,
 ) -> ImportedJob:
     """Import of a SQL job whose vertex with that description takes 100 records/s of each side. how: they are shipped.
-    watched_s: when watching began and ended, after the vertex's start."""
+    watched_s: when watching began and ended, after the vertex's start. so_far: its results until then; None: unknown"""
     whole = joining("Window", results_per_s, sides)
     word = text.partition("(")[0]
-    chain = steps_of(f"{word}[7]", f"[7]:{text}", {})
+    totals = {} if so_far is None else {f"{word}[7].numRecordsOut": so_far}
+    chain = steps_of(f"{word}[7]", f"[7]:{text}", {}, totals)
     made = [
         vertex(f"{word}[7]", tuple(f"s{side}" for side in range(sides)), 100.0 * sides, results_per_s, text)
         if each.name == "window"
@@ -174,6 +176,24 @@ def test_joins_say_their_kind(text: str, expected: dict[str, Any]) -> None:
     found = headed(text, sides=2).scenario.query
     (operator,) = (each for each in found.operators if each.kind == expected["kind"])
     assert {key: getattr(operator, key) for key in expected} == expected
+
+
+@pytest.mark.parametrize("watched_s", [(80.0, 100.0), (50.0, 250.0)])
+@pytest.mark.parametrize("partners", [0.5, 4.0, 30.0])
+def test_a_join_whose_records_find_as_many_rows_as_before_has_keys_that_go(
+    partners: float, watched_s: tuple[float, float]
+) -> None:
+    """Each record finds so many rows: with as many records on both sides (m - 1) / 2 of a key of m records. Of keys
+    that stay it finds ever more: pairs so far grow with the square of records so far."""
+    text, (began_s, ended_s) = "Join(joinType=[InnerJoin], where=[(a = b)])", watched_s
+    goes = headed(text, 200.0 * partners, 2, watched_s=watched_s, so_far=200.0 * partners * ended_s)
+    (join,) = (each for each in goes.scenario.query.operators if each.kind == "regular-join")
+    assert join.key_records == pytest.approx(1.0 + 2.0 * partners, rel=0.01)
+    assert join.keys * join.key_records < 200.0 * began_s / 9.0
+    pairs_per_s = partners * (ended_s**2 - began_s**2) / (ended_s - began_s)
+    stays = headed(text, pairs_per_s, 2, watched_s=watched_s, so_far=partners * ended_s**2)
+    (join,) = (each for each in stays.scenario.query.operators if each.kind == "regular-join")
+    assert join.key_records is None and join.keys == pytest.approx(100.0 * 100.0 / partners, rel=0.01)
 
 
 WATCHED_S = ((0.0, 100.0), (80.0, 100.0), (50.0, 250.0), (10.0, 11.0))
