@@ -69,14 +69,13 @@ def minimise_age(
             continue
         sides = [_arriving(job, ages, ways, assignment, s) for s in streams]
         before = fixed_o[[job.producer_s[s] for s in streams]]
-        if job.deployment.query.topological[o].joins:
+        if joins_in_windows(job, o):
             _join(program, mine, sides, before, float(job.operators.window_s[o]), unit_s, reach_s)
             continue
-        rates = job.streams.rate_per_s[streams]
-        share = rates / max(float(rates.sum()), 1e-12)
+        shares = side_shares(job, o)
         program.row(
             *mine,
-            *(term for weight, side in zip(share, sides, strict=True) for term in _scaled(side, -weight)),
+            *(term for share, side in zip(shares, sides, strict=True) for term in _scaled(side, -share)),
             low=0.0,
         )
     program.costs(ages.excess[sinks], weights)
@@ -90,12 +89,24 @@ def fixed_ages_s(job: PlacementCoefficients) -> np.ndarray:
         if not streams:
             continue
         before = fixed_o[[job.producer_s[s] for s in streams]]
-        if job.deployment.query.topological[o].joins:
-            fixed_o[o] = _oldest(before, float(job.operators.window_s[o]))
-            continue
-        rates = job.streams.rate_per_s[streams]
-        fixed_o[o] = float(rates @ before) / max(float(rates.sum()), 1e-12) + job.operators.window_s[o]
+        window_s = float(job.operators.window_s[o])
+        waits = joins_in_windows(job, o)
+        fixed_o[o] = _oldest(before, window_s) if waits else float(side_shares(job, o) @ before) + window_s
     return fixed_o
+
+
+def joins_in_windows(job: PlacementCoefficients, o: int) -> bool:
+    """Whether results of an operator are as old as the oldest of their records in a window."""
+    return job.deployment.query.topological[o].joins and bool(job.operators.window_s[o] > 0.0)
+
+
+def side_shares(job: PlacementCoefficients, o: int) -> np.ndarray:
+    """Weights of the mean ages of an operator's inputs in the age of its results: of a join of rows, whose pairs come
+    with either side, they are alike; else they are the rates. [S]"""
+    rates = job.streams.rate_per_s[job.inputs[o]]
+    if job.deployment.query.topological[o].joins:
+        return np.full(len(rates), 1.0 / len(rates))
+    return np.asarray(rates / max(float(rates.sum()), 1e-12))
 
 
 def fixed_s(job: PlacementCoefficients) -> float:

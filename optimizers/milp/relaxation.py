@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from optimizers.milp.ages import alone_s, card_factor, mean_of_results
+from optimizers.milp.ages import alone_s, card_factor, joins_in_windows, mean_of_results, side_shares
 from optimizers.space import Space
 from twin.kinds.ages import oldest_s
 from twin.rates.coefficients import PlacementCoefficients
@@ -98,12 +98,10 @@ class Relaxation:
             sides.append(np.minimum(self._near(before_nl), afar_n[:, None]))
             received = received + np.minimum(self._near(open_nl), any_n[:, None] + self.receive_sm[s])
         window_s = float(self.job.operators.window_s[o])
-        if self.job.deployment.query.topological[o].joins:
+        if joins_in_windows(self.job, o):
             flat = [side.ravel() for side in sides]
             return np.asarray(oldest_s(flat, np.full(len(flat[0]), window_s)).reshape(sides[0].shape) + received)
-        rates = self.job.streams.rate_per_s[streams]
-        share = rates / max(float(rates.sum()), 1e-12)
-        return np.asarray(np.tensordot(share, np.stack(sides), axes=1) + window_s + received)
+        return np.asarray(np.tensordot(side_shares(self.job, o), np.stack(sides), axes=1) + window_s + received)
 
     def _near(self, each_nl: np.ndarray) -> np.ndarray:
         """[N, L] least value over the sockets of the same host."""

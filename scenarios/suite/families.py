@@ -22,6 +22,7 @@ from scenarios.suite.members import MEMBERS
 from twin.arrivals.laws import BurstState, Bursty
 from twin.cluster import Cluster, Host, Link, Numa, Socket
 from twin.errors import BadInput, suggest
+from twin.keys import group_count
 from twin.plan import ExecutionPlan
 from twin.randomness import random_stream
 from twin.scenario import RunSettings, Scenario
@@ -225,23 +226,22 @@ def demanding(seed: int) -> Scenario:
     return Scenario(**{**dict(steady), "workload": Workload(arrivals=dict(arrivals)), "run": run})
 
 
-SLOW_PERCENT = 5.0
-"""Speed of the cores of a SQL job's task managers: a twentieth of those that were measured, so that as many fewer
+SLOW_PERCENT = 2.0
+"""Speed of the cores of a SQL job's task managers: a fiftieth of those that were measured, so that as many fewer
 records make as high a load."""
 
 
 def sql(number: int) -> Scenario:
-    """Nexmark query of the library on three task managers of two cores, with two subtasks of all but what is chained to
-    its source."""
+    """Nexmark query of the library on four task managers of two cores, with three subtasks of all but what is chained
+    to its source, or has one key."""
     base = scenario_file.load(f"nexmark-q{number}")
     chain_of = {name: chain for chain in base.plan.fused for name in chain}
-    at_source = {name for each in base.query.sources for name in chain_of.get(each.name, (each.name,))}
+    alone = [each.name for each in base.query.operators if each.is_source or group_count(base.query, each.name, 3) == 1]
+    single = {name for each in alone for name in chain_of.get(each, (each,))}
     first = base.cluster.hosts[0].name
-    placement = {each.name: (first,) * (1 if each.name in at_source else 2) for each in base.query.operators}
-    hosts = tuple(
-        each.model_copy(update={"core_percent": SLOW_PERCENT, "cpu_percent": 2.0 * SLOW_PERCENT})
-        for each in base.cluster.hosts
-    )
+    placement = {each.name: (first,) * (1 if each.name in single else 3) for each in base.query.operators}
+    power = {"core_percent": SLOW_PERCENT, "cpu_percent": 2.0 * SLOW_PERCENT}
+    hosts = tuple(base.cluster.hosts[0].model_copy(update={**power, "name": f"tm-{number}"}) for number in range(1, 5))
     plan = base.plan.model_copy(update={"placement": placement})
     cluster = base.cluster.model_copy(update={"hosts": hosts})
     return loaded(base.model_copy(update={"cluster": cluster, "plan": plan}), ALL_PLANS)

@@ -53,7 +53,7 @@ MEMBERS: Mapping[str, Members] = {
         ),
     ),
     "nexmark": Members(
-        "SQL jobs of Flink on three task managers, two subtasks an operator", (3, 4, 5, 7, 8, 9, 19, 20)
+        "SQL jobs of Flink on four task managers, three subtasks an operator", (3, 4, 8, 9, 17, 18, 19, 20)
     ),
     "cheapest-hosts": Members(
         "six hosts at two prices, for a given rate with head room",
