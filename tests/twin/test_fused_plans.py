@@ -306,5 +306,5 @@ def test_rows_of_sql_are_followed_but_follow_nobody(kind: str) -> None:
     for each, found in ((job, apart), (together, one)):
         said = RateModel(20.0).predict(each, [each.plan])["processing_latency_s"][0]
         assert said == pytest.approx(found.metrics.processing_latency_s.mean, rel=0.25)
-    with pytest.raises(BadInput, match="'rows'.* can only be the first"):
+    with pytest.raises(BadInput, match=r"'rows'.* can only be the first"):
         fuse(job, ("source", "rows"))
