@@ -233,6 +233,18 @@ def test_rows_have_the_size_that_is_given(kind: str, more: dict[str, Any]) -> No
     assert said == [35.0, 70.0]
 
 
+@pytest.mark.parametrize("ttl_s", [None, 5.0])
+def test_a_join_that_never_forgets_is_told_with_how_its_state_grows(ttl_s: float | None) -> None:
+    """Of 50 records a second each is a row, for as long as the job runs."""
+    run = simulated(job("regular-join", ttl_s=ttl_s), horizon_s=60.0, period_s=2.0)
+    told = [line for line in run.warnings if "for ever" in line]
+    assert len(told) == (ttl_s is None)
+    for line in told:
+        per_record = sum(row["stateBytes"] for row in run.operator_rows if row["end_s"] == 60.0) / (50 * 60)
+        per_day = float(line.partition("grows by ")[2].partition(" MB")[0].replace(",", ""))
+        assert per_day == pytest.approx(50 * per_record * 86_400 / 1e6, rel=0.1) and "ttl_s" in line
+
+
 def test_what_is_not_seen_is_said() -> None:
     (words,) = RateModel().blind_to(Scenario.of(job("top-n", n=3, ttl_s=5)))
     assert words == "that rows of op expire one by one, so that others enter"

@@ -29,6 +29,7 @@ MOST_OPEN = 0.15
 mean lengths, and without those that are longer, the mean of exponential lengths is 1 % too low."""
 NEARLY_ALL = 0.9
 """Share of served records from which on an operator that sends nothing is not called too slow."""
+DAY_S = 86_400.0
 LONG_S = 10.0
 """CPU seconds of one record from which on there is a warning."""
 FEW_PERCENT, FEW_MB = 16, 64
@@ -50,6 +51,7 @@ def cautions(job: Job, scenario: Scenario, world: World, rows: Sequence[Row], cr
         *_small(job),
         *_idle(job),
         *updated(job.query),
+        *_for_ever(job, rows),
         *_crowded(job),
         *beyond_slots(scenario),
         *(line for source in job.sources for line in _of_partitions(source, world)),
@@ -179,6 +181,24 @@ def updated(query: Query) -> Iterator[str]:
             senders[name] = came
         if operator.updates:
             senders[name] = name
+
+
+def _for_ever(job: Job, rows: Sequence[Row]) -> Iterator[str]:
+    """Warnings about joins that never forget a row, so that their state grows as long as the job runs."""
+    for operator in job.query.operators:
+        if operator.joins and operator.keeps_rows and not operator.memory_s:
+            mine = [row for row in rows if row["operator"] == operator.name]
+            more = mine[-1]["stateBytes"] - mine[0]["stateBytes"]
+            per_day = more / max(mine[-1]["end_s"] - mine[0]["end_s"], 1e-9) * DAY_S
+            grows = f", and it grows by {_megabytes(per_day)} a day" if more > 0 else ""
+            yield (
+                f"{operator.name}: it keeps the rows of both sides for ever: {_megabytes(mine[-1]['stateBytes'])} at "
+                f"the end of the run{grows}; give it a ttl_s (table.exec.state.ttl), or bounds (interval-join)"
+            )
+
+
+def _megabytes(size: float) -> str:
+    return f"{float(f'{size / 1e6:.3g}'):,.10g} MB"
 
 
 def _crowded(job: Job) -> list[str]:
