@@ -94,7 +94,7 @@ def require_learnable(metric: str, label_N: np.ndarray, where: str) -> None:
     if metric in BINARY_METRICS and known.min() == known.max():
         raise BadInput(
             f"{metric} is {bool(known[0])} in all {len(known)} {where} rows, so it cannot be learned; "
-            f"add scenarios of the other class, or leave it out of the metrics"
+            "add scenarios of the other class, or name the others alone (--metrics A,B,...)"
         )
 
 

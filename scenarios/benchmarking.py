@@ -27,7 +27,7 @@ from scenarios.planning.validation import REFUSED, Standing, ValidationRow, vali
 from scenarios.suite.families import FAMILIES, changing, unbalanced
 from scenarios.suite.members import MEMBERS
 from twin.control import policy_spec
-from twin.errors import BadInput
+from twin.errors import BadInput, raised
 from twin.executor import Executor
 from twin.files import stamped, unstamped, write_text
 from twin.plan import ExecutionPlan
@@ -156,7 +156,7 @@ def _rented(job: Scenario, request: BenchmarkRequest) -> Iterator[ProblemAnswer]
                 raise BadInput(f"solve returned {type(solution).__name__}, not a Solution")
             kind = _kind(job, solution.plan, request)
         except Exception as error:  # users' own optimizers may raise anything
-            yield ProblemAnswer(optimizer.name, model, refusal=f"{type(error).__name__}: {error}")
+            yield ProblemAnswer(optimizer.name, model, refusal=raised(error))
             continue
         yield ProblemAnswer(optimizer.name, model, price_of(job, solution.plan, {}), kind, solution.seconds)
 

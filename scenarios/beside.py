@@ -115,7 +115,7 @@ class PredictionBesideRuns:
             return "within 1 %"
         if 0.5 < self.factor < 2.0:
             return f"{100 * abs(self.factor - 1):.0f} % too {side}"
-        return f"too {side} by a factor of {max(self.factor, 1 / self.factor):.3g}"
+        return f"too {side} by a factor of {float(f'{max(self.factor, 1 / self.factor):.3g}'):,.10g}"
 
     @property
     def off_short(self) -> str:

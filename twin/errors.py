@@ -6,6 +6,8 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from pathlib import PurePath
+from traceback import extract_tb
 from typing import Any
 
 # errors --------------------------------------------------------------------------------------------------------------
@@ -41,6 +43,13 @@ def one_line(text: str) -> str:
         return line
     half = MOST_CHARACTERS // 2
     return f"{line[:half]} [... {len(line) - 2 * half} characters ...] {line[-half:]}"
+
+
+def raised(error: Exception) -> str:
+    """What code of somebody's own raised, and in which of its lines: the innermost one that is no installed package."""
+    frames = [each for each in extract_tb(error.__traceback__) if "site-packages" not in each.filename]
+    place = f" ({PurePath(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"
 
 
 class Unfinished(RuntimeError):  # noqa: N818  # it names a state

@@ -28,7 +28,7 @@ from scenarios.executing import Processes
 from scenarios.files.documents import CLOSED, Number
 from scenarios.planning.bench import PlanBench, Simulate, half_width95, spared_s
 from scenarios.planning.searching import SEARCHED
-from twin.errors import BadInput
+from twin.errors import BadInput, raised
 from twin.executor import Executor
 from twin.metrics import METRICS, REGRESSION_METRICS, CostModel
 from twin.plan import ExecutionPlan
@@ -178,7 +178,7 @@ def _solve(problem: Problem, optimizer: Optimizer, planner_of: PlannerOf, simula
     except BadInput as refusal:
         return RefusedPlan(REFUSED, str(refusal))
     except Exception as error:
-        return RefusedPlan(FAILED, f"{type(error).__name__}: {error}")
+        return RefusedPlan(FAILED, raised(error))
     return replace(found, seconds=found.seconds + spared_s(simulate) - before_s)
 
 

@@ -86,7 +86,8 @@ def test_every_kind_of_failure_is_a_row_and_the_table_is_whole(file):
         "elsewhere": "failed",
     }
     messages = {row.optimizer: row.message for row in rows}
-    assert messages["raises"] == "ZeroDivisionError: of my own"
+    line = next(number for number, text in enumerate(OWN.splitlines(), 1) if "of my own" in text)
+    assert messages["raises"] == f"ZeroDivisionError: of my own ({file.name}, line {line})"
     assert messages["silent"] == "solve returned NoneType, not a Solution"
     assert "its plan does not fit the job" in messages["elsewhere"]
     board = validation.standings(rows)

@@ -56,6 +56,7 @@ def test_errors_are_shares_or_factors():
         "too high by a factor of 7.04",
         "too low by a factor of 4",
     ]
+    assert PredictionBesideRuns.of(994_000.0, 100.0).off == "too high by a factor of 9,940"
     assert [each.off_short for each in said.values()] == ["+0 %", "+12 %", "-12 %", "x 7", "x 0.25"]
 
 
