@@ -143,7 +143,7 @@ def test_behind_a_join_the_load_may_not_grow_as_much_as_a_resource_bears():
         },
     )
     said = verdict(job, simulate(job))
-    assert "the calls of calls" in said and "the load may grow by less, as matches of pairs grow faster" in said
+    assert "the calls of calls" in said and "the load may grow by less, where matches of pairs grow faster" in said
     assert float(said.partition("could bear about ")[2].partition(" ")[0]) == pytest.approx(2, rel=0.05)
     assert load_predicted(job).lasting == pytest.approx(math.sqrt(2), rel=0.03)
     assert "may grow by less" not in verdict(queue(), simulate(queue(rate_per_s=500)))
