@@ -94,7 +94,8 @@ def require_learnable(metric: str, label_N: np.ndarray, where: str) -> None:
     if metric in BINARY_METRICS and known.min() == known.max():
         raise BadInput(
             f"{metric} is {bool(known[0])} in all {len(known)} {where} rows, so it cannot be learned; "
-            "add scenarios of the other class, or name the others alone (--metrics A,B,...)"
+            "add runs of the other class (twin dataset takes several corpora, and twin corpus --scenario mixes in "
+            "random queries), or name the other metrics alone (--metrics A,B,...), with which no plan can be chosen"
         )
 
 

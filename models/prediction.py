@@ -323,7 +323,10 @@ class LearnedCostModel:
         known = [metric for ensemble in self.ensembles for metric in ensemble.metrics]
         for metric in metrics:
             if metric not in known:
-                raise BadInput(f"model {self.name!r} does not predict {metric}; train it with all metrics")
+                raise BadInput(
+                    f"model {self.name!r} does not predict {metric}, which plans are judged by; train it with all "
+                    "metrics, on a corpus in which some runs fail (twin corpus --scenario mixes in random queries)"
+                )
 
     def _predict_group(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> Predictions:
         """Predictions for plans with equal numbers of subtasks of each operator, which share all operator features."""
