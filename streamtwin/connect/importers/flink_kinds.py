@@ -363,7 +363,7 @@ def _join(head: Head) -> dict[str, Any]:
     at_s = head.vertex.lived_s - head.vertex.passed_s / 2.0
     told = 2.0 * lefts * rights * at_s / head.sent_per_s if head.sent_per_s else None
     going: dict[str, float] = {}
-    if side == "inner" and head.keyed and _grows_as(head) < BETWEEN:
+    if side == "inner" and head.keyed and lefts * rights > 0.0 and _grows_as(head) < BETWEEN:
         pairs = (head.ratio or 0.0) * (lefts + rights) ** 2 / (2.0 * lefts * rights)
         going = {"key_records": float(f"{1.0 + pairs:.3g}")}
         keys = min(MOST_KEYS, max(1, round(SOON * _taken_before(head) / (1.0 + pairs))))

@@ -8,8 +8,11 @@ from math import prod
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.parse import quote, unquote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scenarios.calibration import profile_file
 from scenarios.calibration.calibrate import calibrate
@@ -17,7 +20,15 @@ from scenarios.calibration.points import Point, points_of
 from scenarios.calibration.profile_file import held_out
 from scenarios.calibration.structures import cores_left, faint, in_use, untold, without
 from streamtwin import capacity
-from streamtwin.connect.importers.flink_answers import Answers, from_endpoint, from_folder
+from streamtwin.connect.importers.flink_answers import (
+    ASKED_EVERY_S,
+    LONGER,
+    LONGEST_LIST,
+    Answers,
+    from_endpoint,
+    from_folder,
+    in_requests,
+)
 from streamtwin.connect.importers.flink_job import read_job
 from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
 from tests.streamtwin.importers.flink_cluster import MANAGERS, VERTICES, Cluster, serving, written
@@ -360,6 +371,37 @@ def test_a_job_whose_cpu_explains_its_busy_times_is_not_stopped_for_dumps() -> N
         from_endpoint(url, window_s=10.0, sleep=slept.append)
     assert 0 < cluster.dumps <= 5, "a twentieth of the time"
     assert sum(each > 10 * 0.1 for each in slept) == cluster.dumps
+
+
+class Seldom(Computing):
+    """The same cluster with hardly any CPU in use, whose thread of `parse -> clean` sleeps in each fourth dump, and
+    waits for a record in the others."""
+
+    def answer(self, path: str) -> Any:
+        found = super().answer(path)
+        if path.endswith("/thread-dump") and self.dumps % 4:
+            name = "parse -> clean (1/2)#0"
+            found = {
+                "threadInfos": [{"threadName": name, "stringifiedThreadInfo": f'"{name}" Id=1 WAITING\n\tat {IDLE}'}]
+            }
+        return found
+
+
+def test_threads_are_looked_at_until_those_of_a_busy_vertex_were_seen_at_work() -> None:
+    """A window of ten dumps shows two of them asleep, which tells nothing; some more tell that it sleeps."""
+    with serving(cluster := Seldom(cores=0.05)) as url:
+        answers = from_endpoint(url, window_s=5.0, sleep=lambda _: None)
+    assert 5.0 / ASKED_EVERY_S < cluster.dumps <= LONGER * 5.0 / ASKED_EVERY_S
+    assert {each.name: each.asleep for each in read_job(answers).vertices}["parse -> clean"] == 1.0
+
+
+@given(st.lists(st.text(min_size=1, max_size=200), max_size=60))
+def test_metrics_are_asked_for_in_requests_that_flink_takes(names: list[str]) -> None:
+    """All of them, in their order, in lines that leave room for the address; Flink takes 4,096 characters."""
+    parts = list(in_requests(names))
+    assert [unquote(each) for part in parts for each in part.split(",")] == names
+    longest = max((len(quote(each, safe="")) for each in names), default=0)
+    assert all(len(part) <= max(LONGEST_LIST, longest) for part in parts)
 
 
 def test_a_live_job_says_its_cpu_and_what_its_threads_do(tmp_path: Path) -> None:
