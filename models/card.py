@@ -88,6 +88,8 @@ def _members(ensembles: Sequence[Ensemble]) -> list[str]:
 def _seen(ensembles: Sequence[Ensemble]) -> list[str]:
     """What was in the training rows: a query with a kind, or a word of one, that is not here is refused."""
     seen = ensembles[0].seen or {}
+    if not seen:
+        return []
     kinds = ", ".join(f"{name} ({count:,})" for name, count in sorted(seen.items()) if " " not in name)
     demands = ", ".join(ensembles[0].manifest["demands"])
     words = f" It learned from {demands} that vary." if demands else ""

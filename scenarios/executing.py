@@ -55,12 +55,16 @@ class Lines:
     @contextmanager
     def progress(self, what: str) -> Iterator[Report]:
         """Context with a function that shows a line at every tenth, with the time left where work takes long."""
-        began_s = time.monotonic()
+        began: list[tuple[float, int]] = []  # the first report: work that goes on begins later than at 0
 
         def show(done: int, total: int, words: str = "") -> None:
-            passed_s = time.monotonic() - began_s
-            left_s = passed_s * (total - done) / done if done else 0.0
-            left = f", some {in_minutes(left_s)} left" if passed_s >= LONG_S and done < total else ""
+            now_s = time.monotonic()
+            if not began:
+                began.append((now_s, done))
+            passed_s, made = now_s - began[0][0], done - began[0][1]
+            left = ""
+            if passed_s >= LONG_S and made and done < total:
+                left = f", some {in_words(passed_s * (total - done) / made)} left"
             self.stage(f"    {done} of {total} {what}{words and f': {words}'}{left}")
 
         with to_the_end(every_tenth(show)) as report:
@@ -71,9 +75,11 @@ LONG_S = 5.0
 """Time from which on lines tell how much is left."""
 
 
-def in_minutes(seconds: float) -> str:
-    """Time to come, in seconds or minutes."""
-    return f"{seconds:.0f} s" if seconds < 100.0 else f"{seconds / 60.0:.0f} minutes"
+def in_words(seconds: float) -> str:
+    """Time to come, in seconds, minutes or hours."""
+    if seconds < 100.0:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60.0:.0f} minutes" if seconds < 6000.0 else f"{seconds / 3600.0:.1f} hours"
 
 
 @contextmanager

@@ -210,7 +210,7 @@ def why_never(query: Query, producer: str, consumer: str) -> str:
         return f"{producer!r} sends {unlike!r} other records than {others}; let all of them run apart"
     if len(inputs) > 1:
         return f"{consumer!r} takes from {_names([each.producer for each in inputs])}; it can only be the first"
-    lonely = next((name for name in (producer, consumer) if query.operator(name).runs_alone), None)
+    lonely = next((name for name in (producer, consumer) if query.operator(name).is_alone), None)
     if lonely is not None:
         return f"{lonely!r} is a task by itself, whatever the plan; fuse others"
     one, other = (query.slot_sharing_groups[name] for name in (producer, consumer))
@@ -223,9 +223,7 @@ def why_never(query: Query, producer: str, consumer: str) -> str:
         return f"stream {producer} -> {consumer} drops what finds no room, and between fused operators is no channel"
     operator = query.operator(consumer)
     if isinstance(operator, KeyedOperator) and (operator.key_groups is not None or operator.keeps_rows):
-        return f"{consumer!r} has key_groups, which are dealt on a stream; it can only be the first"
-    if not operator.follows:
-        return f"{consumer!r} keeps times of its records by itself; it can only be the first"
+        return f"{consumer!r} takes its records by key, which are dealt on a stream; it can only be the first"
     return ""
 
 

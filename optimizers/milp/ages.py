@@ -102,11 +102,12 @@ def joins_in_windows(job: PlacementCoefficients, o: int) -> bool:
 
 def side_shares(job: PlacementCoefficients, o: int) -> np.ndarray:
     """Weights of the mean ages of an operator's inputs in the age of its results: of a join of rows, whose pairs come
-    with either side, they are alike; else they are the rates. [S]"""
-    rates = job.streams.rate_per_s[job.inputs[o]]
-    if job.deployment.query.topological[o].joins:
-        return np.full(len(rates), 1.0 / len(rates))
-    return np.asarray(rates / max(float(rates.sum()), 1e-12))
+    with either side, they are alike; else the rates, of inputs whose records become results. [S]"""
+    operator, rates = job.deployment.query.topological[o], job.streams.rate_per_s[job.inputs[o]]
+    sides = [stream.side for stream in job.deployment.query.inputs(operator.name)]
+    passed = np.array([operator.passed_from(side) for side in sides])
+    weights = np.ones(len(rates)) if operator.joins and passed.all() else rates * passed
+    return np.asarray(weights / max(float(weights.sum()), 1e-12))
 
 
 def fixed_s(job: PlacementCoefficients) -> float:

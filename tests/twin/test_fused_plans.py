@@ -126,7 +126,7 @@ def test_key_groups_are_dealt_to_the_first_alone() -> None:
     keyed = counting("a", 1e-4, TIME, 20, key_groups=8)
     job = chain([map_("m", 1e-4), keyed, map_("g", 1e-4)], 100)
     assert run(fuse(job, ("a", "g"))).metrics.throughput_per_s == pytest.approx(40, rel=0.05)
-    with pytest.raises(BadInput, match="key_groups, which are dealt on a stream"):
+    with pytest.raises(BadInput, match="by key, which are dealt on a stream"):
         fuse(job, ("m", "a"))
 
 
@@ -280,6 +280,16 @@ def test_who_does_not_see_it_says_so() -> None:
 
 
 # behind rows of SQL ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("more", [{"mini_batch_s": 0.5}, {"mini_batch_s": 0.5, "mini_batch_size": 50}])
+def test_batches_are_sent_by_a_timer_and_so_run_alone(more: dict[str, Any]) -> None:
+    """Nobody in their task would get what leaves when a batch ends."""
+    rows = {"kind": "group-aggregate", "name": "rows", "keys": 60, "service_time_s": 1e-4, **more}
+    job = chain([rows, filter_("f", 1e-4, 0.5)], 200, engine={"profile": "flink"})
+    with pytest.raises(BadInput, match="'rows' is a task by itself"):
+        fuse(job, ("rows", "f"))
+
 
 OF_ROWS: dict[str, dict[str, Any]] = {
     "deduplicate": {"keep": "last"},

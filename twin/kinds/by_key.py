@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -30,8 +30,6 @@ class ByKey(KeyedOperator):
     """Base of operators that keep rows by key, in the order in which records come, and send results at once. Records do
     not say whether they insert or retract a row: all count as inserted. Keys are equally frequent; where key groups are
     skewed (`workload.keys`), those of each group."""
-
-    follows: ClassVar[bool] = False
 
     keys: Annotated[int, Field(ge=1, le=10**9, description="distinct keys in the stream")]
 
@@ -65,7 +63,7 @@ class ByKey(KeyedOperator):
 
     def touched(self, producer: str, holds: Holds) -> StateAccess:
         """The row, or accumulators, of its key are read and written."""
-        size: float | None = getattr(self, "state_bytes_per_key", self.entry_bytes)
+        size: float | None = getattr(self, "state_bytes_per_key", None)
         return StateAccess(1.0, 1.0, bytes_each=size) if self.keeps_rows else StateAccess()
 
     # law -------------------------------------------------------------------------------------------------------------
@@ -97,6 +95,10 @@ class KeepsRecords(ByKey):
     def entry_bytes(self) -> float | None:
         """Size of a row, if that is given."""
         return self.row_bytes
+
+    def touched(self, producer: str, holds: Holds) -> StateAccess:
+        """Rows of its key are read, and one is written."""
+        return StateAccess(1.0, 1.0, bytes_each=self.row_bytes)
 
 
 def lasting_s(mixing: Mixing) -> float:

@@ -67,6 +67,11 @@ class GroupAggregate(ByKey):
     # traits ----------------------------------------------------------------------------------------------------------
 
     @property
+    def is_alone(self) -> bool:
+        """Whether results leave when a batch ends, which nobody in its task waits for."""
+        return self.mini_batch_s is not None
+
+    @property
     def is_local(self) -> bool:
         """Whether it is the first of two phases."""
         return self.phase == "local"

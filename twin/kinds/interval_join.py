@@ -59,6 +59,11 @@ class IntervalJoin(LateTo, KeyedOperator):
     # traits ----------------------------------------------------------------------------------------------------------
 
     @property
+    def grows_faster(self) -> bool:
+        """Always true: a record finds more records within its bounds where more come."""
+        return True
+
+    @property
     def keyed(self) -> bool:
         """Always true: matches have the same key."""
         return True

@@ -154,6 +154,11 @@ class Join(Windowed):
         sides."""
         return self.window.policy == "time" and self.amplification is None
 
+    @property
+    def grows_faster(self) -> bool:
+        """Whether a window with twice the records has more than twice the matches."""
+        return self.bunches
+
     # law -------------------------------------------------------------------------------------------------------------
 
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:

@@ -32,9 +32,9 @@ class OperatorBase(Spec):
 
     The traits of a kind. is_source: it reads a broker and has no inputs. is_sink: results arrive here and go no
     further. joins: a result needs records of all of its inputs, which match by their key. thins: some records pass
-    unchanged, and others do not. merges: its inputs are partial results. runs_alone: it cannot be chained with others;
-    follows: it can be behind others in a chain. does: what it does, in a few words. costs_like: the kind whose cost per
-    record is charged if a profile does not name this kind; if empty, every profile must name it.
+    unchanged, and others do not. merges: its inputs are partial results. runs_alone: it cannot be chained with others.
+    does: what it does, in a few words. costs_like: the kind whose cost per record is charged if a profile does not name
+    this kind; if empty, every profile must name it.
     """
 
     is_source: ClassVar[bool] = False
@@ -43,7 +43,6 @@ class OperatorBase(Spec):
     thins: ClassVar[bool] = False
     merges: ClassVar[bool] = False
     runs_alone: ClassVar[bool] = False
-    follows: ClassVar[bool] = True
     does: ClassVar[str] = ""
     costs_like: ClassVar[str] = "map"
 
@@ -178,6 +177,16 @@ class OperatorBase(Spec):
     def unseen(self) -> str:
         """Effect, in words, that the operator's law misses; empty if none."""
         return ""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it cannot be chained with others as it is described."""
+        return self.runs_alone
+
+    @property
+    def grows_faster(self) -> bool:
+        """Whether twice the records make more than twice the results, in a run of the same length."""
+        return False
 
     def state_bytes(self, in_per_s: np.ndarray, horizon_s: float) -> np.ndarray:
         """State of all subtasks at the end of a run of `horizon_s`, in bytes, without windows and

@@ -69,6 +69,11 @@ class RegularJoin(KeepsRecords):
         return 0.0 if self.key_records is None else 1.0 / self.key_records
 
     @property
+    def grows_faster(self) -> bool:
+        """Whether a record finds more rows where more came: where keys stay."""
+        return self.key_records is None
+
+    @property
     def goes_on(self) -> float:
         """Share of the records that are not the last of their key."""
         return 1.0 - self.last

@@ -41,7 +41,8 @@ class Row:
 class Rows:
     """Rows by key, in the order in which they were written. ttl: how long each lives; inf: for ever. count: of all.
 
-    past: rows of keys whose life has ended, by its number. Nothing finds them, and they stay until they expire."""
+    past: rows of keys whose life has ended, by its number; subtasks number lives apart, so that lives of different keys
+    may share one after a migration. Nothing finds these rows, and they stay until they expire."""
 
     def __init__(self, ttl: float) -> None:
         self.ttl = ttl

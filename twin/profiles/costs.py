@@ -118,7 +118,7 @@ class Rescaling(Spec):
     """Way in which an engine changes a running job's plan. A single word sets `how`; the other values are the defaults.
 
     restart and reactive are those of Flink's documentation ("Elastic Scaling"). The times are assumptions: a real Flink
-    on one machine was silent for .5 s (docs/real-runs.md), and its autoscaler expects 5 minutes (`restart.time`).
+    on one machine was silent for 0.6 s (docs/real-runs.md), and its autoscaler expects 5 minutes (`restart.time`).
     """
 
     how: Annotated[

@@ -93,13 +93,17 @@ def _description(query: str, made: Scenario, light: Sequence[Measured], machine:
     )
     assumed = [path for note in light[0].job.notes for path in UNTOLD.findall(note) if not path.endswith(".ttl_s")]
     if assumed:
-        yield f"Flink does not tell {' and '.join(assumed)}, so that is assumed."
+        yield f"Flink does not tell {_listed(assumed)}; assumed."
     endless = [each.name for each in made.query.operators if each.keeps_rows and getattr(each, "ttl_s", 0.0) is None]
     if endless:
         yield (
-            f"Rows of {' and '.join(endless)} stay for ever, so its state grows without bound; "
+            f"Rows of {_listed(endless)} stay for ever, so its state grows without bound; "
             "ttl_s bounds it, as table.exec.state.ttl does."
         )
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def main() -> None:

@@ -19,6 +19,9 @@ from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate
 
+FAIR = 0.99
+"""Part of its share of a full task's time from which on an input waits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
@@ -115,8 +118,13 @@ def _beyond(job: Scenario) -> Beyond:
     for stream in job.query.streams:
         head = chains.get(stream.producer, stream.producer)
         if chains.get(stream.consumer, stream.consumer) != head:
-            among = [answer.out_per_s[0, number[each.producer]] for each in job.query.inputs(stream.consumer)]
-            fair = answer.out_per_s[0, number[stream.producer]] >= sum(among) / len(among)
+            inputs = job.query.inputs(stream.consumer)
+            sent = {
+                each.producer: answer.out_per_s[0, number[each.producer]]
+                * job.query.operator(each.producer).share_to(each.consumer)
+                for each in inputs
+            }
+            fair = sent[stream.producer] >= FAIR * sum(sent.values()) / len(inputs)
             full[head] = full.get(head, False) or bool(fair and answer.blocked[0, number[stream.consumer]])
     busy = {name: float(answer.used[0, at]) for name, at in number.items()}
     return Beyond(

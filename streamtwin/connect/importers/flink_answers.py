@@ -503,7 +503,10 @@ def _seen(
     far apart, and none while the job is measured.
     """
     threads = [forms.ThreadsAnswer() for _ in job.vertices]
-    often = [(busy_ms or 0.0) > OFTEN * window_s * 1e3 for busy_ms in _busy_ms(first, job)]
+    often = [
+        (busy_ms or 0.0) > OFTEN * window_s * 1e3 * each.parallelism
+        for busy_ms, each in zip(_busy_ms(first, job), job.vertices, strict=False)
+    ]
     names, passed_s = [each.id for each in managers.taskmanagers], 0.0
     while names and passed_s < LONGER * window_s:
         seen = [each.computing + each.asleep >= SEEN for each in threads]

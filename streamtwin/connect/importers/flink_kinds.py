@@ -33,6 +33,8 @@ FEW = 5
 """Number of windows below which their results are not counted well: one more or less may lie in the time."""
 BETWEEN = 1.5
 """Power of growth between that of pairs of keys that stay, 2, and of keys that go, 1."""
+RESTS = 0.01
+"""Share of the records of one side of a join below which the other side rests, so that results tell no keys."""
 SOON = 0.1
 """Share of the records before it was watched within which keys that go had been replaced."""
 ALONE = 100.0
@@ -360,10 +362,11 @@ def _join(head: Head) -> dict[str, Any]:
     side = (written[1] or "Inner").removesuffix("Outer").lower() if written else "inner"
     if written and written[2]:
         head.notes.append(f"{head.name}: a join of type {written[2]}; taken as an inner one")
-    at_s = head.vertex.lived_s - head.vertex.passed_s / 2.0
-    told = 2.0 * lefts * rights * at_s / head.sent_per_s if head.sent_per_s else None
+    at_s = min(head.vertex.lived_s - head.vertex.passed_s / 2.0, head.ttl_s or math.inf)
+    rests = min(lefts, rights) < RESTS * max(lefts, rights)  # a table that was read at the start
+    told = 2.0 * lefts * rights * at_s / head.sent_per_s if head.sent_per_s and not rests else None
     going: dict[str, float] = {}
-    if side == "inner" and head.keyed and lefts * rights > 0.0 and _grows_as(head) < BETWEEN:
+    if side == "inner" and head.keyed and not rests and _grows_as(head) < BETWEEN:
         pairs = (head.ratio or 0.0) * (lefts + rights) ** 2 / (2.0 * lefts * rights)
         going = {"key_records": float(f"{1.0 + pairs:.3g}")}
         keys = min(MOST_KEYS, max(1, round(SOON * _taken_before(head) / (1.0 + pairs))))
@@ -385,7 +388,9 @@ def _taken_before(head: Head) -> float:
 def _grows_as(head: Head) -> float:
     """Power of the number of records so far with which the number of results so far grew, while it was watched: 2 of
     pairs of keys that stay, 1 of keys that go. 2 where nothing tells it, such as where it was watched from its start
-    on."""
+    on, or rows no longer stay as they expire."""
+    if head.ttl_s and head.ttl_s < head.vertex.lived_s:
+        return 2.0
     records, results = head.vertex.taken, head.step.totals.get(OUT_OF, 0.0)
     before, first = _taken_before(head), results - (head.sent_per_s or 0.0) * head.vertex.passed_s
     if not (records > before > 0.0 and results > first > 0.0):
