@@ -85,7 +85,7 @@ def _binding(job: Deployment, run: Run) -> str:
 def _of_the_load(job: Deployment) -> str:
     """Caution where what comes to a resource may grow faster than the load; empty where it does not."""
     joins = some([each.name for each in job.query.topological if each.grows_faster])
-    return f"; the load may grow by less, as matches of {joins} grow faster than its inputs" if joins else ""
+    return f"; the load may grow by less, where matches of {joins} grow faster than its inputs" if joins else ""
 
 
 def _at_times(job: Deployment, run: Run) -> str:
