@@ -295,6 +295,26 @@ def test_too_many_that_time_out_restart_the_job() -> None:
     assert not failures(run(meeting(late_ms=500), checkpoints={"timeout_s": 0.3}))
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, ("unaligned ones", "incremental ones", "tolerated_failures=0")),
+        ({"mode": "unaligned"}, ("incremental ones", "tolerated_failures=0")),
+        ({"state": "incremental"}, ("unaligned ones", "tolerated_failures=0")),
+        ({"tolerated_failures": 9}, ("unaligned ones", "incremental ones")),
+    ],
+)
+def test_what_would_help_checkpoints_that_time_out_is_what_they_have_not(
+    given: dict[str, Any], said: tuple[str, ...]
+) -> None:
+    """An upload of 3.2 s has 1 s: the warning names the remedies that are not yet chosen, and no other."""
+    slow = {"storage_mbps": 20.0, "interval_s": 2.0, "timeout_s": 1.0}
+    result = run(job(rate=20, **STATE), checkpoints=slow | given, horizon_s=10)
+    (line,) = (each for each in result.warnings if "were given up" in each)
+    names = ("unaligned ones", "incremental ones", "tolerated_failures=0")
+    assert tuple(name for name in names if name in line) == said
+
+
 # what they leave as it was -------------------------------------------------------------------------------------------
 
 

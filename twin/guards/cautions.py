@@ -388,9 +388,16 @@ def _of_checkpoints(world: World, spec: Checkpoints | None, end_s: float) -> Ite
     """Warnings about checkpoints that took, or are taking, too long; not about those that an event ended."""
     rows = [record for record in world.ledger.events if record.kind == "checkpoint"]
     late = [record for record in rows if "not complete" in str(record.detail.get("why", ""))]
-    if late:
-        remedy = "give them more checkpoints.timeout_s, or a faster storage; unaligned ones do not wait for slow inputs"
-        yield f"{len(late)} of {len(rows)} checkpoints were given up: {late[0].detail['why']}; {remedy}"
+    if late and spec is not None:
+        remedies = (
+            "give them more checkpoints.timeout_s, or a faster storage",
+            "unaligned ones do not wait for slow inputs" * (spec.mode == "aligned"),
+            "incremental ones upload only what changed" * (spec.state == "full"),
+            "Flink restarts the job at the first unless told otherwise: checkpoints.tolerated_failures=0"
+            * (spec.tolerated_failures is None),
+        )
+        why = late[0].detail["why"]
+        yield f"{len(late)} of {len(rows)} checkpoints were given up: {why}; {'; '.join(filter(None, remedies))}"
     taken_s = [(record.end_s or end_s) - record.at_s for record in rows if not record.detail.get("why")]
     longest_s = max(taken_s, default=0.0)
     if spec is not None and longest_s > spec.interval_s and not late:
