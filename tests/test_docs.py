@@ -155,3 +155,9 @@ def test_the_programs_of_the_page_for_python_work(number, lines, capsys):
     text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     exec(compile(text.split("```python")[number].split("```")[0], "page", "exec"), {})
     assert len(capsys.readouterr().out.splitlines()) >= lines
+
+
+def test_the_readme_has_the_two_commands_of_a_newcomer_and_the_integration_runs_the_tests() -> None:
+    text, runs = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", ".ci/run"))
+    assert re.search(r"^make demo\b", text, re.MULTILINE) and re.search(r"^make test\b", text, re.MULTILINE)
+    assert re.search(r"^make .*\btest$", runs, re.MULTILINE)
