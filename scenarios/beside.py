@@ -10,6 +10,7 @@ from itertools import pairwise
 from optimizers.objectives import at_rate
 from scenarios.files.documents import Number
 from twin.metrics import CostModel
+from twin.quantities import written
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
@@ -115,7 +116,7 @@ class PredictionBesideRuns:
             return "within 1 %"
         if 0.5 < self.factor < 2.0:
             return f"{100 * abs(self.factor - 1):.0f} % too {side}"
-        return f"too {side} by a factor of {float(f'{max(self.factor, 1 / self.factor):.3g}'):,.10g}"
+        return f"too {side} by a factor of {written(max(self.factor, 1 / self.factor))}"
 
     @property
     def off_short(self) -> str:

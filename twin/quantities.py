@@ -26,6 +26,11 @@ OWN_UNITS = {"_mbps": "Mbit/s", "_mb": "megabytes (4000 is 4 GB)"}
 """Units of values whose numbers take none, by the endings of their names."""
 
 
+def written(value: float, digits: int = 3) -> str:
+    """Number with so many significant digits, as people write it: with thousands apart, and without an exponent."""
+    return f"{float(f'{value:.{digits}g}'):,.10g}"
+
+
 def number(text: str, name: str = "") -> float:
     """Reads the number in `text`, converted to the unit of `name`; unchanged if the text has no unit.
 

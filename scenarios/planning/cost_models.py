@@ -125,9 +125,11 @@ def _learned(name: str, folder: str) -> LearnedCostModel:
 def load_model(folder: str | Path = "") -> LearnedCostModel:
     """Learned model in a folder of `twin train`; by default the shipped one. Its `predict(scenario, plans)` gives
     `twin.metrics.Estimates`, its `interval(scenario, plans, metric)` what nine of ten runs lie between. Raises BadInput
-    if the folder holds none, or a damaged one."""
-    name = str(folder)
-    return _learned(name or LEARNED, "" if name == LEARNED else name)
+    if there is no such folder, or it holds no model, or a damaged one."""
+    name = "" if str(folder) == LEARNED else str(folder)
+    if name and not Path(name).is_dir():
+        raise BadInput(f"there is no folder {name!r}; name one that 'twin train' wrote, or {LEARNED!r}")
+    return _learned(name or LEARNED, name)
 
 
 def is_learned(model: CostModel) -> bool:

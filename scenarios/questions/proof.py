@@ -22,6 +22,7 @@ from scenarios.questions.bisection import Border, Prober, Range, spot_checks
 from scenarios.questions.kept import RunOutcome, said_once
 from scenarios.questions.resources import Resource, binding, resources, without_spare
 from twin.errors import TooMuch
+from twin.quantities import written
 from twin.randomness import child_seed
 from twin.scenario import Scenario
 from twin.steadiness import filling, unchanging
@@ -135,8 +136,7 @@ def _announce(prober: Prober, within: Range, values: Sequence[float], checks: Ch
     if cpu_s is None:  # all runs so far were known from another time
         prober.audience.stage(f"the proof: some {', '.join(parts)}")
         return
-    rounded = float(f"{max(math.ceil(min(cpu_s, 10.0)), cpu_s):.2g}")
-    seconds = "1 CPU second" if cpu_s <= 1.0 else f"{rounded:,.0f} CPU seconds"
+    seconds = "1 CPU second" if cpu_s <= 1.0 else f"{written(max(math.ceil(min(cpu_s, 10.0)), cpu_s), 2)} CPU seconds"
     prober.audience.stage(f"the proof takes about {seconds}: some {', '.join(parts)}")
 
 

@@ -64,5 +64,7 @@ def test_a_model_with_gates_and_intervals_shows_both(monkeypatch: pytest.MonkeyP
     model = LearnedCostModel("mine", pipeline.train(dataset(), split(dataset(), 0), small, 1))
     text = card(model, (RateModelAlone(),), {"rows kept apart": held()}, {})
     assert cells(text, "## Gates")["calm"]
-    inside = cells(text, "## Intervals")["processing_latency_s"][0]
-    assert 0.0 <= float(inside.partition("%")[0]) <= 100.0
+    low, high = model.around(model.predict_graphs(held().graphs), "processing_latency_s")
+    truth = held().label_G("processing_latency_s")
+    inside = ((low <= truth) & (truth <= high))[~np.isnan(truth)].mean()
+    assert cells(text, "## Intervals")["processing_latency_s"][0].startswith(f"{inside:.1%}, ")

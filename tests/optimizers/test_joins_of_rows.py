@@ -31,16 +31,18 @@ HOSTS = (
 
 
 def job(name: str) -> Scenario:
-    """Job of two sources of unlike rates, a join and a sink, all on the slowest host."""
+    """Job of two sources of unlike rates, one at the edge and one in the cloud, a join and a sink."""
     operator = {"kind": name.partition(" ")[0], "name": "join", **JOINS[name]}
-    places = dict.fromkeys(("orders", "prices", "join", "sink"), "edge")
+    places = dict.fromkeys(("orders", "join", "sink"), "edge") | {"prices": "cloud"}
     made = joined(operator, {"orders": 120.0, "prices": 30.0}, hosts=HOSTS, placement=places)
     return Scenario.of(made, RunSettings(horizon_s=30.0))
 
 
+@pytest.mark.parametrize("pinned", [(), ("orders", "prices")])
 @pytest.mark.parametrize("optimizer", ["milp", "branch-and-bound"])
 @pytest.mark.parametrize("name", JOINS)
-def test_the_best_of_all_plans_is_found(name: str, optimizer: str) -> None:
+def test_the_best_of_all_plans_is_found(name: str, optimizer: str, pinned: tuple[str, ...]) -> None:
+    """Also where sources stay apart, so that the place of the join is between them."""
     scenario = job(name)
     operators = list(scenario.plan.placement)
     hosts = [host.name for host in scenario.cluster.hosts]
@@ -48,15 +50,15 @@ def test_the_best_of_all_plans_is_found(name: str, optimizer: str) -> None:
         ExecutionPlan(placement=dict(zip(operators, places, strict=True)))
         for places in product(hosts, repeat=len(operators))
     ]
+    every = [plan for plan in every if all(plan.placement[each] == scenario.plan.placement[each] for each in pinned)]
     said = RateModel().planning().predict(scenario, every)
     best = min(
         latency
         for latency, behind in zip(said["processing_latency_s"], said["backpressured"], strict=True)
         if behind < 0.5
     )
-    problem = Problem(
-        scenario=scenario, cost_model=RateModel().planning(), space=Space(free_subtasks=False, spread=False), budget=500
-    )
+    space = Space(free_subtasks=False, spread=False, pinned=frozenset(pinned))
+    problem = Problem(scenario=scenario, cost_model=RateModel().planning(), space=space, budget=500)
     found = Planner(optimizer_by_name(optimizer), keeps=False).solve(problem)
     assert found.plan is not None
     chosen = RateModel().planning().predict(scenario, [found.plan])["processing_latency_s"][0]

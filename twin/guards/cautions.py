@@ -14,6 +14,7 @@ from twin.job import Component, Job
 from twin.key_skew import KeySkew
 from twin.metrics import measured
 from twin.partitions import even, read_by, read_shares
+from twin.quantities import written
 from twin.query import AnyOperator, Query, Windowed
 from twin.scenario import RunSettings, Scenario
 from twin.scheduling import beyond_slots
@@ -188,17 +189,13 @@ def _for_ever(job: Job, rows: Sequence[Row]) -> Iterator[str]:
     for operator in job.query.operators:
         if operator.joins and operator.keeps_rows and not operator.memory_s:
             mine = [row for row in rows if row["operator"] == operator.name]
-            more = mine[-1]["stateBytes"] - mine[0]["stateBytes"]
+            at_end, more = mine[-1]["stateBytes"], mine[-1]["stateBytes"] - mine[0]["stateBytes"]
             per_day = more / max(mine[-1]["end_s"] - mine[0]["end_s"], 1e-9) * DAY_S
-            grows = f", and it grows by {_megabytes(per_day)} a day" if more > 0 else ""
+            grows = f", and it grows by {written(per_day / 1e6)} MB a day" if more > 0 else ""
             yield (
-                f"{operator.name}: it keeps the rows of both sides for ever: {_megabytes(mine[-1]['stateBytes'])} at "
+                f"{operator.name}: it keeps the rows of both sides for ever: {written(at_end / 1e6)} MB at "
                 f"the end of the run{grows}; give it a ttl_s (table.exec.state.ttl), or bounds (interval-join)"
             )
-
-
-def _megabytes(size: float) -> str:
-    return f"{float(f'{size / 1e6:.3g}'):,.10g} MB"
 
 
 def _crowded(job: Job) -> list[str]:

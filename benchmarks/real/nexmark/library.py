@@ -93,7 +93,7 @@ def _description(query: str, made: Scenario, light: Sequence[Measured], machine:
     )
     assumed = [path for note in light[0].job.notes for path in UNTOLD.findall(note) if not path.endswith(".ttl_s")]
     if assumed:
-        yield f"Flink does not tell {_listed(assumed)}; assumed."
+        yield f"Flink does not tell {_listed(assumed)}, which {'are' if len(assumed) > 1 else 'is'} assumed."
     endless = [each.name for each in made.query.operators if each.keeps_rows and getattr(each, "ttl_s", 0.0) is None]
     if endless:
         yield (

@@ -25,9 +25,12 @@ def headed(
     how: str = "HASH",
     watched_s: tuple[float, float] = (80.0, 100.0),
     so_far: float | None = None,
+    ttl: str = "",
+    rests: bool = False,
 ) -> ImportedJob:
-    """Import of a SQL job whose vertex with that description takes 100 records/s of each side. how: they are shipped.
-    watched_s: when watching began and ended, after the vertex's start. so_far: its results until then; None: unknown"""
+    """Import of a SQL job whose vertex with that description takes 100 records/s of each side; if the last one rests,
+    nearly all of them of the first one. how: they are shipped. watched_s: when watching began and ended, after the
+    vertex's start. so_far: its results until then; None: unknown. ttl: time to live of rows, as Flink has it."""
     whole = joining("Window", results_per_s, sides)
     word = text.partition("(")[0]
     totals = {} if so_far is None else {f"{word}[7].numRecordsOut": so_far}
@@ -38,13 +41,17 @@ def headed(
         else each
         for each in whole.vertices
     ]
+    if rests:
+        made[0] = replace(made[0], out_per_s=100.0 * sides - 0.5)
+        made[sides - 1] = replace(made[sides - 1], out_per_s=0.5)
     index = next(number for number, each in enumerate(made) if each.name == f"{word}[7]")
     inputs = tuple((each, how) for each, _ in made[index].inputs)
     began_s, ended_s = watched_s
     lived = {"lived_s": ended_s, "passed_s": ended_s - began_s, "taken": 100.0 * ended_s * sides}
     made[index] = replace(made[index], chain=chain, inputs=inputs, **lived)
     made[-1] = replace(made[-1], inputs=((f"{word}[7]", "REBALANCE"),))
-    return scenario_of(replace(whole, vertices=tuple(made)), {})
+    settings = {"table.exec.state.ttl": ttl} if ttl else {}
+    return scenario_of(replace(whole, vertices=tuple(made), settings=settings), {})
 
 
 @pytest.mark.parametrize(
@@ -194,6 +201,21 @@ def test_a_join_whose_records_find_as_many_rows_as_before_has_keys_that_go(
     stays = headed(text, pairs_per_s, 2, watched_s=watched_s, so_far=partners * ended_s**2)
     (join,) = (each for each in stays.scenario.query.operators if each.kind == "regular-join")
     assert join.key_records is None and join.keys == pytest.approx(100.0 * 100.0 / partners, rel=0.01)
+
+
+def test_rows_that_expire_and_a_side_that_rests_tell_no_keys_that_go() -> None:
+    """Once rows expire, a record finds as many as before whether keys stay or go: they are taken to stay, 2 rate rate
+    ttl / keys pairs a second. Of a table that was read before nobody knows how many keys it has, so they are asked for.
+    """
+    text = "Join(joinType=[InnerJoin], where=[(a = b)])"
+    expiring = headed(text, 200.0, 2, so_far=200.0 * 100.0, ttl="10 s")
+    (join,) = (each for each in expiring.scenario.query.operators if each.kind == "regular-join")
+    assert (join.key_records, join.ttl_s) == (None, 10.0)
+    assert join.keys == pytest.approx(2.0 * 100.0 * 100.0 * 10.0 / 200.0, rel=0.01)
+    resting = headed(text, 200.0, 2, so_far=200.0 * 100.0, rests=True)
+    (join,) = (each for each in resting.scenario.query.operators if each.kind == "regular-join")
+    assert join.key_records is None
+    assert any("query.operators.join.keys=" in note for note in resting.notes)
 
 
 WATCHED_S = ((0.0, 100.0), (80.0, 100.0), (50.0, 250.0), (10.0, 11.0))
