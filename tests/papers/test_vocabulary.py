@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -128,10 +129,8 @@ def test_bars_reach_their_values(factors: bool) -> None:
     assert sorted(bar.get_y() + bar.get_height() for bar in axes.patches) == pytest.approx([2, 3, 4, 5])
 
 
-def test_the_experiment_of_the_guide_works(tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8").partition("## A published experiment")[2]
-    guide: dict[str, Any] = {"__name__": "guide"}
-    exec(compile(text.split("```python")[1].split("```")[0], "guide", "exec"), guide)
+def test_the_experiment_of_the_docs_works(tmp_path: Path) -> None:
+    guide = runpy.run_path(str(ROOT / "docs" / "examples" / "two_solvers.py"))
     result = run(guide["TWO_SOLVERS"], Workspace(tmp_path, SCALES["small"], SEED, silent()))
     rows = result.tables["distance"].rows
     assert [row["paper"] for row in rows] == ["never the lower one", None] * 2

@@ -15,6 +15,7 @@ from twin.metrics import METRICS, Estimates, Ranged, Unsure
 from twin.rates.model import RateModel
 from twin.simulation import simulate
 
+EXAMPLE = ROOT / "docs" / "examples" / "busiest_host.py"
 OWN = """
 import numpy as np
 from twin.metrics import METRICS, Estimates
@@ -114,16 +115,6 @@ def file(tmp_path):
     return path
 
 
-@pytest.fixture
-def guide(tmp_path):
-    """The file of the guide to additions."""
-    text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
-    (block,) = (each.split("```")[0] for each in text.split("```python")[1:] if "class BusiestHost" in each)
-    path = tmp_path / "busiest_host.py"
-    path.write_text(block, encoding="utf-8")
-    return path
-
-
 def short(name="edge-filter"):
     return load(name).with_run(horizon_s=4.0, warmup_s=0.0, period_s=2.0)
 
@@ -215,8 +206,8 @@ def test_estimates_come_through_unchanged(file):
         np.testing.assert_array_equal(own[metric], ours[metric])
 
 
-def test_the_model_of_the_guide_plans_and_is_judged_on_the_command_line(guide):
-    name = f"{guide}:BusiestHost"
+def test_the_example_of_the_docs_plans_and_is_judged_on_the_command_line():
+    name = f"{EXAMPLE}:BusiestHost"
     chosen = answer("optimize", "smart-grid", "--cost-model", name, "--estimates", 50)
     assert chosen["cost_model"] == name and chosen["keeps_up"]
     assert chosen["blind_to"] == ["links, memory and windows"]

@@ -1,15 +1,12 @@
-"""Columns of datasets: each has a description and the unit that its name says, and the page of docs has them all."""
+"""Columns of datasets: each has a description and the unit that its name says."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 from twin.corpus.columns import COLUMNS, column_table
 from twin.trace import TRAINING_ROWS
 
-PAGE = Path(__file__).parents[2] / "docs" / "datasets.md"
 UNITS = {"_per_s": "1/s", "_s": "s"}
 
 
@@ -24,10 +21,6 @@ def test_the_unit_is_the_one_that_the_name_says(name):
     assert said is None or COLUMNS[name].unit == said
     counted = name in TRAINING_ROWS.names and str(TRAINING_ROWS.field(name).type) == "int64"
     assert (COLUMNS[name].unit == "1") == counted
-
-
-def test_the_page_has_the_table():
-    assert "\n".join(column_table()) in PAGE.read_text(encoding="utf-8")
 
 
 def test_a_column_that_nobody_described_is_noticed():
