@@ -22,7 +22,7 @@ from unittest.mock import patch
 from benchmarks.fuzz.mutate import WORDS, any_value, changed_bytes, changed_data, changed_text
 from benchmarks.fuzz.outcome import HANG, NOISE, RAN, REFUSED, TRACEBACK, UNNOTICED, Outcome, of_call, of_command
 from scenarios.files.registry import LIBRARY
-from streamtwin.connect.importers import flink_answers
+from streamtwin.connect.importers import flink_live
 from streamtwin.questions.registry import forms
 from streamtwin.serve.inquiry import EVENT, SET, Alteration, Inquiry, Store
 from streamtwin.serve.sessions import MAKE
@@ -184,7 +184,7 @@ PATIENCE_S = 0.3
 def drip_case(random: Random, folder: Path) -> Outcome:
     """Imports from a server that drips, cuts, promises, redirects or nests: a line, soon."""
     began_s = time.monotonic()
-    with patch.object(flink_answers, "PATIENCE_S", PATIENCE_S), _saying(_hostile(random)) as url:
+    with patch.object(flink_live, "PATIENCE_S", PATIENCE_S), _saying(_hostile(random)) as url:
         outcome = of_command("import", "flink", url, "--out", str(folder / "x.yaml"))
     took_s = time.monotonic() - began_s
     return Outcome(HANG, f"{took_s:.1f} s", outcome.cpu_s) if took_s > 10 * PATIENCE_S + ANSWER_S else outcome

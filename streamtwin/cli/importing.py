@@ -243,12 +243,12 @@ def flink_config(
 
 
 def _answers(terminal: Terminal, source: str, job: str | None, window_s: float) -> Answers:
-    from streamtwin.connect.importers.flink_answers import from_endpoint, from_file, from_folder, without_credentials
+    from streamtwin.connect.importers.flink_answers import from_file, from_folder
+    from streamtwin.connect.importers.flink_live import from_endpoint, without_credentials
     from twin.errors import BadInput
 
     if source.lower().startswith(("http://", "https://")):
-        with terminal.progress("answers") as report:
-            return from_endpoint(source, job, window_s, report)
+        return from_endpoint(source, job, window_s, terminal)
     if Path(source).is_file():
         return from_file(Path(source))
     if not Path(source).is_dir():

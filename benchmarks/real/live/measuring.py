@@ -18,8 +18,9 @@ import numpy as np
 from benchmarks.real.live.jobs import EVENT_S, Shape
 from benchmarks.real.local.cluster import NICE, Cluster
 from benchmarks.real.local.points import ABOUT, kept, started, write
-from streamtwin.connect.importers.flink_answers import from_endpoint, from_folder
+from streamtwin.connect.importers.flink_answers import from_folder
 from streamtwin.connect.importers.flink_job import read_job
+from streamtwin.connect.importers.flink_live import from_endpoint
 from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
 from twin.overrides import put_all
 

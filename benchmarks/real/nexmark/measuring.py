@@ -23,8 +23,9 @@ import numpy as np
 from benchmarks.real.local.cluster import Cluster
 from benchmarks.real.local.points import ABOUT, kept, started, write
 from benchmarks.real.nexmark.queries import statements
-from streamtwin.connect.importers.flink_answers import from_endpoint, from_folder, in_requests
+from streamtwin.connect.importers.flink_answers import from_folder
 from streamtwin.connect.importers.flink_job import read_job
+from streamtwin.connect.importers.flink_live import from_endpoint, in_requests
 from streamtwin.connect.importers.flink_scenario import ImportedJob, heads_of, scenario_of
 from twin.errors import BadInput
 

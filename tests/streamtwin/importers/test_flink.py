@@ -13,8 +13,9 @@ import pytest
 
 from scenarios.calibration.points import read_points
 from scenarios.files import scenario_file
-from streamtwin.connect.importers.flink_answers import Answers, from_endpoint, from_folder
+from streamtwin.connect.importers.flink_answers import Answers, from_folder
 from streamtwin.connect.importers.flink_job import read_job
+from streamtwin.connect.importers.flink_live import from_endpoint
 from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
 from tests.commands import refused, twin
 from tests.streamtwin.importers.flink_cluster import CONFIG, Cluster, detail, job_at, managers, plan, serving, written

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -19,18 +22,20 @@ from scenarios.calibration.calibrate import calibrate
 from scenarios.calibration.points import Point, points_of
 from scenarios.calibration.profile_file import held_out
 from scenarios.calibration.structures import cores_left, faint, in_use, untold, without
+from scenarios.executing import Lines
 from streamtwin import capacity
-from streamtwin.connect.importers.flink_answers import (
+from streamtwin.connect.importers.flink_answers import Answers, from_folder
+from streamtwin.connect.importers.flink_job import read_job
+from streamtwin.connect.importers.flink_live import (
     ASKED_EVERY_S,
     LONGER,
     LONGEST_LIST,
-    Answers,
+    REFRESHED_S,
     from_endpoint,
-    from_folder,
     in_requests,
 )
-from streamtwin.connect.importers.flink_job import read_job
 from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
+from tests.commands import twin
 from tests.streamtwin.importers.flink_cluster import MANAGERS, VERTICES, Cluster, serving, written
 from twin.rates.model import RateModel
 from twin.run import Run
@@ -393,6 +398,50 @@ def test_threads_are_looked_at_until_those_of_a_busy_vertex_were_seen_at_work() 
         answers = from_endpoint(url, window_s=5.0, sleep=lambda _: None)
     assert 5.0 / ASKED_EVERY_S < cluster.dumps <= LONGER * 5.0 / ASKED_EVERY_S
     assert {each.name: each.asleep for each in read_job(answers).vertices}["parse -> clean"] == 1.0
+
+
+def told(cluster: Cluster, window_s: float) -> list[str]:
+    """Lines that tell a person who waits how an import goes on."""
+    said = list[str]()
+    with serving(cluster) as url:
+        from_endpoint(url, window_s=window_s, audience=Lines(said.append), sleep=lambda _: None)
+    return said
+
+
+def counted_to_the_end(lines: Sequence[str]) -> bool:
+    """Whether counts rise, never say more than their total, and end with it."""
+    pairs = [(int(found[1]), int(found[2])) for each in lines if (found := re.match(r" +(\d+) of (\d+) ", each))]
+    done = [each for each, _ in pairs]
+    return bool(pairs) and done == sorted(done) and all(n <= of for n, of in pairs) and pairs[-1][0] == pairs[-1][1]
+
+
+def test_who_waits_is_told_for_what_and_for_how_long_at_most() -> None:
+    said = told(Seldom(cores=0.05), 5.0)
+    began = [n for n, each in enumerate(said) if not each.startswith(" ")]
+    watching, looking, reading = (said[n] for n in began)
+    assert "watching job 'clicks' for 5 s" in watching and "at most 20 s" in looking and reading.startswith("reading")
+    assert counted_to_the_end(said[began[0] : began[1]]) and counted_to_the_end(said[began[1] : began[2]])
+    assert "2 of 2 busy vertices" in said[began[2] - 1]
+    assert not any("threads" in each for each in told(Computing(cores=4.0), 5.0))
+
+
+def test_a_cluster_that_gathers_metrics_seldom_is_waited_for_and_that_is_told() -> None:
+    """Its metrics are older than the window: two snapshots of them take longer than that."""
+    said = told(Cluster(gathered_s=20.0), 5.0)
+    (begin,) = (n for n, each in enumerate(said) if "gathers metrics again" in each)
+    after = next(n for n, each in enumerate(said) if n > begin and not each.startswith(" "))
+    assert f"{REFRESHED_S:g} s at most" in said[begin] and counted_to_the_end(said[begin:after])
+    assert not any("gathers metrics again" in each for each in told(Cluster(), 5.0))
+
+
+def test_progress_of_an_import_is_on_stderr_and_quiet_without_a_word(tmp_path: Path) -> None:
+    with serving(Cluster()) as url:
+        heard, silent = (
+            twin("import", "flink", url, "--window", "1", "--out", tmp_path / f"{n}.yaml", "--json", *quiet)
+            for n, quiet in enumerate(([], ["--quiet"]))
+        )
+    assert "watching job 'clicks' for 1 s" in heard.stderr and silent.stderr == ""
+    assert json.loads(heard.stdout)["scenario"].keys() == json.loads(silent.stdout)["scenario"].keys()
 
 
 @given(st.lists(st.text(min_size=1, max_size=200), max_size=60))

@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 
-from streamtwin.connect.importers import flink_answers
 from streamtwin.connect.importers import flink_form as forms
-from streamtwin.connect.importers.flink_answers import from_endpoint, from_folder
+from streamtwin.connect.importers import flink_live
+from streamtwin.connect.importers.flink_answers import from_folder
 from streamtwin.connect.importers.flink_job import read_job
+from streamtwin.connect.importers.flink_live import from_endpoint
 from streamtwin.connect.importers.flink_scenario import scenario_of
 from tests.commands import refused
 from tests.streamtwin.importers.flink_cluster import Cluster, job_at, serving
@@ -100,13 +101,13 @@ def test_a_server_that_is_no_flink_ends_in_one_line(
     body: bytes | None, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that is no Flink is refused in one line. None: it promises a body, and cuts the connection."""
-    monkeypatch.setattr(flink_answers, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(flink_live, "MOST_BYTES", 2**20)
     with serving(Cluster(), lambda _: (200, body)) as url:
         assert words in refused("import", "flink", url)
 
 
 def test_an_answer_that_never_ends_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flink_answers, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(flink_live, "PATIENCE_S", 0.3)
     with serving(Cluster(), lambda _: (200, b" "), drips=True) as url:
         assert "it takes more than 0.3 s" in refused("import", "flink", url)
 
@@ -128,7 +129,7 @@ def saying(lines: Iterator[bytes]) -> Iterator[str]:
 
 
 def test_headers_that_never_end_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flink_answers, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(flink_live, "PATIENCE_S", 0.5)
     drips = (b"X-Drip: %d\r\n" % number for number in range(90))
     began_s = time.monotonic()
     with saying(chain([b"HTTP/1.1 200 OK\r\n"], drips)) as url:
@@ -158,7 +159,7 @@ def test_credentials_follow_a_redirect_within_the_server() -> None:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        endpoint = flink_answers.Endpoint.of(f"http://ann:s3cret@127.0.0.1:{server.server_port}")
+        endpoint = flink_live.Endpoint.of(f"http://ann:s3cret@127.0.0.1:{server.server_port}")
         assert endpoint.ask("taskmanagers", forms.ManagersAnswer).taskmanagers == []
         server.shutdown()
 
