@@ -8,27 +8,27 @@ from pathlib import Path
 import pytest
 
 import streamtwin as st
-from scenarios.files.scenario_file import parse_scenario, set_values
+from scenarios.files.scenario_file import load, parse_scenario, set_values
 from scenarios.questions.knobs import knob
 from scenarios.questions.variants import VariantsQuestion, variants
 
-TEXT = (Path(__file__).resolve().parent.parent / "docs" / "first-scenario.md").read_text(encoding="utf-8")
-FILES = {re.search(r"name: (\S+)", block)[1]: block for block in re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)}
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+ORDERS = re.findall(r"```yaml\n(.*?)```", (DOCS / "first-scenario.md").read_text(encoding="utf-8"), re.DOTALL)[0]
 
 
 @pytest.fixture(scope="module")
 def orders() -> st.Result:
-    return st.run(parse_scenario(FILES["orders"], "orders.yaml"))
+    return st.run(parse_scenario(ORDERS, "orders.yaml"))
 
 
 @pytest.fixture(scope="module")
 def gate() -> st.Scenario:
-    return parse_scenario(FILES["gate"], "gate.yaml")
+    return load(str(DOCS / "examples" / "gate.yaml"))
 
 
 def test_a_statement_of_sql_counts_each_page_once_a_minute() -> None:
     """As many results as pages with clicks, in each of the four minutes; not before the watermark and a checkpoint."""
-    found = st.run(parse_scenario(FILES["clicks-per-page"], "clicks.yaml"))
+    found = st.run(load(str(DOCS / "examples" / "clicks-per-page.yaml")))
     assert found.keeps_up and found.metrics.records_out == 4 * 1000
     assert found.metrics.result_delay_s.mean > 5.0
     assert found.operators.loc["clicks", "busy"] == pytest.approx(2000 / 4 * 20e-6, rel=0.1)

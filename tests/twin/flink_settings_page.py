@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twin.flink_settings import SETTINGS, Setting, told
+from twin.flink_settings import SETTINGS, Setting
 
 PAGE = Path(__file__).parents[2] / "docs" / "flink-settings.md"
 HEAD = "| in Flink | in a scenario |\n|---|---|\n"
 
 
-def named(setting: Setting) -> str:
-    """Keys of a row of the data, the first one with its example."""
-    first, *older = setting.keys
-    return ", ".join(f"`{each}`" for each in (f"{first}: {setting.example}" if setting.example else first, *older))
+def place(setting: Setting) -> str:
+    """Where a setting stands in a scenario, or what to write instead; empty if there is neither."""
+    if "*" in setting.path:
+        return f"`{setting.path.rpartition('.')[2]}` of {setting.says}"
+    if setting.path:
+        return f"`{setting.path}`" + (f", {setting.says}" if setting.says else "")
+    return setting.says.removeprefix("write ") if setting.says.startswith("write ") else ""
 
 
 def table() -> str:
-    """Keys that have a place, those with the same one in a line. Options of the autoscaler are those of its policy."""
+    """Today's keys that have a place, those with the same one in a line. Options of the autoscaler are those of its
+    policy."""
     lines = dict[str, list[str]]()
     for setting in SETTINGS:
-        says = told(setting.keys[0], setting.example or None, in_file=False)
-        if says.startswith("write ") and not setting.path.startswith("policy."):
-            lines.setdefault(says.removeprefix("write "), []).append(named(setting))
-    return HEAD + "".join(f"| {', '.join(keys)} | {says} |\n" for says, keys in lines.items())
+        if place(setting) and not setting.path.startswith("policy."):
+            lines.setdefault(place(setting), []).append(f"`{setting.keys[0]}`")
+    return HEAD + "".join(f"| {', '.join(keys)} | {where} |\n" for where, keys in lines.items())
 
 
 def page(text: str) -> str:
