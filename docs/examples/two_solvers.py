@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from optimizers.balancing.flux import Flux
 from optimizers.balancing.search import Search
-from papers.albic.clusters import PLANNED, cluster
+from papers.albic.synthetic import PLANNED, cluster
 from papers.drawing import lines
 from papers.interface import CaseTable, Experiment, Row, grid
 from papers.workspace import Workspace

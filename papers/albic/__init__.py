@@ -1,1 +1,1 @@
-"""ALBIC (load balancing, scaling and collocation of key groups, 2016): its tables and figures, a file each."""
+"""ALBIC (load balancing, scaling and collocation of key groups, 2016): a file for each kind of job."""

@@ -1,1 +1,1 @@
-"""BriskStream (SIGMOD 2019): its tables and figures, a file each."""
+"""BriskStream (SIGMOD 2019): its tables and figures."""

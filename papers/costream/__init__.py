@@ -1,1 +1,1 @@
-"""Costream (ICDE 2024): its tables and figures, a file each."""
+"""Costream (ICDE 2024): its tables and figures."""

@@ -1,1 +1,1 @@
-"""Experiments of Enorm (DEBS 2016), a file a figure."""
+"""Experiments of Enorm (DEBS 2016)."""

@@ -11,9 +11,17 @@ import numpy as np
 import pytest
 
 from optimizers.numa.rlas import Rlas
-from papers.briskstream import fig3, fig14, hosts, scaling, systems, times
-from papers.briskstream.applications import APPLICATIONS, RUN_SHARES, Case, estimated, most_per_s
-from papers.briskstream.published import RATIOS, STORM_BY_RATIOS, under
+from papers.briskstream import accuracy, engines, planning
+from papers.briskstream.applications import (
+    APPLICATIONS,
+    RATIOS,
+    RUN_SHARES,
+    STORM_BY_RATIOS,
+    Case,
+    estimated,
+    most_per_s,
+    under,
+)
 from papers.interface import ExperimentResult, Rows, grid
 from papers.sizes import SMALL
 from papers.workspace import Workspace
@@ -31,10 +39,10 @@ SCALED = grid(application=("WC",), server=("A",), sockets=((1, 2),))
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     """Workspace in which a test finds the plans and runs that another one made."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fig3, "SAMPLES", 500)
-        patch.setattr(scaling, "BLIND", Rlas(fetch="never", improve=False))
-        patch.setattr(systems, "RUN_SHARE", 0.1)
-        patch.setattr(fig14, "CHUNK", 2)
+        patch.setattr(accuracy, "SAMPLES", 500)
+        patch.setattr(engines, "BLIND", Rlas(fetch="never", improve=False))
+        patch.setattr(engines, "RUN_SHARE", 0.1)
+        patch.setattr(planning, "CHUNK", 2)
         patch.setitem(RUN_SHARES, "WC", 0.05)
         yield Workspace(tmp_path_factory.mktemp("work"), replace(SMALL, random_plans=3), 1, silent())
 
@@ -47,7 +55,7 @@ def run(name: str, workspace: Workspace, out: Path, **cases: Rows) -> Experiment
 
 def test_a_record_takes_longer_the_farther_it_comes_and_as_the_model_says(workspace: Workspace, tmp_path: Path) -> None:
     cases = [{"server": "A", "operator": "counter", "socket": socket} for socket in (0, 1, 7)]
-    cases += [{"server": "B", "operator": "counter", "socket": socket} for socket in times.ON_SERVER_B]
+    cases += [{"server": "B", "operator": "counter", "socket": socket} for socket in accuracy.ON_SERVER_B]
     rows = run("table3", workspace, tmp_path, times=cases).tables["times"].rows
     assert [row["hops"] for row in rows] == [0, 1, 4, 0, 1, 2, 3]
     for near, far in itertools.pairwise(rows):
@@ -61,7 +69,7 @@ def test_a_record_takes_longer_the_farther_it_comes_and_as_the_model_says(worksp
 def test_fetching_costs_what_the_model_says_and_matters_less_the_more_is_executed(
     workspace: Workspace, tmp_path: Path
 ) -> None:
-    cases = [case for case in times.by_operator(workspace) if case["server"] == "A" and case["engine"] != "flink"]
+    cases = [case for case in accuracy.by_operator(workspace) if case["server"] == "A" and case["engine"] != "flink"]
     rows = run("fig8", workspace, tmp_path, components=cases).tables["components"].rows
     assert len(rows) == 8
     for row in rows:
@@ -87,7 +95,7 @@ def test_local_search_is_no_worse_by_the_model(workspace: Workspace, tmp_path: P
 
 
 def test_a_lower_percentile_promises_more(workspace: Workspace, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(fig3, "PERCENTILES", (10.0, 50.0))
+    monkeypatch.setattr(accuracy, "PERCENTILES", (10.0, 50.0))
     cases = grid(application=("WC",), sockets=(1,))
     tables = run("fig3", workspace, tmp_path, times=cases, percentiles=cases).tables
     assert all(row["p10_ns"] < row["p50_ns"] < row["mean_ns"] for row in tables["times"].rows)
@@ -113,7 +121,7 @@ def test_without_remote_cost_is_what_the_model_knows_as_never() -> None:
     job = Case("WC", sockets=2).job
     order = [operator.name for operator in job.query.topological]
     plan = ExecutionPlan(placement={name: (f"{SERVER}/{index % 2}",) for index, name in enumerate(order)})
-    assert estimated(scaling.without_rma(job), plan) == pytest.approx(estimated(job, plan, fetch="never"))
+    assert estimated(engines.without_rma(job), plan) == pytest.approx(estimated(job, plan, fetch="never"))
     assert estimated(job, plan)["sustained_per_s"] < estimated(job, plan, fetch="never")["sustained_per_s"]
     assert estimated(job, plan, fetch="never")["sustained_per_s"] < most_per_s(job)
 
@@ -138,7 +146,7 @@ def test_random_plans_are_numbered_and_none_is_better(workspace: Workspace, tmp_
     assert 0.0 < row["median"] <= row["best"] < 1.0
     assert row["best_again"] == pytest.approx(row["best"], rel=0.1)
     job = Case("WC", sockets=1).job
-    first, again, other = (fig14.random_plan(job, 1, number) for number in (0, 0, 1))
+    first, again, other = (planning.random_plan(job, 1, number) for number in (0, 0, 1))
     assert first == again != other
     assert sum(first.parallelism(name) for name in first.placement) == 18
 
@@ -198,13 +206,13 @@ def test_hosts_and_sockets_planned_together_are_not_beaten(workspace: Workspace,
     small.write_text(text.replace("rate_per_s: 14000000", "rate_per_s: 3000000"), encoding="utf-8")
     cases = grid(gigabits=(10.0,), scenario=(str(small),))
     rows = {row["planner"]: row for row in run("hosts", workspace, tmp_path, hosts=cases).tables["hosts"].rows}
-    assert rows[hosts.TOGETHER]["share"] == 1.0 and max(row["share"] for row in rows.values()) < 1.03
-    assert rows[hosts.ONE_HOST]["hosts"] == 1 and rows[hosts.TOGETHER]["hosts"] == 3
-    assert rows[hosts.TOGETHER]["replicas"] <= 3 * 4 * 3
+    assert rows[planning.TOGETHER]["share"] == 1.0 and max(row["share"] for row in rows.values()) < 1.03
+    assert rows[planning.ONE_HOST]["hosts"] == 1 and rows[planning.TOGETHER]["hosts"] == 3
+    assert rows[planning.TOGETHER]["replicas"] <= 3 * 4 * 3
 
 
 def test_a_planner_of_hosts_sees_no_sockets() -> None:
-    job = scenario_file.load(hosts.SCENARIO).deployment
-    blind = NumaJob(hosts.without_sockets(job))
+    job = scenario_file.load(planning.SCENARIO).deployment
+    blind = NumaJob(planning.without_sockets(job))
     assert len(blind.locations) == 3 and blind.capacity_l.sum() == pytest.approx(NumaJob(job).capacity_l.sum())
-    assert len(NumaJob(hosts.first_host(job)).locations) == 4
+    assert len(NumaJob(planning.first_host(job)).locations) == 4

@@ -14,9 +14,8 @@ from models import pipeline
 from models.evaluation import ErrorRow
 from models.predictors import PREDICTORS, RateModelAlone
 from models.training import train_member
-from papers.costream import ablations, planners, table3
-from papers.costream.fig11 import additional
-from papers.costream.generalising import LENGTHS, NO_CHAINS, beyond, chains, restricted
+from papers.costream import accuracy, planners
+from papers.costream.generalising import LENGTHS, NO_CHAINS, additional, beyond, chains, restricted
 from papers.costream.judging import SHORT, TABLE_III, TABLE_IV, TABLE_V, TABLE_VI_A, TABLE_VI_B, block, line
 from papers.interface import ExperimentResult
 from papers.registry import EXPERIMENTS
@@ -83,11 +82,11 @@ def test_a_line_has_text_and_numbers_and_what_is_missing_is_none() -> None:
 def test_table3_has_every_contestant_the_paper_and_the_limit(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table3, "ROUGHLY", ("trees-log", "rates"))
+    monkeypatch.setattr(accuracy, "ROUGHLY", ("trees-log", "rates"))
     result = reproduced("costream.table3", workspace, tmp_path, accuracy=ONE_SEED)
     check("costream.table3", result)
     rows = result.tables["accuracy"].rows
-    assert len(rows) == len(TABLE_III) + len(planners.PREDICTORS) + 2 * len(table3.ROUGHLY) + 2
+    assert len(rows) == len(TABLE_III) + len(planners.PREDICTORS) + 2 * len(accuracy.ROUGHLY) + 2
     assert "replicate limit" in rows[-1]["model"] and rows[-1]["runs"] == TINY.replicates
     assert all(row[f"{metric}_q50"] <= row[f"{metric}_q95"] for row in rows for metric in REGRESSION_METRICS)
     for metric in METRICS:
@@ -201,7 +200,7 @@ def test_ablations_hide_features_and_change_the_scheme(
 ) -> None:
     monkeypatch.setattr(pipeline, "train_member", train_member)  # each of these can be trained
     metrics = ("throughput_per_s", "e2e_latency_s")
-    monkeypatch.setattr(ablations, "REGRESSION_METRICS", metrics)
+    monkeypatch.setattr(accuracy, "REGRESSION_METRICS", metrics)
     seen = reproduced("costream.fig12", workspace, tmp_path).tables["features"].rows
     assert [row["paper_q50"] for row in seen] == [2.6, 2.22, 1.37]
     assert len({row["q50"] for row in seen}) == len(seen)

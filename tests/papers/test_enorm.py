@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from papers.enorm import consolidation, fig9, fig10, fig13, fig16, punctuations
+from papers.enorm import fusing, migration, simple_job, windows
 from papers.enorm.fusing import ALGORITHMS, OPERATORS, fuse
 from papers.enorm.simple_job import EXECUTE_S, FEWER, KEY_BYTES, MERGE_S, RECEIVE_S, SERIALISE_NS, WORKERS, keys_for
 from papers.interface import grid
@@ -45,9 +45,9 @@ def test_jobs_do_not_depend_on_how_many_there_are() -> None:
 
 
 def test_86_against_240_and_less_saved_the_fewer_keys_repeat(workspace: Workspace) -> None:
-    hour = consolidation.pieces(workspace, consolidation.HOUR)
+    hour = windows.pieces(workspace, windows.HOUR)
     assert (hour["merged"], hour["alone"]) == (86, 240)
-    times = [consolidation.different_keys(workspace, keys)["times"] for keys in consolidation.KEYS]
+    times = [windows.different_keys(workspace, keys)["times"] for keys in windows.KEYS]
     assert times[0] == pytest.approx(240 / 86, rel=1e-3) and times[0] > times[1] > times[2] >= 1.0
 
 
@@ -57,17 +57,17 @@ def test_a_modification_that_carries_its_cut_means_the_same_everywhere_and_the_p
     larger = Workspace(tmp_path, replace(workspace.sizes, n=20), workspace.seed, workspace.audience)
     rows = run(EXPERIMENTS["enorm.punctuations"], larger).tables["unlike"].rows
     shares = {(row["sources"], row["instances"], row["rule"]): row["unlike"] for row in rows}
-    assert all(share == 0.0 for (_, _, rule), share in shares.items() if rule == punctuations.CUT)
-    assert all(shares[1, layers, punctuations.ALIGNED] == 0.0 for layers in ("1, 1", "2, 2", "3, 3, 3"))
-    assert shares[1, "2, 2", punctuations.FIRST] > 0.1 < shares[2, "2, 2", punctuations.ALIGNED]
-    assert shares[1, "1, 1", punctuations.FIRST] == 0.0  # where the paper's argument holds
+    assert all(share == 0.0 for (_, _, rule), share in shares.items() if rule == windows.CUT)
+    assert all(shares[1, layers, windows.ALIGNED] == 0.0 for layers in ("1, 1", "2, 2", "3, 3, 3"))
+    assert shares[1, "2, 2", windows.FIRST] > 0.1 < shares[2, "2, 2", windows.ALIGNED]
+    assert shares[1, "1, 1", windows.FIRST] == 0.0  # where the paper's argument holds
 
 
 @pytest.mark.parametrize("combined", [True, False])
 def test_throughput_is_what_records_and_their_partial_results_cost(combined: bool) -> None:
     """A key of a pane costs 2 us of merging and, split, 20 us more. Within 1 %: the first pane is short."""
     keys = 1_000_000
-    found = fig9.measured(keys, combined, (1, 2), 240.0, seed=1)
+    found = simple_job.measured(keys, combined, (1, 2), 240.0, seed=1)
     merged = 2 * keys / 2  # every two panes, into the window of two; that of one is its pane
     shipped_s = 0.0 if combined else 20e-6 * keys
     a_minute = 60.0 * WORKERS - merged * MERGE_S - shipped_s
@@ -76,14 +76,14 @@ def test_throughput_is_what_records_and_their_partial_results_cost(combined: boo
 
 def test_a_pause_is_what_the_state_takes_to_travel() -> None:
     """A pause is 60 ns a byte at both ends and 8 ns on the wire, in pieces between records of other key groups."""
-    found = fig10.moved("disruptive", 1000.0, seed=1)
+    found = migration.moved("disruptive", 1000.0, seed=1)
     assert found["paused_s"] == pytest.approx(found["bytes"] * 128e-9, rel=0.02)
-    assert fig10.moved("instant", 1000.0, seed=1)["paused_s"] == 0.0
+    assert migration.moved("instant", 1000.0, seed=1)["paused_s"] == 0.0
 
 
 def test_under_a_hot_spot_instant_migration_has_the_lowest_latency() -> None:
     instant, disruptive = (
-        fig13.course(way, 1, seed=1, fewer=FEWER)["summary"]
+        migration.course(way, 1, seed=1, fewer=FEWER)["summary"]
         for way in ("instant, every 5 s", "disruptive, every minute")
     )
     assert instant["mean"] < disruptive["mean"]
@@ -93,8 +93,8 @@ def test_under_a_hot_spot_instant_migration_has_the_lowest_latency() -> None:
 def test_each_hand_over_less_saves_what_it_costs() -> None:
     """With costly logic each saved hand-over saves its cost; within 3 %, as the run begins with empty channels."""
     for count in (0, 4):
-        found = fig16.measured(1e-3, count, seed=1)
-        assert found == pytest.approx(fig16.WORKERS / fig16.record_s(1e-3, count), rel=0.03)
+        found = fusing.measured(1e-3, count, seed=1)
+        assert found == pytest.approx(fusing.WORKERS / fusing.record_s(1e-3, count), rel=0.03)
 
 
 def test_keys_are_as_many_as_give_so_many_different_ones() -> None:

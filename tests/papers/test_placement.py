@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from papers import running
-from papers.costream import fig9, fig10, planners
+from papers.costream import placement, planners
 from papers.interface import grid
 from papers.registry import EXPERIMENTS
 from papers.running import markdown, run
@@ -31,11 +31,11 @@ def workspace(tmp_path, monkeypatch):
     monkeypatch.setattr(planners, "learned", lambda *_: models)
     monkeypatch.setattr(planners, "key_of", lambda *_: {"stub": True})
     monkeypatch.setattr(planners, "PROVED", 2)
-    monkeypatch.setattr(fig9, "TYPES", {"linear": 1})
-    monkeypatch.setattr(fig9, "REFERENCES", 2)
-    monkeypatch.setattr(fig9, "JUDGED", 1)
-    monkeypatch.setattr(fig10, "RATES_PER_S", (800, 6400))
-    monkeypatch.setattr(fig10, "SELECTIVITIES", (0.3,))
+    monkeypatch.setattr(placement, "TYPES", {"linear": 1})
+    monkeypatch.setattr(placement, "REFERENCES", 2)
+    monkeypatch.setattr(placement, "JUDGED", 1)
+    monkeypatch.setattr(placement, "RATES_PER_S", (800, 6400))
+    monkeypatch.setattr(placement, "SELECTIVITIES", (0.3,))
     return Workspace(tmp_path, TINY, 3, Lines(lambda _: None))
 
 
@@ -52,25 +52,29 @@ def test_fig9_compares_every_planner_with_the_heuristic_and_with_the_best_known(
             assert row["speed_up_low"] <= row["speed_up"] <= row["speed_up_high"]
     assert "21.3" in markdown(result.tables["placement"])
     result.figures["speed_up"]()
-    monkeypatch.setattr(fig9, "judge", lambda **_: pytest.fail("a judged query is kept"))
+    monkeypatch.setattr(placement, "judge", lambda **_: pytest.fail("a judged query is kept"))
     again = run(EXPERIMENTS["costream.fig9"], workspace).tables["placement"].rows
     assert again == rows
 
 
 def test_queries_are_of_their_type_and_none_repeats():
-    for name, sources in fig9.TYPES.items():
-        found = [fig9.query(name, index, 1, RunSettings()) for index in range(4)]
+    for name, sources in placement.TYPES.items():
+        found = [placement.query(name, index, 1, RunSettings()) for index in range(4)]
         assert all(len(each.query.sources) == sources for each in found)
         assert len({each.query.model_dump_json() for each in found}) == 4
 
 
 def test_speed_ups_and_regrets_of_plans_without_results():
     good, none = {"lp_s": 2.0, "level": 0}, {"lp_s": None, "level": 2}
-    assert fig9.speed_up(good, {"lp_s": 0.5, "level": 0}) == 4.0
-    assert (fig9.speed_up(good, none), fig9.speed_up(none, good), fig9.speed_up(none, none)) == (0.0, np.inf, 1.0)
-    assert fig9.regret_of(good, {"lp_s": 1.0, "level": 0}) == 1.0
-    assert fig9.regret_of(good, {"lp_s": 1.0, "level": 1}) == np.inf
-    assert (fig9.regret_of(none, good), fig9.regret_of(none, none)) == (np.inf, 0.0)
+    assert placement.speed_up(good, {"lp_s": 0.5, "level": 0}) == 4.0
+    assert (placement.speed_up(good, none), placement.speed_up(none, good), placement.speed_up(none, none)) == (
+        0.0,
+        np.inf,
+        1.0,
+    )
+    assert placement.regret_of(good, {"lp_s": 1.0, "level": 0}) == 1.0
+    assert placement.regret_of(good, {"lp_s": 1.0, "level": 1}) == np.inf
+    assert (placement.regret_of(none, good), placement.regret_of(none, none)) == (np.inf, 0.0)
 
 
 def test_fig10_measures_slow_down_and_overhead_in_one_simulated_run(workspace):
@@ -98,7 +102,7 @@ def test_cases_are_measured_once(workspace):
 
 def test_overhead_is_where_two_competitive_periods_in_a_row_begin():
     monitored = np.array([9.0, 1.0, 9.0, np.nan, 1.04, 1.05, 2.0])
-    assert fig10.overhead_s(monitored, 1.0, 10.0) == 40.0
-    assert fig10.overhead_s(monitored[:4], 1.0, 10.0) is None
-    assert fig10.overhead_s(np.array([1.0, 1.0]), 1.0, 10.0) == 0.0
-    assert fig10.overhead_s(monitored, None, 10.0) is None
+    assert placement.overhead_s(monitored, 1.0, 10.0) == 40.0
+    assert placement.overhead_s(monitored[:4], 1.0, 10.0) is None
+    assert placement.overhead_s(np.array([1.0, 1.0]), 1.0, 10.0) == 0.0
+    assert placement.overhead_s(monitored, None, 10.0) is None

@@ -15,7 +15,7 @@ from optimizers.balancing.joint import Joint
 from optimizers.balancing.milp import BalanceMilp
 from optimizers.balancing.problem import KeyGroupTraffic, assignment, contracted, partitioned
 from optimizers.balancing.search import Search
-from papers.albic.clusters import job, moved
+from papers.albic.synthetic import job, moved
 from tests.optimizers.balancing.small import assignments, balance, balances
 from twin.errors import BadInput
 

@@ -14,7 +14,7 @@ from optimizers.balancing.joint import Joint
 from optimizers.balancing.objective import CollocationObjective, relieved
 from optimizers.balancing.problem import KeyGroupTraffic
 from optimizers.balancing.search import Search
-from papers.albic.clusters import job
+from papers.albic.synthetic import job
 from tests.optimizers.balancing.small import assignments, balance, balances
 
 

@@ -13,9 +13,7 @@ from optimizers.balancing.problem import counting_bound
 from optimizers.balancing.registry import SOLVERS
 from optimizers.balancing.search import Search
 from optimizers.interface import Status
-from papers.albic.clusters import cluster, moved
-from papers.albic.fig5 import separately
-from papers.albic.grid import class_bound
+from papers.albic.synthetic import class_bound, cluster, moved, separately
 from tests.optimizers.balancing.small import assignments, balance, balances, best
 from twin.errors import BadInput
 
