@@ -11,6 +11,7 @@ import pytest
 from benchmarks.validity import oracles, runs
 from benchmarks.validity.invariants import WAYS, judged
 from benchmarks.validity.pins import measure, pinned, scenarios
+from benchmarks.validity.report import INVARIANTS, PLAIN, THEORY
 from benchmarks.validity.runs import results_of, rounded
 from benchmarks.validity.theory import LIMIT_SE, SEEDS, checks, limit_se
 from tests.twin.worlds import queue
@@ -48,6 +49,11 @@ def test_limits_of_estimated_standard_errors_raise_no_more_false_alarms_than_kno
     assert np.mean(off > limit_se(seeds, 2.0)) == pytest.approx(0.0455, rel=0.05)
     assert LIMIT_SE < limit_se(seeds) < limit_se(3)
     assert limit_se(100_000) == pytest.approx(LIMIT_SE, rel=1e-3)
+
+
+def test_the_page_says_what_would_be_written_today() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "validity.md").read_text(encoding="utf-8")
+    assert all(text in page for text in (THEORY, PLAIN, INVARIANTS))
 
 
 def test_every_check_can_be_run_and_each_way_differs() -> None:
