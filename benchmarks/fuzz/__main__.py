@@ -17,11 +17,16 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.fuzz.boundary_cases import cache_case, depth_case, drip_case, page_case, state_case
-from benchmarks.fuzz.damage_cases import damage_case
-from benchmarks.fuzz.import_cases import graph_case, import_case, recording_case
-from benchmarks.fuzz.learning_cases import checkpoint_case, dataset_case
-from benchmarks.fuzz.outcome import FAULTS, OUTCOMES, SLOW, Outcome
-from benchmarks.fuzz.scenario_cases import judged_case, override_case, scenario_case
+from benchmarks.fuzz.file_cases import (
+    graph_case,
+    import_case,
+    judged_case,
+    override_case,
+    recording_case,
+    scenario_case,
+)
+from benchmarks.fuzz.kept_cases import checkpoint_case, damage_case, dataset_case
+from benchmarks.fuzz.trying import FAULTS, OUTCOMES, SLOW, Outcome
 from benchmarks.table import print_table
 from scenarios.executing import bar
 

@@ -19,8 +19,22 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from benchmarks.fuzz.mutate import WORDS, any_value, changed_bytes, changed_data, changed_text
-from benchmarks.fuzz.outcome import HANG, NOISE, RAN, REFUSED, TRACEBACK, UNNOTICED, Outcome, of_call, of_command
+from benchmarks.fuzz.trying import (
+    HANG,
+    NOISE,
+    RAN,
+    REFUSED,
+    TRACEBACK,
+    UNNOTICED,
+    WORDS,
+    Outcome,
+    any_value,
+    changed_bytes,
+    changed_data,
+    changed_text,
+    of_call,
+    of_command,
+)
 from scenarios.files.registry import LIBRARY
 from streamtwin.connect.importers import flink_live
 from streamtwin.questions.registry import forms

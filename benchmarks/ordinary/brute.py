@@ -1,20 +1,231 @@
 """Brute force for `jobs.yaml`: whole streams as arrays, one operator after the other, as the documentation says.
 
 Nothing of the simulator is used. An operator's subtask is a recursion over its inputs in order of arrival (Lindley), so
-this holds where no channel is full and every task has a core; `crowded` computes the other jobs.
+this holds where no channel is full and every task has a core; `run_crowded` computes the other jobs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import heapq
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from benchmarks.ordinary import crowded, streams, tasks
+from benchmarks.ordinary import streams
 from benchmarks.ordinary.jobs import HOST, Costs
-from benchmarks.ordinary.records import Array, Clock, Records, fifo, fifo_of_many, together
+from benchmarks.ordinary.streams import Array, Clock, Records, fifo, fifo_of_many, together
+
+# tasks ---------------------------------------------------------------------------------------------------------------
+# Tasks that are more than a queue: they wait for answers, or evaluate windows, in which records are compared with each
+# other.
+
+
+def calling(t: Array, services: Array, away: Array, each: Mapping[str, Any]) -> tuple[Array, Array]:
+    """Times at which answers leave, and services start; at most `capacity` calls are pending, in order or not."""
+    turn_s, outside = 1 / each.get("rate_per_s", np.inf), list[float]()
+    back, started = np.empty(len(t)), np.empty(len(t))
+    free = turn = last = 0.0
+    for k, service in enumerate(services):
+        started[k] = max(t[k], free)
+        free = started[k] + service
+        while outside and outside[0] <= free:
+            heapq.heappop(outside)
+        if len(outside) == each.get("capacity", np.inf):
+            free = heapq.heappop(outside)
+        free = max(free, turn)
+        turn = free + turn_s
+        last = max(last, free + away[k]) if each.get("ordered") else free + away[k]
+        back[k] = last
+        heapq.heappush(outside, last)
+    return back, started
+
+
+def evaluating(
+    records: Records, services: Array, each: Mapping[str, Any], engine: Mapping[str, Any], horizon_s: float
+) -> tuple[Records, Array, Array]:
+    """Results of a time window, and starts and ends of services and evaluations.
+
+    An evaluation takes the task: it scans what the window holds, makes the results, and all leave at its end.
+    """
+    window = each["window"]
+    slide_s = window.get("slide_s", window["size_s"])
+    done, started = np.full(len(services), np.inf), np.full(len(services), np.inf)
+    parts, spans, free, last = [records[:0]], list[tuple[float, float]](), 0.0, 0
+    for end_s in slide_s * np.arange(1, int(horizon_s / slide_s) + 2):
+        while last < len(services) and max(free, records.t[last]) < end_s:
+            started[last] = max(free, records.t[last])
+            done[last] = free = started[last] + services[last]
+            last += 1
+        first = int(np.searchsorted(done[:last], end_s - window["size_s"]))
+        held = records[first:last][done[first:last] < end_s]
+        begun = max(free, end_s)
+        found = results(held, begun, each)
+        free = begun + (engine["scan_us"] * len(held.t) + engine["result_us"] * len(found.t)) / 1e6
+        parts.append(found.at(np.full(len(found.t), free)))
+        spans.append((begun, free))
+    begun_at, done_at = np.array(spans).T
+    return together(parts), np.concatenate([started, begun_at]), np.concatenate([done, done_at])
+
+
+def evaluations(done: Records, window: Mapping[str, Any], horizon_s: float) -> Iterator[tuple[float, Records]]:
+    """Ends of windows, and the records that they hold.
+
+    A count window ends after every slide of the subtask's records, a time window at all multiples of the slide.
+    """
+    if window["policy"] == "count":
+        size = window["size_records"]
+        for end in range(size, len(done.t) + 1, window.get("slide_records", size)):
+            yield done.t[end - 1], done[end - size : end]
+        return
+    size_s = window["size_s"]
+    slide_s = window.get("slide_s", size_s)
+    for end_s in slide_s * np.arange(1, int(horizon_s / slide_s) + 1):
+        first, last = np.searchsorted(done.t, (end_s - size_s, end_s))
+        yield end_s, done[first:last]
+
+
+def of_groups(held: Records, now: float) -> Records:
+    """Results of an evaluation, one for each group, as old as its oldest record, in the order of the groups."""
+    _, first, inverse = np.unique(held.key, return_index=True, return_inverse=True)
+    found = held[first].at(np.full(len(first), now))
+    found.born, found.taken = np.full(len(first), np.inf), np.full(len(first), np.inf)
+    np.minimum.at(found.born, inverse, held.born)
+    np.minimum.at(found.taken, inverse, held.taken)
+    return found
+
+
+def matches(held: Records, now: float, sides: int) -> Records:
+    """Results of a join, one for each combination of records of all sides with one key, as old as the oldest, in the
+    order of the keys."""
+    whole = held[held.side == 0]
+    for side in range(1, sides):
+        other = held[held.side == side]
+        a, b = np.nonzero(whole.key[:, None] == other.key[None, :])
+        born, taken = np.minimum(whole.born[a], other.born[b]), np.minimum(whole.taken[a], other.taken[b])
+        whole = Records(whole.t[a], born, taken, whole.key[a], whole.side[a])
+    return whole[np.argsort(whole.key, kind="stable")].at(np.full(len(whole.t), now))
+
+
+def emitted(done: Records, each: Mapping[str, Any], horizon_s: float) -> Records:
+    """All results of a window, a join or a session."""
+    if each["kind"] == "session":
+        return _sessions(done, each["gap_s"], horizon_s)
+    parts = [done[:0]]
+    for now, held in evaluations(done, each["window"], horizon_s):
+        parts.append(results(held, now, each))
+    return together(parts)
+
+
+def results(held: Records, now: float, each: Mapping[str, Any]) -> Records:
+    """Results of one evaluation."""
+    return matches(held, now, len(each["from"])) if each["kind"] == "join" else of_groups(held, now)
+
+
+def _sessions(done: Records, gap_s: float, horizon_s: float) -> Records:
+    """Results of sessions, one for each run of a key's records without a gap, when the gap after them is over."""
+    by_key = done[np.lexsort((done.t, done.key))]
+    new = np.concatenate([[True], (np.diff(by_key.t) >= gap_s) | (np.diff(by_key.key) != 0)])
+    starts = np.flatnonzero(new)
+    ends = np.append(starts[1:], len(new)) - 1
+    found = by_key[starts].at(by_key.t[ends] + gap_s)
+    found = found[found.t < horizon_s]
+    return found[np.argsort(found.t, kind="stable")]
+
+
+# crowded rows --------------------------------------------------------------------------------------------------------
+# Tasks that delay each other: stations in a row that share cores, or have little room between them.
+
+
+IDLE, BUSY, HELD = 0, 1, 2
+
+
+class CrowdedRow:
+    """A source and the stations that follow it, one task each. cores: shared evenly by the working tasks, at most one
+    each. room: records sent and not yet taken up by the next station. One that does not fit blocks its station."""
+
+    def __init__(self, services: Sequence[Array], kept: Sequence[Array], cores: float, room: int) -> None:
+        self.services, self.kept, self.cores, self.room = services, kept, cores, room
+        count = len(services)
+        self.lines: list[deque[int]] = [deque() for _ in range(count)]
+        self.state, self.left, self.who = [IDLE] * count, [0.0] * count, [0] * count
+        self.taken = np.full(len(services[0]), np.nan)
+        self.done = np.full((count, len(services[0])), np.nan)
+        self.busy = np.zeros(count)
+
+    def run_crowded(self, arrivals: Array, start_s: float, end_s: float) -> None:
+        """Fills taken [s], done [s] and, between start and end, busy [s]."""
+        now, coming = 0.0, 0
+        while now < end_s:
+            working = [k for k, state in enumerate(self.state) if state == BUSY]
+            speed = min(1.0, self.cores / max(1, len(working)))
+            first = min(working, key=self.left.__getitem__, default=None)
+            finish = np.inf if first is None else now + self.left[first] / speed
+            arrival = arrivals[coming] if coming < len(arrivals) else np.inf
+            then = min(finish, arrival, end_s)
+            for k in working:
+                self.left[k] -= (then - now) * speed
+                self.busy[k] += max(0.0, then - max(now, start_s))
+            now = then
+            if then == arrival:
+                self.lines[0].append(coming)
+                coming += 1
+                self._take(0, now)
+            elif first is not None and then == finish:
+                self._finish(first, now)
+
+    def _take(self, k: int, now: float) -> None:
+        if self.state[k] != IDLE or not self.lines[k]:
+            return
+        self.who[k] = self.lines[k].popleft()
+        self.state[k], self.left[k] = BUSY, float(self.services[k][self.who[k]])
+        if k == 0:
+            self.taken[self.who[k]] = now
+        elif self.state[k - 1] == HELD:
+            self._pass_on(k - 1, now)
+
+    def _finish(self, k: int, now: float) -> None:
+        self.done[k, self.who[k]] = now
+        if k + 1 == len(self.state) or not self.kept[k][self.who[k]]:
+            self.state[k] = IDLE
+            self._take(k, now)
+        else:
+            self._pass_on(k, now)
+
+    def _pass_on(self, k: int, now: float) -> None:
+        if len(self.lines[k + 1]) >= self.room:
+            self.state[k] = HELD
+            return
+        if k == 0:
+            self.taken[self.who[k]] += now - self.done[k, self.who[k]]  # a source polls when there is room
+        self.lines[k + 1].append(self.who[k])
+        self.state[k] = IDLE
+        self._take(k + 1, now)
+        self._take(k, now)
+
+
+def run_crowded(job: Mapping[str, Any], arrivals: Array, rng: Any) -> tuple[Array, Array, Array, dict[str, float]]:
+    """Times [s] of results, of their records' arrival and of their being taken; and the busy share of each operator."""
+    operators = list(job["operators"].items())
+    count, settings = len(arrivals), job["run"]
+    services = []
+    for _, each in operators:
+        scv, mean = each.get("service_scv", 1), each.get("ms", 0) / 1e3
+        services.append(rng.gamma(1 / scv, mean * scv, size=count) if scv else np.full(count, mean))
+    kept = [rng.random(count) < each.get("selectivity", 1) for _, each in operators]
+    cores = job["hosts"].get("a", {"cpu_percent": 1e9})["cpu_percent"] / 100
+    row = CrowdedRow(services, kept, cores, job["engine"]["channel_records"])
+    row.run(arrivals, settings["warmup_s"], settings["horizon_s"])
+    results = ~np.isnan(row.done[-1])
+    seconds = settings["horizon_s"] - settings["warmup_s"]
+    busy = {f"busy {name}": row.busy[k] / seconds for k, (name, _) in enumerate(operators)}
+    return row.done[-1][results], arrivals[results], row.taken[results], busy
+
+
+# the job -------------------------------------------------------------------------------------------------------------
+
 
 CORES_PERCENT = HOST["cpu_percent"]
 ROOM = 1000
@@ -51,7 +262,7 @@ class Brute:
         hosts = [host for host in self.job["hosts"].values() if host.get("cpu_percent", CORES_PERCENT) < CORES_PERCENT]
         if hosts or self.engine.get("channel_records", ROOM) < ROOM:
             ((only,),) = found.values()
-            t, born, taken, busy = crowded.run(self.job, only.t, self.rng)
+            t, born, taken, busy = run_crowded(self.job, only.t, self.rng)
             return self._ages(t, born, taken) | busy
         for event in self.job["events"]:
             if event["kind"] == "failure":
@@ -183,7 +394,7 @@ class Brute:
             if event["kind"] == "slow-down" and event["host"] == self.hosts[name][k]:
                 work = Clock(event["at_s"], event["at_s"] + event["duration_s"], 1 / event["factor"])
         if each["kind"] in WINDOWS[:2] and (self.engine["result_us"] or self.engine["scan_us"]):
-            found, started, done = tasks.evaluating(records, services, each, self.engine, self.horizon_s)
+            found, started, done = evaluating(records, services, each, self.engine, self.horizon_s)
             self._count(name, started, done)
             return found
         done = work.real(fifo(work.virtual(records.t), services))
@@ -194,7 +405,7 @@ class Brute:
     def _logic(self, name: str, done: Records) -> Records:
         each = self.operators[name]
         if each["kind"] in WINDOWS:
-            return tasks.emitted(done, each, self.horizon_s)
+            return emitted(done, each, self.horizon_s)
         if each["kind"] == "temporal-join":
             done = done[done.side != list(each["from"]).index(each["side"])]
         share = each.get("selectivity", 1)
@@ -206,7 +417,7 @@ class Brute:
         scv = each.get("latency_scv", 1)
         away = self.rng.gamma(1 / scv, each["latency_s"] * scv, size=len(services))
         away *= self.rng.random(len(services)) >= each.get("hit_ratio", 0)
-        back, started = tasks.calling(records.t, services, away, each)
+        back, started = calling(records.t, services, away, each)
         self._count(name, started, started + services)
         return self._logic(name, records.at(back)[np.argsort(back, kind="stable")])
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.ordinary import full_channels, whole
+from benchmarks.ordinary import course
 from benchmarks.ordinary.brute import ROOM, Brute
 from benchmarks.ordinary.jobs import scenario
 from twin.rates.model import RateModel
@@ -62,8 +62,8 @@ def compare(name: str, job: Mapping[str, Any], seeds: int) -> list[Figure]:
 def brute_force(job: Mapping[str, Any], seed: int) -> dict[str, float]:
     """Figures of one run by brute force."""
     if job["checkpoints"] and job["engine"].get("channel_records", ROOM) < ROOM:
-        return full_channels.Row(job, seed).run()
-    return whole.Whole(job, seed).run() if whole.handles(job) else Brute(job, seed).run()
+        return course.Row(job, seed).run()
+    return course.Whole(job, seed).run() if course.handles(job) else Brute(job, seed).run()
 
 
 def compared(seeds: int, named: tuple[str, Mapping[str, Any]]) -> list[Figure]:

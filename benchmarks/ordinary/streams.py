@@ -1,15 +1,86 @@
-"""Streams by brute force: arrivals by the laws of `docs/scenario-files.md`, the subtask that gets each record, and
-travel in batches, over cards and links."""
+"""Streams by brute force: arrays and queues over them; their arrivals, partitions and travel; records one by one."""
 
 from __future__ import annotations
 
+import heapq
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from benchmarks.ordinary.jobs import LINK_LATENCY_MS
-from benchmarks.ordinary.records import Array, Clock, fifo
+
+# arrays --------------------------------------------------------------------------------------------------------------
+# Streams as arrays, and queues as recursions over them.
+
+
+Array = np.ndarray
+
+
+@dataclass(slots=True)
+class Records:
+    """Records of a stream. t: when each is there [s]; born, taken: when its oldest input came to the broker and was
+    taken [s]. key: drawn for the operator that it goes to; side: the number of the stream that it came by."""
+
+    t: Array
+    born: Array
+    taken: Array
+    key: Array
+    side: Array
+
+    def __getitem__(self, which: Any) -> Records:
+        return Records(*(getattr(self, each.name)[which] for each in fields(self)))
+
+    def at(self, t: Array) -> Records:
+        """Records with other times."""
+        return Records(t, self.born, self.taken, self.key, self.side)
+
+
+def together(parts: list[Records]) -> Records:
+    """Records of several streams in order of time."""
+    joined = Records(*(np.concatenate([getattr(p, each.name) for p in parts]) for each in fields(Records)))
+    return joined[np.argsort(joined.t, kind="stable")]
+
+
+def fifo(arrivals: Array, services: Array) -> Array:
+    """Departures from a queue with a single server (Lindley's recursion)."""
+    before = np.cumsum(services) - services
+    return np.maximum.accumulate(arrivals - before) + before + services
+
+
+def fifo_of_many(arrivals: Array, services: Array, servers: int) -> Array:
+    """Departures from a queue with several servers."""
+    free, done = [0.0] * servers, np.empty_like(arrivals)
+    for k in range(len(arrivals)):
+        done[k] = max(arrivals[k], heapq.heappop(free)) + services[k]
+        heapq.heappush(free, done[k])
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Work over time [s] of a server that goes at a share of its speed, `speed`, from start to end."""
+
+    start: float
+    end: float
+    speed: float
+
+    def virtual(self, t: Array) -> Array:
+        """Work that could be done until t."""
+        return t - (1 - self.speed) * np.clip(t - self.start, 0, self.end - self.start)
+
+    def real(self, v: Array) -> Array:
+        """Time at which the work v could be done."""
+        slow = np.clip(v - self.start, 0, (self.end - self.start) * self.speed)
+        return v + slow * (1 / self.speed - 1)
+
+
+# arrivals, partitions and travel -------------------------------------------------------------------------------------
+# By the laws of `docs/scenario-files.md`: arrivals, the subtask that gets each record, and travel in batches, over
+# cards and links.
+
 
 KEYED = ("join", "session")
 STEP_S = 0.01
@@ -148,3 +219,58 @@ def _way(links: Sequence[str], here: str, there: str) -> list[str]:
 def over_card(host: Mapping[str, float], t: Array, sizes: Array) -> Array:
     """Times at which records arrive that leave a host at t, in order."""
     return fifo(t, 8e-6 * sizes / host["bandwidth_mbps"]) + host["latency_ms"] / 1e3
+
+
+# one by one ----------------------------------------------------------------------------------------------------------
+# What travels in channels one by one, records, barriers and watermarks; and the time that a paused host has.
+
+
+RECORD, BARRIER, WATERMARK = "record", "barrier", "watermark"
+
+
+@dataclass(slots=True)
+class Item:
+    """A record, a barrier or a watermark. t: when it is there [s]. number: of the barrier's checkpoint, or the time of
+    the watermark [s]. born, taken: when the record's oldest input came to the broker and was taken [s]. event: its
+    event time, or where its piece of event time begins [s]. side: the producer that it came from. late: whether the
+    watermark had passed it."""
+
+    t: float
+    what: str = RECORD
+    number: float = 0
+    born: float = 0.0
+    taken: float = 0.0
+    event: float = 0.0
+    key: int = 0
+    side: str = ""
+    late: bool = False
+
+    def at(self, t: float, **changes: Any) -> Item:
+        """The same at another time."""
+        return replace(self, t=t, **changes)
+
+
+class Pauses:
+    """Time of a host that stops for `pause_s` at exponential intervals of running; without an interval, never."""
+
+    def __init__(self, interval_s: float | None, pause_s: float, end_s: float, rng: Any) -> None:
+        self.begins, self.worked, now, self.pause_s = list[float](), list[float](), 0.0, pause_s
+        while interval_s is not None and now < end_s:
+            ran_s = rng.exponential(interval_s)
+            self.begins.append(now + ran_s)
+            self.worked.append((self.worked[-1] if self.worked else 0.0) + ran_s)
+            now += ran_s + pause_s
+
+    def awake(self, t: float) -> float:
+        """The time itself, or the end of the pause that it is in."""
+        k = bisect_right(self.begins, t) - 1
+        return max(t, self.begins[k] + self.pause_s) if k >= 0 else t
+
+    def after(self, start: float, work_s: float) -> float:
+        """Time at which work is done that begins at `start`, or after the pause that this is in."""
+        if not self.begins:
+            return start + work_s
+        begun = self.awake(start)
+        past = bisect_right(self.begins, begun)  # pauses that are over
+        ran_s = begun - past * self.pause_s + work_s
+        return ran_s + self.pause_s * max(past, bisect_left(self.worked, ran_s))

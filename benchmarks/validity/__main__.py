@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.validity import pins, theory
+from benchmarks.validity import invariants, theory
 from benchmarks.validity.invariants import determinism_table, plain_table
 from benchmarks.validity.report import Report
 
@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--pin", action="store_true", help="pin what simulation computes, and stop")
     options = parser.parse_args()
     if options.pin:
-        print(pins.pin())
+        print(invariants.pin())
         return
     report = Report(options.out, options.scale)
     if "theory" in options.only:

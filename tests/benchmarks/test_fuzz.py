@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from benchmarks.fuzz.__main__ import run
-from benchmarks.fuzz.damage_cases import COSTLY, KEPT, damage_case
-from benchmarks.fuzz.outcome import FAULTS, UNNOTICED
+from benchmarks.fuzz.kept_cases import COSTLY, KEPT, damage_case
+from benchmarks.fuzz.trying import FAULTS, UNNOTICED
 from scenarios import improving
 
 NAMES = [pytest.param(each, marks=pytest.mark.slow if each in COSTLY else ()) for each in KEPT]

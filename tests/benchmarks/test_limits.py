@@ -7,9 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.limits.__main__ import listed, rows
-from benchmarks.limits.asking import PARTS, largest, predicted
-from benchmarks.limits.jobs import random_job
+from benchmarks.limits import PARTS, largest, listed, predicted, random_job, rows
 from optimizers.objectives import at_rate
 from twin.metrics import METRICS
 from twin.scenario import config_hash

@@ -8,14 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.real import pdsp_jobs
-from benchmarks.real.live.events import _course, measured_course, with_event
-from benchmarks.real.live.jobs import EVENT_S, FIRST, SETS
-from benchmarks.real.live.judging import _bears
-from benchmarks.real.live.measuring import Measured, _ages
-from benchmarks.real.local.cluster import RESTART_S
-from benchmarks.real.pdsp_jobs import HOP_MS, scenario
-from benchmarks.real.pdsp_predictors import said_of
+from benchmarks.real import pdsp
+from benchmarks.real.live.judging import _bears, _course, measured_course, with_event
+from benchmarks.real.live.measuring import EVENT_S, FIRST, SETS, Measured, _ages
+from benchmarks.real.local.flink import RESTART_S
+from benchmarks.real.pdsp import HOP_MS, said_of, scenario
 from streamtwin.connect.importers.flink_scenario import ImportedJob
 from tests.scenarios.calibration.engines import job
 from twin.scenario import Scenario
@@ -105,5 +102,5 @@ def test_bursts_leave_markers_waiting_for_flushes_where_a_steady_stream_fills_bu
 ) -> None:
     job = scenario({**ROW, "offered_per_s": "100000"})
     in_bursts, idle = said_of(job)[1], HOP_MS * (1 + 2 + 3 + 4)
-    monkeypatch.setattr(pdsp_jobs, "ALWAYS", 0.0)
+    monkeypatch.setattr(pdsp, "ALWAYS", 0.0)
     assert said_of(job)[1] < 0.9 * in_bursts < 0.9 * idle

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from benchmarks.real.nexmark import __main__ as program
-from benchmarks.real.nexmark import events, judging, queries
-from benchmarks.real.nexmark.judging import Figure
+from benchmarks.real.nexmark import events, judging, measuring
+from benchmarks.real.nexmark.judging import FORM, Figure, Prediction, calibrated, predicted
 from benchmarks.real.nexmark.measuring import AGES, MARKERS, SOURCE, read
-from benchmarks.real.nexmark.predicting import FORM, Prediction, calibrated, predicted
 from optimizers.objectives import at_rate
 from tests.streamtwin.importers.flink_cluster import written
 from tests.streamtwin.importers.test_flink_sql import answers
@@ -37,7 +36,7 @@ def point(folder: Path, saved: str, rate: float) -> Path:
 
 POINTS = ((9200.0, "q11-10000"), (36_800.0, "q11-40000"), (184_000.0, "q11-40000"))
 """Two light loads, and one that is offered much more than it takes."""
-ASKED = queries.query("q11").model_copy(update={"knee_per_s": 92_000.0})
+ASKED = measuring.query("q11").model_copy(update={"knee_per_s": 92_000.0})
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +49,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Prediction:
 @pytest.fixture
 def case(said: Prediction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> program.Case:
     """Measured case."""
-    monkeypatch.setattr(queries, "query", lambda _: ASKED)
+    monkeypatch.setattr(measuring, "query", lambda _: ASKED)
     (found,) = program.cases_of(tmp_path, "q11", "1")
     for rate, saved in POINTS:
         point(found.at(rate), saved, rate)
@@ -152,14 +151,14 @@ def test_what_the_twin_says_of_a_failure_is_the_sum_of_its_parts(said: Predictio
     assert found["rescaled"].down_s < killed.down_s and not found["rescaled"].replayed
 
 
-@pytest.mark.parametrize("name", queries.names())
+@pytest.mark.parametrize("name", measuring.names())
 def test_statements_of_a_query_are_whole(name: str) -> None:
-    text = queries.statements(name, [(1000.0, 0.0), (4000.0, 80.0)], 5, 2, Path("/folder/ages"))
+    text = measuring.statements(name, [(1000.0, 0.0), (4000.0, 80.0)], 5, 2, Path("/folder/ages"))
     assert "'rate' = '1000.000000@0,4000.000000@80'" in text
     parts = [each.strip() for each in re.split(r";\s*\n", text) if each.strip()]
     assert [each.split()[0] for each in parts] == ["CREATE"] * (len(parts) - 1) + ["INSERT"]
     assert "{" not in text and text.count("(") == text.count(")")
-    asked = queries.query(name)
+    asked = measuring.query(name)
     if asked.ages:
         column = int(re.findall(r"'column' = '(-?\d+)'", text)[0])
         assert list(asked.columns)[column] == asked.ages
@@ -173,7 +172,7 @@ def test_options_are_checked() -> None:
             program.cases_of(Path("runs"), asked, parallelism)
     given = {"says": "x", "knee_per_s": 1.0, "columns": {"price": "BIGINT"}, "ages": "price", "select": "SELECT 1"}
     with pytest.raises(BadInput, match="'price' is no column of type TIMESTAMP"):
-        parse(queries.Query, given, "q99")
+        parse(measuring.Query, given, "q99")
 
 
 def test_the_factories_are_those_of_the_java_file() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.real.nexmark.judging import calibrated
 from benchmarks.real.nexmark.library import LIGHT, light_of, scenario_of
-from benchmarks.real.nexmark.predicting import calibrated
 from scenarios.files.scenario_file import dump, parse_scenario
 from tests.benchmarks.test_nexmark import POINTS, point
 from twin.errors import BadInput

@@ -11,11 +11,23 @@ import pandas as pd
 import pytest
 
 from benchmarks.real.streambed.__main__ import large_judged, small_judged, widened
-from benchmarks.real.streambed.costs import Calibration, Line, busiest_share, calibrated, least_source_us, slowest_per_s
-from benchmarks.real.streambed.jobs import Plan, Settings, keys_per_record, placement, scenario
-from benchmarks.real.streambed.predictors import at_once_per_s, exact_per_s, interval
-from benchmarks.real.streambed.queries import QUERIES, SOURCE
-from benchmarks.real.streambed.runs import read_runs
+from benchmarks.real.streambed.predictors import (
+    Calibration,
+    Line,
+    Plan,
+    Settings,
+    at_once_per_s,
+    busiest_share,
+    calibrated,
+    exact_per_s,
+    interval,
+    keys_per_record,
+    least_source_us,
+    placement,
+    scenario,
+    slowest_per_s,
+)
+from benchmarks.real.streambed.runs import QUERIES, SOURCE, read_runs
 from scenarios.questions.kept import Kept
 from twin.errors import BadInput
 from twin.simulation import simulate

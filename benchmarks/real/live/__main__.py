@@ -16,11 +16,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.real.live import events, judging
-from benchmarks.real.live.jobs import FIRST, SETS, Jobs, Shape
-from benchmarks.real.live.measuring import Measured, measure, measure_event, read
-from benchmarks.real.local import installed
-from benchmarks.real.local.cluster import Setup, running
+from benchmarks.real.live import judging
+from benchmarks.real.live.measuring import FIRST, SETS, Jobs, Measured, Shape, measure, measure_event, read
+from benchmarks.real.local import flink
+from benchmarks.real.local.flink import Setup, running
 from benchmarks.table import print_table
 from scenarios.calibration.calibrate import own_cores
 from scenarios.calibration.structures import beside
@@ -38,7 +37,7 @@ def measured(sets: Sequence[Jobs], out: Path) -> None:
     asked = [(shape, rate) for shape in shapes for rate in shape.rates if not (out / shape.folder(rate)).exists()]
     if not asked:
         return
-    jar, jars = installed.job_jar(SOURCE), installed.jars()
+    jar, jars = flink.job_jar(SOURCE), flink.jars()
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as aside, running(jars, jar, Path(aside), SETUP) as cluster:
         first = FIRST.shapes[0]
@@ -82,14 +81,14 @@ def show(folder: Path, jobs: Jobs) -> None:
     loads, cores = [each.load for found in runs.values() for each in found], lines[0].measured.cores
     machine = f"{cores} cores, shared: {min(loads):.0f} to {max(loads):.0f} processes wanted one meanwhile"
     header = ("job", "records/s", "", "delivered", "busiest", "p50", "p95")
-    print_table(f"real Flink {installed.VERSION} ({machine}): measured / calibrated twin", header, judging.table(lines))
+    print_table(f"real Flink {flink.VERSION} ({machine}): measured / calibrated twin", header, judging.table(lines))
     header = ("calibrated", "wanted", "median error", "largest", "within")
     print_table("the points that were not calibrated on, beside what is wanted", header, judging.verdicts(lines))
     header = ("event", "no results, s", "oldest results, s", "made up for after, s", "results/s later")
     rows = []
     for shape, alike in jobs.events:
         run = read(folder / shape.folder(shape.rates[0]))
-        rows.append(events.row(shape, run, calibrated(shape, run, alike, runs[alike.name])))
+        rows.append(judging.row(shape, run, calibrated(shape, run, alike, runs[alike.name])))
     print_table("events: measured / simulated from what was read before", header, rows)
 
 

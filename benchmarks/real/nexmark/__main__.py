@@ -28,11 +28,11 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from benchmarks.real.local import installed
-from benchmarks.real.local.cluster import Cluster, Setup, managing, working
-from benchmarks.real.nexmark import drawing, events, judging, queries
+from benchmarks.real.local import flink
+from benchmarks.real.local.flink import Cluster, Setup, managing, working
+from benchmarks.real.nexmark import drawing, events, judging, measuring
+from benchmarks.real.nexmark.judging import FORM, Prediction, calibrated, predicted
 from benchmarks.real.nexmark.measuring import Measured, Span, measure, read
-from benchmarks.real.nexmark.predicting import FORM, Prediction, calibrated, predicted
 from benchmarks.table import print_table
 from twin.errors import BadInput
 from twin.files import parse_json, write_text
@@ -83,7 +83,7 @@ class Case:
 
     def rates(self, loads: Sequence[float]) -> list[float]:
         """Events a second at shares of the knee that is expected."""
-        return [load * queries.query(self.query).knee_per_s for load in loads]
+        return [load * measuring.query(self.query).knee_per_s for load in loads]
 
     def at(self, rate: float) -> Path:
         """Folder of the point at a rate."""
@@ -124,12 +124,12 @@ def measured(cases: Sequence[Case], span: Span, with_events: bool = False) -> No
     known = [case for case in cases if (case.folder / PREDICTION).exists() and case.beyond is not None]
     if len(known) == len(cases) and (not with_events or all(case.with_events for case in cases)):
         return
-    jar, jars = installed.job_jar(SOURCE, FACTORIES), installed.jars()
+    jar, jars = flink.job_jar(SOURCE, FACTORIES), flink.jars()
     with tempfile.TemporaryDirectory() as aside:
         folder = Path(aside)
         with managing(jars, jar, folder, setup(folder / "checkpoints")) as cluster:
             for case in cases:
-                print(f"{case.name}: {queries.query(case.query).says}", flush=True)
+                print(f"{case.name}: {measuring.query(case.query).says}", flush=True)
                 try:
                     if case not in known:
                         with working(cluster):
@@ -168,7 +168,7 @@ def _measure_events(cluster: Cluster, case: Case) -> None:
 def _said(case: Case) -> dict[str, object]:
     """Prediction, or why there is none, as it is written."""
     try:
-        return FORM.dump_python(predicted(case.light, queries.query(case.query), case.rates(BEYOND)), mode="json")
+        return FORM.dump_python(predicted(case.light, measuring.query(case.query), case.rates(BEYOND)), mode="json")
     except BadInput as error:
         print(f"{case.name} is not predicted: {error}", flush=True)
         return {"refused": str(error)}
@@ -188,14 +188,14 @@ def show(cases: Sequence[Case], again: bool = False) -> None:
             print(f"{case.name}: not predicted; {(case.folder / PREDICTION).read_text(encoding='utf-8').strip()}")
             continue
         rows = [*judging.figures(said, light, knee), *_of_events(case, again)]
-        title = f"{case.name}: {queries.query(case.query).says}"
+        title = f"{case.name}: {measuring.query(case.query).says}"
         print_table(title, ("", "", "predicted", "measured", "error"), judging.table(rows))
         knees.append(judging.summary(case.name, rows, knee))
     if knees:
         loads = [each.load for each in points]
         machine = f"{points[0].cores} cores; {min(loads):.0f} to {max(loads):.0f} processes wanted one meanwhile"
         header = ("query", "predicted", "measured", "error", "busiest: predicted / measured", "collecting garbage")
-        print_table(f"knees, events/s (Flink {installed.VERSION}, {machine})", header, knees)
+        print_table(f"knees, events/s (Flink {flink.VERSION}, {machine})", header, knees)
 
 
 def draw(cases: Sequence[Case], again: bool = False) -> Figure:
@@ -226,7 +226,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="a folder for what is measured")
     parser.add_argument("--measured", type=Path, help="a folder that was measured before; measures nothing")
-    parser.add_argument("--queries", default=",".join(queries.names()), help="default: all")
+    parser.add_argument("--queries", default=",".join(measuring.names()), help="default: all")
     parser.add_argument("--parallelism", default="1", help=f"subtasks of each operator, such as 1,2; {SLOTS} at most")
     parser.add_argument("--again", action="store_true", help="with --measured: by what this version predicts")
     parser.add_argument("--quick", action="store_true", help="short windows: to see that all works, not to publish")
@@ -255,7 +255,7 @@ def cases_of(folder: Path, asked: str, parallelism: str) -> list[Case]:
         if not text.strip().isdigit() or not 1 <= int(text) <= SLOTS:
             raise BadInput(f"--parallelism {parallelism}: {text!r} is no number from 1 to {SLOTS}; write 1,2")
         numbers.append(int(text))
-    names = [queries.checked(name.strip()) for name in asked.split(",")]
+    names = [measuring.checked(name.strip()) for name in asked.split(",")]
     return [Case(name, number, folder / f"{name}-{number}") for name in names for number in numbers]
 
 

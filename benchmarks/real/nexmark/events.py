@@ -16,11 +16,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import TypeAdapter
 
-from benchmarks.real.local.cluster import Cluster, working
-from benchmarks.real.local.points import ABOUT, kept, started
+from benchmarks.real.local.flink import ABOUT, Cluster, kept, started, working
 from benchmarks.real.nexmark.judging import Figure
-from benchmarks.real.nexmark.measuring import AGES
-from benchmarks.real.nexmark.queries import statements
+from benchmarks.real.nexmark.measuring import AGES, statements
 from streamtwin import dry_run
 from streamtwin.connect.importers.flink_job import BEFORE
 from twin.scenario import Scenario

@@ -18,10 +18,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.real.local import installed
-from benchmarks.real.nexmark import queries
+from benchmarks.real.local import flink
+from benchmarks.real.nexmark import measuring
+from benchmarks.real.nexmark.judging import calibrated
 from benchmarks.real.nexmark.measuring import Measured, read
-from benchmarks.real.nexmark.predicting import calibrated
 from scenarios.files.scenario_file import dump
 from scenarios.questions.knobs import significant
 from twin.errors import BadInput
@@ -83,11 +83,11 @@ def _rounded(value: Any) -> Any:
 
 def _description(query: str, made: Scenario, light: Sequence[Measured], machine: str) -> Iterator[str]:
     rates = [each.rate_per_s for each in light]
-    yield f"Nexmark {query} as Flink SQL: {queries.query(query).says}."
+    yield f"Nexmark {query} as Flink SQL: {measuring.query(query).says}."
     yield (
         "Operators are those of the SQL plan. Costs were calibrated at "
         f"{' and '.join(f'{rate:,.0f}' for rate in rates)} events a second on {machine} with Flink "
-        f"{installed.VERSION}; a task has the cost of all that is chained in it at its first operator. Of 50 events 46 "
+        f"{flink.VERSION}; a task has the cost of all that is chained in it at its first operator. Of 50 events 46 "
         "are bids, 3 auctions and 1 a person. Keys and partial results are as at the lower rate, at which it runs. The "
         "first task manager is the machine that was measured; the others, and the network between them, are assumed."
     )
@@ -112,11 +112,11 @@ def main() -> None:
     parser.add_argument("runs", type=Path, help="a folder that was measured")
     parser.add_argument("library", type=Path, help="a folder for scenarios")
     parser.add_argument("--machine", required=True, help="what descriptions say of the machine")
-    parser.add_argument("--queries", default=",".join(queries.names()), help="default: all")
+    parser.add_argument("--queries", default=",".join(measuring.names()), help="default: all")
     given = parser.parse_args()
     for query in given.queries.split(","):
         try:
-            made = scenario_of(queries.checked(query), light_of(given.runs / f"{query}-1"), given.machine)
+            made = scenario_of(measuring.checked(query), light_of(given.runs / f"{query}-1"), given.machine)
         except BadInput as error:
             print(f"{query}: no scenario; {error}")
             continue

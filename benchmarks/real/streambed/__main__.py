@@ -26,11 +26,18 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.real.streambed.costs import calibrated, least_source_us
-from benchmarks.real.streambed.jobs import FLOATING_BUFFERS, LONG, PROBE, Plan, Settings
-from benchmarks.real.streambed.predictors import Predicted, predicted
-from benchmarks.real.streambed.queries import QUERIES
-from benchmarks.real.streambed.runs import KEPT, LARGE, SMALL, Run, grouped, read_runs
+from benchmarks.real.streambed.predictors import (
+    FLOATING_BUFFERS,
+    LONG,
+    PROBE,
+    Plan,
+    Predicted,
+    Settings,
+    calibrated,
+    least_source_us,
+    predicted,
+)
+from benchmarks.real.streambed.runs import KEPT, LARGE, QUERIES, SMALL, Run, grouped, read_runs
 from benchmarks.table import print_table
 from scenarios.calibration.calibrate import LEVEL, reach
 from scenarios.questions.kept import Kept

@@ -1,9 +1,9 @@
-"""Damage cases: kept files of every kind with one bit flipped, as failing disks and memory do. Reading them must give
-what was written, or say that they are damaged."""
+"""Cases of files that the program keeps: damaged by one bit; checkpoints of models and datasets, changed in any way."""
 
 from __future__ import annotations
 
 import atexit
+import json
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -13,10 +13,27 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from flax import serialization
 
-from benchmarks.fuzz.learning_cases import JOBS, ensemble
-from benchmarks.fuzz.outcome import RAN, SLOW, UNNOTICED, Outcome, command, of_call
+from benchmarks.fuzz.trying import (
+    RAN,
+    SLOW,
+    UNNOTICED,
+    Outcome,
+    any_value,
+    changed_bytes,
+    changed_data,
+    command,
+    of_call,
+    places,
+)
 from models import checkpoint, dataset, encoding, prediction, trees
+from models.checkpoint import Ensemble, coverage_of
+from models.gnn import initial
+from models.labels import Scaling
+from models.settings import NetworkConfig
 from models.training import MemberCheckpoints, TrainedNetwork
 from papers.workspace import CorpusJob, Workspace, in_process
 from scenarios.calibration import profile_file
@@ -26,6 +43,8 @@ from scenarios.files.run_folder import read_run, write_run
 from streamtwin.connect import profiles
 from streamtwin.connect.shadow import belief as tables
 from streamtwin.connect.shadow.shadow import Shadow, followed
+from tests.models.deployments import random_deployment
+from tests.models.test_dataset import rows
 from tests.models.test_predictors import SMALL, TEST, TRAIN, VALID
 from tests.papers.conftest import TINY
 from tests.streamtwin.shadow_jobs import WINDOW_S, crossing, series_of, write_metrics
@@ -33,6 +52,86 @@ from twin.corpus.manifest import CorpusSpec
 from twin.randomness import child_seed
 from twin.scenario import Scenario, config_hash
 from twin.simulation import simulate
+from twin.trace import TRAINING_ROWS
+
+# models and datasets -------------------------------------------------------------------------------------------------
+# Learning cases: checkpoints of cost models, loaded and asked; and datasets, read and split.
+
+
+CONFIG = NetworkConfig(hidden=4, outputs=1, features="costs")
+JOBS = tuple(random_deployment(seed) for seed in range(20))
+
+
+@cache
+def ensemble() -> Ensemble:
+    """Small untrained ensemble of networks."""
+    seen = coverage_of(dataset.of_deployments(JOBS, np.ones((len(JOBS), 5))).graphs)
+    members = tuple(initial(CONFIG, seed) for seed in range(2))
+    curve = [{"seed": seed, "curve": [[20, 0.5, 0.4]]} for seed in range(2)]
+    about = {"seed": 3, "seen": dict(seen), "rows": {"train": 16, "valid": 2, "test": 2}, "members": curve}
+    return Ensemble(("throughput_per_s",), CONFIG, Scaling((1.0,), (2.0,)), members, {**about, "horizon_s": 240.0})
+
+
+def checkpoint_case(random: Random, folder: Path) -> Outcome:
+    """Loads a checkpoint with changed bytes, or with a changed part in the format of a version without checksums."""
+    checkpoint.save(ensemble(), folder)
+    (path,) = folder.glob("*.msgpack")
+    whole = path.read_bytes()
+    other = changed_bytes(whole, random) if random.random() < 0.4 else _changed_body(whole.partition(b"\n")[2], random)
+    path.write_bytes(other)
+    return of_call(lambda: _asked_costs(folder, random))
+
+
+def _changed_body(whole: bytes, random: Random) -> bytes:
+    """Checkpoint's content with a change that its format can hold: of any part, or of an array."""
+    while True:
+        body = serialization.msgpack_restore(whole)
+        if random.random() < 0.6:
+            body = changed_data(body, random)
+        else:
+            node, key = random.choice([place for place in places(body) if isinstance(place[0][place[1]], np.ndarray)])
+            leaf = node[key]
+            node[key] = random.choice((leaf * np.nan, leaf[:1], leaf.astype(np.float64), any_value(random)))
+        try:
+            return serialization.msgpack_serialize(body)
+        except (OverflowError, ValueError, TypeError):  # an integer of 65 bits, a key of a type of its own
+            continue
+
+
+def _asked_costs(folder: Path, random: Random) -> None:
+    model, job = prediction.load(folder), random.choice(JOBS)
+    found = model.predict_plans(job, [job.plan])
+    assert all(np.isfinite(each).all() for each in found.values.values()), "a prediction is not finite"
+
+
+def dataset_case(random: Random, folder: Path) -> Outcome:
+    """Reads training rows of which values, columns or bytes are changed."""
+    table = pa.Table.from_pylist(rows(), schema=TRAINING_ROWS)
+    way, path = random.randrange(4), folder / "rows.parquet"
+    if way == 0:
+        table = table.drop_columns([random.choice(table.column_names)])
+    elif way == 1:
+        at = random.randrange(table.num_columns)
+        table = table.set_column(at, table.column_names[at], pa.array(_column(random, len(table))))
+    elif way == 2:
+        first, *others = table["deployment"].to_pylist()
+        texts = [json.dumps(changed_data(json.loads(first), random), default=str), *others]
+        table = table.set_column(table.column_names.index("deployment"), "deployment", pa.array(texts))
+    pq.write_table(table, path, compression=random.choice(("zstd", "none")))
+    if way == 3:
+        path.write_bytes(changed_bytes(path.read_bytes(), random))
+    return of_call(lambda: dataset.split(dataset.read(folder, workers=1), 0))
+
+
+def _column(random: Random, count: int) -> list[Any]:
+    values = [random.uniform(-1, 1) for _ in range(count)]
+    return random.choice((values, *([value] * count for value in (float("nan"), 1e308, "word", b"\xff", None))))
+
+
+# one bit -------------------------------------------------------------------------------------------------------------
+# Damage cases: kept files of every kind with one bit flipped, as failing disks and memory do. Reading them must give
+# what was written, or say that they are damaged.
+
 
 SILENT = Lines(lambda _text: None)
 JOB = "edge-filter"

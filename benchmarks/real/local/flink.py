@@ -1,22 +1,78 @@
-"""A Flink cluster on loopback: a job manager and a task manager, as processes of low priority that end with us."""
+"""Flink of the Python package index on this machine: its jars, clusters on loopback, and operating points of jobs."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
+import shutil
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 
+from streamtwin.connect.importers.flink_answers import Answers
 from twin.errors import BadInput
+from twin.files import new_folder
+
+# jars ----------------------------------------------------------------------------------------------------------------
+# Installs Flink's jars, and compiled jobs, in a cache folder of the user.
+
+
+PACKAGE = "apache-flink-libraries"
+VERSION = "2.3.0"
+PACED = Path(__file__).parent / "Paced.java"
+"""Source of records that all jobs share."""
+FACTORIES = "META-INF/services/org.apache.flink.table.factories.Factory"
+"""File in a jar that names its sources and sinks of tables to Flink."""
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streamtwin" / f"flink-{VERSION}"
+
+
+def jars() -> Path:
+    """Folder of Flink's jars, which pip downloads (330 MB) if they are missing."""
+    found = CACHE / "pyflink" / "lib"
+    if not found.is_dir():
+        print(f"installing {PACKAGE} {VERSION} (330 MB) into {CACHE}", flush=True)
+        with new_folder(CACHE) as aside:
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(aside)]
+            _run([*pip, f"{PACKAGE}=={VERSION}"], "pip could not install Flink")
+    return found
+
+
+def job_jar(source: Path, factories: Sequence[str] = ()) -> Path:
+    """Job, compiled against the jars, with the class of the file's name as its main program. factories: classes that
+    make its tables. Raises BadInput without a Java compiler."""
+    for tool in ("java", "javac", "jar"):
+        if shutil.which(tool) is None:
+            raise BadInput(f"there is no {tool}; install a JDK (17 or 21) to run Flink and compile its job")
+    libraries, classes, found = jars(), CACHE / "classes" / source.stem, CACHE / f"{source.stem}.jar"
+    if found.is_file() and found.stat().st_mtime > max(each.stat().st_mtime for each in (source, PACED)):
+        return found
+    shutil.rmtree(classes, ignore_errors=True)  # classes of an older source
+    _run(["javac", "-d", str(classes), "-cp", f"{libraries}/*", str(source), str(PACED)], "the job does not compile")
+    (classes / FACTORIES).parent.mkdir(parents=True)
+    (classes / FACTORIES).write_text("".join(f"{each}\n" for each in factories), encoding="utf-8")
+    _run(["jar", "cfe", str(found), source.stem, "-C", str(classes), "."], "the job cannot be packed")
+    return found
+
+
+def _run(command: list[str], otherwise: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BadInput(f"{otherwise}: {(done.stderr or done.stdout).strip().splitlines()[-1:]}")
+
+
+# clusters ------------------------------------------------------------------------------------------------------------
+# A Flink cluster on loopback: a job manager and a task manager, as processes of low priority that end with us.
+
 
 SETTINGS = Path(__file__).with_name("config.yaml")
 NICE = ["nice", "-n", "10"]
@@ -202,3 +258,46 @@ def _uploaded(url: str, jar: Path) -> str:
     body += jar.read_bytes() + f"\r\n--{mark}--\r\n".encode()
     answer = asked(f"{url}/jars/upload", "POST", body, f"multipart/form-data; boundary={mark}")
     return str(answer["filename"]).rpartition("/")[2]
+
+
+# operating points ----------------------------------------------------------------------------------------------------
+# A job is started in time, and kept as a folder that `twin import flink` reads.
+
+
+AHEAD_S = (5.0, 10.0, 20.0)
+"""Times from the submission to the first record; the next one is tried if the job did not run by then."""
+ABOUT = "run.json"
+"""File of a folder that describes the run."""
+
+
+@contextlib.contextmanager
+def kept(folder: Path, about: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Folder to write to, and a description of the run; the folder gets its name only if the run is not cut short."""
+    about = {**about, "cores": os.cpu_count()}
+    with new_folder(folder) as aside:
+        yield aside, about
+        about["load"] = os.getloadavg()[0]
+        (aside / ABOUT).write_text(json.dumps(about), encoding="utf-8")
+
+
+def started(
+    cluster: Cluster, options: Callable[[float], Mapping[str, object]], about: dict[str, Any]
+) -> tuple[str, float]:
+    """Starts a job. options: of its main program, given the time of its first record. Returns its id and that time (s
+    since 1970), which is after it runs; `about` gets it, too, and the time of the submission."""
+    for ahead_s in AHEAD_S:
+        begun_s = time.time()
+        start_s = int(1000 * (begun_s + ahead_s)) / 1000
+        job = cluster.submit(**options(start_s))
+        cluster.wait(job, "RUNNING")
+        about |= {"submitted_s": time.time() - begun_s, "start_s": start_s}
+        if time.time() < start_s:
+            return job, start_s
+        cluster.cancel(job)
+    raise BadInput(f"a job takes more than {AHEAD_S[-1]:.0f} s to start; the machine is too busy to measure anything")
+
+
+def write(folder: Path, answers: Answers) -> None:
+    """Writes the answers about a job as `from_folder` reads them."""
+    for name, answer in answers.saved().items():
+        (folder / name).write_text(json.dumps(answer), encoding="utf-8")
