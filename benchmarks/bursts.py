@@ -21,6 +21,7 @@ from optimizers.space import SpacePlans
 from scenarios.planning import planner, validation
 from scenarios.planning.bench import Remembered
 from scenarios.planning.cost_models import cost_models, with_loads
+from scenarios.planning.searching import in_a_table
 from scenarios.planning.validation import validate
 from scenarios.suite.families import FAMILIES
 from streamtwin.tables.tables import seconds
@@ -78,7 +79,7 @@ def main() -> None:
             budget=BUDGET,
             references=0,
             space=FAMILY.space,
-            planner_of=planner.planners_by_model(None, given.seed, 0, run),
+            planner_of=in_a_table,
         )
         print(f"{number} of {given.problems}: {job.name}", flush=True)
     print_table(

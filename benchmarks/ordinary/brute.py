@@ -155,7 +155,7 @@ class CrowdedRow:
         self.done = np.full((count, len(services[0])), np.nan)
         self.busy = np.zeros(count)
 
-    def run_crowded(self, arrivals: Array, start_s: float, end_s: float) -> None:
+    def run(self, arrivals: Array, start_s: float, end_s: float) -> None:
         """Fills taken [s], done [s] and, between start and end, busy [s]."""
         now, coming = 0.0, 0
         while now < end_s:
