@@ -1,4 +1,4 @@
-"""Charts of any subject: bars, lines, heat maps and distributions."""
+"""Charts of any subject: bars, lines, heat maps and distributions; and times of a record, and means over theory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-from figures.style import FONT_PT, legend, looks, new_figure, rows_where
+from figures.style import BLUE, FONT_PT, GREY, ORANGE, legend, looks, new_figure, quiet, rows_where
 
 # bars ----------------------------------------------------------------------------------------------------------------
 # Groups of bars, each with its value written on it: from zero, or factors on a logarithmic axis.
@@ -178,4 +178,80 @@ def profile_times(times_s: Mapping[str, Sequence[float]]) -> Figure:
     axes.set_xlabel("execution time (ns a record, log scale)")
     axes.set_ylabel("share of records")
     legend(figure, "outside right upper", share=0.4)
+    return figure
+
+
+# times of a record ---------------------------------------------------------------------------------------------------
+# Bars, a panel an engine or operator: by activity, and by NUMA distance.
+
+
+def time_breakdown(table: Mapping[str, Sequence[Any]]) -> Figure:
+    """Figure with a panel an engine, each with an axis of its own.
+
+    Columns, one entry a bar: engine, bar (its label), execute_ns, rma_ns (>= 0).
+    """
+    engines = list(dict.fromkeys(table["engine"]))
+    figure = Figure(figsize=(4.0 * len(engines), 3.0), layout="constrained", dpi=130)
+    for axes, engine in zip(figure.subplots(1, len(engines), squeeze=False)[0], engines, strict=True):
+        rows = rows_where(table, engine=engine)
+        execute, rma = ([table[name][row] for row in rows] for name in ("execute_ns", "rma_ns"))
+        axes.bar(range(len(rows)), execute, 0.75, color=BLUE, label="Execute")
+        axes.bar(range(len(rows)), rma, 0.75, bottom=execute, color=ORANGE, label="RMA")
+        axes.set_title(engine, fontsize=FONT_PT + 1)
+        quiet(axes)
+        axes.set_xticks(range(len(rows)), [table["bar"][row] for row in rows], rotation=60, fontsize=FONT_PT - 1)
+    figure.axes[0].set_ylabel("ns a record")
+    figure.axes[0].legend(fontsize=FONT_PT - 1, frameon=False)
+    return figure
+
+
+def numa_times(table: Mapping[str, Sequence[Any]]) -> Figure:
+    """Figure with a panel an operator, and a group of bars a pair of sockets.
+
+    Columns, one entry an operator and pair: operator, sockets (text), measured, estimated, simulated (ns a record).
+    """
+    operators = list(dict.fromkeys(table["operator"]))
+    figure = Figure(figsize=(3.6 * len(operators), 2.8), layout="constrained", dpi=130)
+    panels = figure.subplots(1, len(operators), squeeze=False)[0]
+    for axes, operator in zip(panels, operators, strict=True):
+        rows = rows_where(table, operator=operator)
+        where = np.arange(len(rows))
+        for shift, (name, colour) in enumerate((("measured", GREY), ("estimated", ORANGE), ("simulated", BLUE))):
+            axes.bar(where + 0.27 * (shift - 1), [table[name][row] for row in rows], 0.25, color=colour, label=name)
+        axes.set_xticks(where, [table["sockets"][row] for row in rows])
+        axes.set_title(operator, fontsize=FONT_PT + 1)
+        quiet(axes)
+    panels[0].set_ylabel("ns a record")
+    panels[0].legend(fontsize=FONT_PT - 1, frameon=False)
+    return figure
+
+
+# means over theory ---------------------------------------------------------------------------------------------------
+# Simulation against queueing theory: a line a law, with the ratio of the means.
+
+
+LINE_IN = 0.2
+WIDTH_IN = 11.0
+"""Width in inches: names of laws take up to half of it; the axis has an octave."""
+
+
+def theory_ratios(table: Mapping[str, Sequence[Any]]) -> Figure:
+    """Figure of simulated means over theory with two standard errors to each side; the band is 5 %.
+
+    Columns, one entry a law: law (text), ratio (to theory), error (its standard error).
+    """
+    names = list(table["law"])
+    figure, axes = new_figure(WIDTH_IN, 0.9 + LINE_IN * len(names))
+    rows = np.arange(len(names))[::-1]
+    axes.axvspan(0.95, 1.05, color="#eeeeee", zorder=0)
+    axes.axvline(1.0, color=GREY, linewidth=1.0, zorder=1)
+    ratio, error = np.asarray(table["ratio"], dtype=float), 2 * np.asarray(table["error"], dtype=float)
+    axes.errorbar(ratio, rows, xerr=error, fmt="o", markersize=3, linewidth=1.0, color=BLUE)
+    axes.set_yticks(rows, names, fontsize=FONT_PT - 2)
+    axes.set_ylim(-0.8, len(names) - 0.2)
+    axes.set_xscale("log")
+    ticks = [0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel("simulated / theory (bars: two standard errors; band: 5 %)")
     return figure

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.validity import theory
 from benchmarks.validity.theory import Finding, law_table, theory_table
-from figures.theory_ratios import theory_ratios
+from figures.charts import theory_ratios
 from scenarios.files.run_folder import png
 from twin.version import VERSION
 

@@ -206,7 +206,7 @@ TABLE3 = Experiment(
     },
     figures={
         "times": columns(
-            "record_times.numa_times",
+            "charts.numa_times",
             only={"server": ["A"]},
             operator="operator",
             sockets="sockets",
@@ -243,7 +243,7 @@ FIG8 = Experiment(
     },
     figures={
         f"server-{server.lower()}": columns(
-            "record_times.time_breakdown",
+            "charts.time_breakdown",
             only={"server": [server]},
             parts=_halves,
             **{name: name for name in ("engine", "bar", "execute_ns", "rma_ns")},
