@@ -1,14 +1,15 @@
 """Jobs that people bring to the page: a scenario file, or a job of Flink by its address or its saved answers.
 
 A browser sends what is in a file, so that the server reads no file of this machine for a page. What comes is checked,
-and kept as a scenario file in the folder of the state, where a restart finds it.
+and kept as a scenario file in the folder of the state, where a restart finds it. An import may take minutes: it says
+what it waits for, and can be stopped.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +17,7 @@ from tempfile import TemporaryDirectory
 from pydantic import BaseModel
 
 from scenarios.files.scenario_file import MAX_SCENARIO_BYTES, parse_scenario, read_text
+from streamtwin.connect.importers.flink_live import without_credentials
 from streamtwin.serve.work import LongQuestion
 from twin.arrivals.replay import only_recordings
 from twin.errors import BadInput
@@ -30,6 +32,7 @@ MOST_NAME = 60
 _ANSWER = re.compile(r"[\w-][\w.-]{0,99}\.json", re.ASCII)
 NOTE = "# assumed: "
 """Beginning of a line of a kept file that says what its import assumed."""
+STOPPED = "the import was stopped; nothing of it is kept"
 
 
 class Brought(BaseModel, strict=True, extra="forbid"):
@@ -49,13 +52,55 @@ def known(state: Path) -> dict[str, str]:
     return {each.stem: str(each) for each in sorted((state / FOLDER).glob("*.yaml"))}
 
 
-async def taken(brought: Brought) -> tuple[str, str]:
-    """Name and text of the scenario that a person brings. Raises BadInput if it cannot be read or imported."""
-    if brought.text:
-        return Path(brought.file).stem, brought.text
-    if not brought.url and not brought.answers:
-        raise BadInput("nothing was chosen; choose a scenario file, or give the address of a Flink or its answers")
-    return await _imported(brought)
+class Import:
+    """Import of a job of Flink by its address or its saved answers. of: what is imported, in words. stopped: whether a
+    person has stopped it. refused: why it has failed, until a person has seen that; empty before."""
+
+    def __init__(self, brought: Brought) -> None:
+        """Raises BadInput if nothing is brought, or no address."""
+        url, job = brought.url, brought.job.strip()
+        if not url and not brought.answers:
+            raise BadInput("nothing was chosen; choose a scenario file, or give the address of a Flink or its answers")
+        if url and not url.lower().startswith(("http://", "https://")):
+            raise BadInput(
+                "the address of a Flink begins with http:// or https://; write http://HOST:PORT, as of its web page"
+            )
+        of = without_credentials(url) if url else "saved answers of Flink"
+        self.of = f"{job}, {of}" if job else of
+        self.stopped, self.refused = False, ""
+        self._brought, self._work = brought, LongQuestion("import", [], "")
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """Last lines of its progress."""
+        return self._work.lines
+
+    def stop(self) -> None:
+        """Stops it, so that nothing of it is kept; the second call ends it at once."""
+        self.stopped = True
+        self._work.stop()
+
+    async def made(self, told: Callable[[], None]) -> tuple[str, str]:
+        """Name and text of the scenario, as `twin import flink` makes it. told: called after each line of progress.
+
+        Raises BadInput with what that command says if it fails.
+        """
+        brought, work = self._brought, self._work
+        with TemporaryDirectory(prefix="twin-serve-") as name:
+            folder = Path(name)
+            source = brought.url or str(await asyncio.to_thread(_saved, brought.answers, folder / "answers"))
+            out = folder / "job.yaml"
+            options = {"job": brought.job.strip(), "window": brought.window.strip()}
+            asked = [f"--{option}={value}" for option, value in options.items() if value]
+            work.asked = ["import", "flink", f"--out={out}", *asked, source]
+            answered = await work.answer(told)
+            if answered["refused"] or not out.is_file():
+                raise BadInput(answered["refused"].replace(f"{folder}/", "") or STOPPED)
+            notes = parse_json(answered["document"])["notes"]
+            text = out.read_text(encoding="utf-8")
+        written = "".join(f"{NOTE}{' '.join(str(note).split())}\n" for note in notes)
+        scenario = await asyncio.to_thread(parse_scenario, text, "the import")
+        return scenario.name, f"{written}{text}"
 
 
 def keep(state: Path, called: Mapping[str, str], name: str, text: str) -> tuple[str, Path]:
@@ -92,29 +137,6 @@ def assumed(file: Path) -> list[str]:
         return []
     lines = read_text(file, MAX_SCENARIO_BYTES).splitlines()
     return [line.removeprefix(NOTE) for line in lines if line.startswith(NOTE)]
-
-
-async def _imported(brought: Brought) -> tuple[str, str]:
-    """Name and text of a scenario, as `twin import flink` makes it. Raises BadInput with what that says if it fails."""
-    if brought.url and not brought.url.lower().startswith(("http://", "https://")):
-        raise BadInput(
-            "the address of a Flink begins with http:// or https://; write http://HOST:PORT, as of its web page"
-        )
-    with TemporaryDirectory(prefix="twin-serve-") as name:
-        folder = Path(name)
-        source = brought.url or str(await asyncio.to_thread(_saved, brought.answers, folder / "answers"))
-        out = folder / "job.yaml"
-        options = {"job": brought.job.strip(), "window": brought.window.strip()}
-        asked = [f"--{option}={value}" for option, value in options.items() if value]
-        work = LongQuestion("import", ["import", "flink", f"--out={out}", *asked, source], "")
-        answered = await work.answer(lambda: None)
-        if answered["refused"] or not out.is_file():
-            raise BadInput(answered["refused"].replace(f"{folder}/", "") or "the import was stopped")
-        notes = parse_json(answered["document"])["notes"]
-        text = out.read_text(encoding="utf-8")
-    told = "".join(f"{NOTE}{' '.join(str(note).split())}\n" for note in notes)
-    scenario = await asyncio.to_thread(parse_scenario, text, "the import")
-    return scenario.name, f"{told}{text}"
 
 
 def _saved(answers: Mapping[str, str], folder: Path) -> Path:

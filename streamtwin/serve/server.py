@@ -170,10 +170,20 @@ def application(sessions: Sessions, port: int, token: str, started: Callable[[],
     async def left(_request: Request, _error: Exception) -> Response:
         return PlainTextResponse("the request was cut, or is too long\n", 413)
 
-    async def home(_request: Request) -> Response:
+    async def starting() -> Mapping[str, str]:
         about = {name: await run_in_threadpool(sessions.jobs.about, name) for name in [*sessions.jobs.called]}
         recent, kept = sessions.recent(), [*sessions.kept.values()]
-        return HTMLResponse(start.page(sessions.listed(), recent, about, kept, str(sessions.store.folder)))
+        return start.regions(sessions.listed(), recent, about, kept, sessions.imports)
+
+    async def home(_request: Request) -> Response:
+        return HTMLResponse(start.page(await starting(), str(sessions.store.folder)))
+
+    async def started_view(_request: Request) -> Response:
+        return JSONResponse(await starting())
+
+    async def import_stopped(request: Request) -> Response:
+        sessions.stop_import(request.path_params["number"])
+        return JSONResponse({})
 
     async def brought(request: Request) -> Response:
         try:
@@ -182,7 +192,7 @@ def application(sessions: Sessions, port: int, token: str, started: Callable[[],
         except ValueError:
             return JSONResponse({"wrong": "what is brought is a file, an address, or answers by file name"}, 400)
         try:
-            name = await sessions.take(found)
+            name = await sessions.take(found, request.is_disconnected)
         except BadInput as error:
             return JSONResponse({"wrong": str(error)}, 422)
         return JSONResponse({"address": page.job_address(name)})
@@ -287,7 +297,9 @@ def application(sessions: Sessions, port: int, token: str, started: Callable[[],
 
     routes = [
         Route("/", home),
+        Route("/view", started_view),
         Route(BRING, brought, methods=["POST"]),
+        Route("/import/{number}/stop", import_stopped, methods=["POST"]),
         Route("/events", events),
         Mount("/static", StaticFiles(packages=STATIC)),
         Route("/job/{name}", job),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +23,7 @@ from streamtwin.serve import keeping, opening, page
 from streamtwin.serve.asking import cancelled, happening, moved
 from streamtwin.serve.inquiry import SET, Alteration, Inquiry, Store, given, modified_ns, plan_option, turned
 from streamtwin.serve.keeping import RUN, KeptAnswer, KeptAnswers
-from streamtwin.serve.opening import Brought
+from streamtwin.serve.opening import STOPPED, Brought, Import
 from streamtwin.serve.session import Session
 from streamtwin.serve.work import LongQuestion, Workers, plan_of, readable, shown, words
 from twin.errors import BadInput
@@ -63,9 +65,15 @@ class Jobs:
     def about(self, name: str) -> str:
         """First sentence of a job's description; empty if it has none, cannot be read, or was removed meanwhile."""
         try:
-            return registry.summary(registry.find(self.called[name]))
+            file = registry.find(self.called[name])
+            return _summary(file, modified_ns(file))
         except (KeyError, BadInput, OSError, UnicodeDecodeError):
             return ""
+
+
+@lru_cache(1000)
+def _summary(file: Path, _modified_ns: int) -> str:
+    return registry.summary(file)
 
 
 def _inside(file: Path, folder: Path) -> bool:
@@ -86,6 +94,8 @@ MOST_RECENT = 6
 """Most jobs that the start page lists as asked about last."""
 
 PING_S = 15.0
+START = ""
+"""What listeners hear instead of a job's name when the start page has something new to see."""
 
 Result = TypeVar("Result")
 
@@ -93,14 +103,15 @@ Result = TypeVar("Result")
 class Sessions:
     """All jobs of a server with their sessions, the long questions about them, and the pages that listen."""
 
-    def __init__(self, jobs: Jobs, state: Path, count: int) -> None:
+    def __init__(self, jobs: Jobs, state: Path, workers: int) -> None:
         self.jobs, self.store, self.kept = jobs, Store(state, jobs.called, readable), KeptAnswers(state)
         opened = opening.known(state)
         for name, file in opened.items():
             others = opened.keys() - {name}
             jobs.called[opening.free(name, {*jobs.called, *others})] = file
-        self._importing, self._keeping = asyncio.Semaphore(MOST_WORKS), asyncio.Lock()
-        self.workers = Workers(count, self.tell)
+        self.imports: dict[str, Import] = {}
+        self._numbers, self._keeping = map(str, count(1)), asyncio.Lock()
+        self.workers = Workers(workers, self.tell)
         self.sessions: dict[str, Session] = {}
         self.works: dict[str, LongQuestion] = {}
         self.listeners: set[asyncio.Queue[str]] = set()
@@ -136,14 +147,57 @@ class Sessions:
         self.session(name)
         self.tell()
 
-    async def take(self, brought: Brought) -> str:
-        """Takes a job that a person brings; returns its name. Raises BadInput if it cannot be read or imported."""
-        async with self._importing:
-            name, written = await self._unless_closing(opening.taken(brought))
+    async def take(self, brought: Brought, left: Callable[[], Awaitable[bool]]) -> str:
+        """Takes a job that a person brings; returns its name. left: whether the page that asked is gone.
+
+        Raises BadInput if it cannot be read or imported, was stopped, or if too many are being imported.
+        """
+        name, written = (
+            (Path(brought.file).stem, brought.text) if brought.text else await self._imported(Import(brought), left)
+        )
         async with self._keeping:
             name, file = await asyncio.to_thread(opening.keep, self.store.folder, {**self.jobs.called}, name, written)
             self.jobs.called[name] = str(file)
+        self._tell_start()
         return name
+
+    async def _imported(self, work: Import, left: Callable[[], Awaitable[bool]]) -> tuple[str, str]:
+        """Name and text of a job that is imported, which all start pages show meanwhile. Why it failed stays there if
+        the page that asked is gone. Raises BadInput as `take`."""
+        going = [each.of for each in self.imports.values() if not each.refused]
+        if len(going) >= MOST_WORKS:
+            raise BadInput(f"{MOST_WORKS} imports are under way, of {' and '.join(going)}; stop one, or wait")
+        number = next(self._numbers)
+        self.imports[number] = work
+        self._tell_start()
+        try:
+            found = await self._unless_closing(work.made(self._tell_start))
+            if work.stopped:
+                raise BadInput(STOPPED)
+        except BadInput as error:
+            if not work.stopped and await left():
+                work.refused = str(error)
+            raise BadInput(STOPPED if work.stopped else str(error)) from None
+        finally:
+            if not work.refused:
+                del self.imports[number]
+            self._tell_start()
+        return found
+
+    def stop_import(self, number: str) -> None:
+        """Stops an import, or forgets why it has failed. Raises BadInput if there is none of this number."""
+        if number not in self.imports:
+            raise BadInput("this import is over")
+        if self.imports[number].refused:
+            del self.imports[number]
+        else:
+            self.imports[number].stop()
+        self._tell_start()
+
+    def _tell_start(self) -> None:
+        for each in self.listeners:
+            if each.qsize() < MOST_LISTENERS:
+                each.put_nowait(START)
 
     async def _unless_closing(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Result of some work, which is given up when the server ends. Raises BadInput then."""
@@ -252,7 +306,7 @@ class Sessions:
         """Ends the streams to all listeners, which would keep the server waiting."""
         self.closing.set()
         for each in self.listeners:
-            each.put_nowait("")
+            each.put_nowait(START)
 
     async def close(self) -> None:
         """Ends all questions and workers that were started."""
@@ -263,8 +317,8 @@ class Sessions:
 
 
 async def stream(sessions: Sessions) -> AsyncIterator[str]:
-    """Yields events with the names of jobs as they have something new, and a first one at once, which tells a page that
-    it is connected."""
+    """Yields events with the names of jobs, or START, as they have something new, and a first one at once, which tells
+    a page that it is connected."""
     heard: asyncio.Queue[str] = asyncio.Queue()
     sessions.listeners.add(heard)
     try:

@@ -1,38 +1,61 @@
-"""Start page: what a person comes with, a file or a Flink; what was asked last; and the scenarios that there are."""
+"""Start page: what a person comes with, a file or a Flink; what is being imported; what was asked last; and the
+scenarios that there are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import starmap
 
 from figures.sketch import SIZE_PX
 from figures.svg import element, text
 from streamtwin.report.page import paragraph
 from streamtwin.serve import keeping, opening
 from streamtwin.serve.keeping import KeptAnswer
+from streamtwin.serve.opening import Import
 from streamtwin.serve.page import job_address, whole
 
 
-def page(
+def regions(
     groups: Mapping[str, Sequence[str]],
     recent: Mapping[str, str],
     about: Mapping[str, str],
     kept: Sequence[KeptAnswer],
-    folder: str,
-) -> str:
-    """Start page. groups: names of jobs under their headings. recent: jobs that were asked about, with words on that,
-    the last first. about: a sentence on each job; none on one that was opened since they were read. folder: of the
-    server's files."""
-    parts = [
-        element("h1", "What would your job do?"),
-        element("div", *_doors(), class_="doors"),
+    imports: Mapping[str, Import],
+) -> dict[str, str]:
+    """HTML of the parts that change while the page is open, by name. groups: names of jobs under their headings.
+    recent: jobs that were asked about, with words on that, the last first. about: a sentence on each job; none on one
+    that was opened since they were read. imports: those that are under way, by number."""
+    listed = [
         *_jobs("Asked about last", recent, 2),
         *([element("h2", "Kept answers"), *keeping.listed(kept, with_job=True)] if kept else []),
         element("h2", "Scenarios") if len(groups) > 1 else "",
     ]
     for heading, names in groups.items():
-        parts += _jobs(heading, {name: about.get(name, "") for name in names}, 3 if len(groups) > 1 else 2)
-    parts.append(paragraph(f"What you change is kept in {folder}; the scenarios themselves stay as they are.", "note"))
+        listed += _jobs(heading, {name: about.get(name, "") for name in names}, 3 if len(groups) > 1 else 2)
+    return {"importing": "".join(starmap(_importing, imports.items())), "listed": "".join(listed)}
+
+
+def page(regions: Mapping[str, str], folder: str) -> str:
+    """Start page with its regions. folder: of the server's files."""
+    parts = [
+        element("h1", "What would your job do?"),
+        element("div", *_doors(), class_="doors"),
+        *(element("div", html, id=name, class_="region") for name, html in regions.items()),
+        paragraph(f"What you change is kept in {folder}; the scenarios themselves stay as they are.", "note"),
+    ]
     return whole("twin serve", [element("main", *parts, class_="list")])
+
+
+def _importing(number: str, work: Import) -> str:
+    """Import that is under way, with what it waits for, or why it has failed."""
+    post = {"type": "button", "id": f"import-{number}", "data_post": f"/import/{number}/stop"}
+    if work.refused:
+        dismiss = element("button", "×", **post, aria_label=f"dismiss the import of {work.of}")
+        return element("div", paragraph(f"{work.of}: {work.refused}", "verdict bad"), dismiss, class_="row")
+    stop = element("button", "Stop", **post, aria_label=f"stop the import of {work.of}")
+    words = f"{'Stopping' if work.stopped else 'Importing'} {work.of} ..."
+    lines = element("pre", text("\n".join(work.lines)), class_="progress") if work.lines else ""
+    return element("div", element("p", text(words), class_="waiting"), stop, class_="row") + lines
 
 
 def _jobs(heading: str, listed: Mapping[str, str], level: int) -> Iterator[str]:

@@ -291,6 +291,8 @@ class LongQuestion:
             start_new_session=True, env={**os.environ, "PYTHONPATH": path, ENDS_WITH_STDIN: "1"},
             preexec_fn=_hears_ctrl_c,
         )  # fmt: skip
+        if self.stopping:  # while its process was being started
+            os.killpg(self._process.pid, signal.SIGKILL)
         late = asyncio.get_running_loop().call_later(LIMIT_S, self.stop)
         try:
             document, _ = await asyncio.gather(self._process.stdout.read(), self._listen(told))  # type: ignore[union-attr]

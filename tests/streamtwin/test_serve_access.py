@@ -13,6 +13,7 @@ from streamtwin.report.pages import run_page
 from streamtwin.serve.keeping import KeptAnswers
 from tests.scenarios.questions.jobs import shop
 from tests.streamtwin.browsing import Browser, Tab
+from tests.streamtwin.importers.flink_cluster import Cluster, serving
 from tests.streamtwin.serving import JOB, Served
 from twin.simulation import simulate
 
@@ -246,6 +247,27 @@ def test_a_file_is_opened_in_the_browser_and_a_wrong_one_is_named(
         tab.call("DOM.setFileInputFiles", nodeId=node, files=[str(file)])
         tab.get("document.querySelector('input[name=file]').form.requestSubmit()")
         tab.until(wanted)
+
+
+def test_an_import_is_watched_and_stopped_by_keyboard(chrome: Browser, served: Served) -> None:
+    """Its lines come by themselves, also to a page that did not ask for it, and take nobody's place away."""
+    tab, other = opened(chrome, served, "start"), opened(chrome, served, "start")
+    lines = "document.querySelector('#importing pre')?.innerText"
+    with serving(Cluster()) as url:
+        tab.get(
+            "const form = document.querySelector('[name=window]').form; form.elements.window.value = 60;"
+            f"form.elements.url.value = '{url}'; form.requestSubmit()"
+        )
+        other.until("document.querySelector('#importing button')")
+        other.get("document.querySelector('#importing button').focus()")
+        other.until(f"{lines}?.includes('watching') && {lines}.includes('of 120 answers')")
+        assert other.get(CONTRAST) == [] and other.get(STRUCTURE)["small"] == []
+        assert other.get("document.activeElement.innerText") == "Stop"
+        other.press("Enter", **ENTER)
+        tab.until("document.getElementById('wrong').innerText.includes('nothing of it is kept')")
+        for each in (tab, other):
+            each.until("document.getElementById('importing').innerText === ''")
+        assert other.mistakes() == []
 
 
 def served_text(served: Served) -> bytes:

@@ -6,12 +6,15 @@ import json
 import os
 import re
 import signal
+import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from html import escape
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -24,6 +27,7 @@ from streamtwin.serve.opening import HEADING, keep, known
 from streamtwin.serve.sessions import Jobs
 from tests.commands import twin
 from tests.streamtwin.importers.flink_cluster import Cluster, serving
+from tests.streamtwin.importers.test_flink_cpu import Seldom
 from tests.streamtwin.serving import JOB, Served
 from twin.errors import BadInput
 
@@ -191,15 +195,99 @@ def test_ctrl_c_ends_an_import_that_is_under_way(tmp_path: Path) -> None:
     served = Served(tmp_path, JOB, "--state", "kept")
     with serving(Cluster()) as url, ThreadPoolExecutor(1) as other:
         going = other.submit(brought, served, url=url, window="300")
-        ends_s = time.monotonic() + 60
-        while not _importing():
-            assert time.monotonic() < ends_s
-            time.sleep(0.05)
+        wait_until(lambda: bool(_importing()))
         served.process.send_signal(signal.SIGINT)
         _, errors = served.process.communicate(timeout=30)
         assert "ended meanwhile" in going.result()[1]["wrong"]
     assert served.process.returncode == 130 and len(errors.splitlines()) == 2, errors
-    while _importing():
+    wait_until(lambda: not _importing())
+
+
+def importing(served: Served) -> str:
+    """What the start page says of imports."""
+    return str(json.loads(served.send("/view")[1])["importing"])
+
+
+@pytest.mark.parametrize("after", ["", "answers", "threads"], ids=["at once", "while it watches", "while it looks"])
+def test_an_import_says_what_it_waits_for_and_stop_leaves_nothing(
+    after: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """The page is usable meanwhile: another job is opened. Neither a file nor a folder nor a process stays."""
+    aside = mkdtemp()  # its name is short, as sockets have theirs below it
+    request.addfinalizer(lambda: rmtree(aside))
+    monkeypatch.setenv("TMPDIR", aside)
+    window = "300" if after == "answers" else "2"
+    with (
+        Served(tmp_path, JOB, "--state", "kept") as served,
+        serving(Seldom(cores=0.05, dump_s=1.0)) as url,
+        ThreadPoolExecutor(1) as other,
+    ):
+        going = other.submit(brought, served, url=url, window=window)
+        wait_until(lambda: after in importing(served) and url in importing(served))
+        assert brought(served, file="mine.yaml", text=TEXT) == (200, {"address": "/job/mine"})
+        assert 'data-post="/import/1/stop"' in served.send("/")[1]
+        assert not after or [*Path(aside).glob("twin-serve-*")]
+        assert served.send("/import/1/stop", "POST", "{}")[0] == 200
+        status, found = going.result()
+        assert status == 422 and "stopped; nothing of it is kept" in found["wrong"]
+        assert (
+            importing(served) == "" and [*known(served.state)] == ["mine"] and not [*Path(aside).glob("twin-serve-*")]
+        )
+        assert served.send("/import/1/stop", "POST", "{}")[0] == 422
+    wait_until(lambda: not _importing())
+
+
+def test_an_import_goes_on_when_its_page_is_left_and_its_failure_is_told_to_the_next(tmp_path: Path) -> None:
+    with Served(tmp_path, JOB, "--state", "kept") as served:
+        with serving(Cluster()) as url:
+            leave(served, url=url, window="2")
+            wait_until(lambda: url in importing(served))
+            wait_until(lambda: 'href="/job/clicks"' in served.send("/")[1])
+            assert importing(served) == "" and [*known(served.state)] == ["clicks"]
+            leave(served, url=url, window="300")
+            wait_until(lambda: "answers" in importing(served))
+        wait_until(lambda: "Stop" not in importing(served))
+        assert f"{url}/jobs/j1 gives no answer" in importing(served)
+        assert served.send("/import/2/stop", "POST", "{}")[0] == 200
+        assert importing(served) == "" and [*known(served.state)] == ["clicks"]
+
+
+def test_more_imports_than_can_be_watched_are_refused_by_the_names_of_those(tmp_path: Path) -> None:
+    with Served(tmp_path, JOB, "--state", "kept") as served, serving(Cluster()) as url, ThreadPoolExecutor(2) as other:
+        going = [other.submit(brought, served, url=url, window="300", job=job) for job in ("clicks", "j1")]
+        wait_until(lambda: importing(served).count("Stop") == 2)
+        status, found = brought(served, url=url)
+        assert status == 422 and all(f"{job}, {url}" in found["wrong"] for job in ("clicks", "j1"))
+        for number in (1, 2):
+            assert served.send(f"/import/{number}/stop", "POST", "{}")[0] == 200
+        assert {each.result()[0] for each in going} == {422}
+
+
+def test_credentials_of_a_flink_are_not_shown_while_it_is_imported(tmp_path: Path) -> None:
+    with Served(tmp_path, JOB, "--state", "kept") as served, serving(Cluster()) as url, ThreadPoolExecutor(1) as other:
+        going = other.submit(brought, served, url=url.replace("//", "//ann:s3cret@"), window="300")
+        wait_until(lambda: "answers" in importing(served))
+        assert url in importing(served) and "s3cret" not in importing(served)
+        assert served.send("/import/1/stop", "POST", "{}")[0] == 200
+        assert "s3cret" not in going.result()[1]["wrong"]
+
+
+def leave(served: Served, **what: Any) -> None:
+    """Brings a job by a page that is left before it is imported."""
+    body = json.dumps(what)
+    lines = [
+        "POST /open HTTP/1.1", f"Host: {served.host}", f"Origin: http://{served.host}",
+        f"Cookie: twin-{served.port}={served.token}", f"Content-Length: {len(body)}", "", body,
+    ]  # fmt: skip
+    with socket.create_connection(("127.0.0.1", served.port)) as page:
+        page.sendall("\r\n".join(lines).encode())
+        wait_until(lambda: what["url"] in importing(served))
+
+
+def wait_until(happens: Callable[[], bool]) -> None:
+    """Waits until something happens."""
+    ends_s = time.monotonic() + 60
+    while not happens():
         assert time.monotonic() < ends_s
         time.sleep(0.05)
 
@@ -235,7 +323,7 @@ def test_the_start_page_has_each_scenario_of_the_library_once_with_its_picture(t
 
 def test_a_job_that_comes_or_goes_while_sentences_are_read_is_listed_without_one() -> None:
     assert Jobs({}, Path()).about("gone") == ""
-    assert 'href="/job/new"' in start.page({HEADING: ["new"]}, {}, {}, [], "")
+    assert 'href="/job/new"' in start.regions({HEADING: ["new"]}, {}, {}, [], {})["listed"]
 
 
 def test_every_name_of_the_library_is_under_one_heading() -> None:

@@ -1,7 +1,7 @@
 // The page's own part: sends what a person does, shows what the server says, plays the run. All numbers and drawings
 // come from the server; what was changed is kept there, so a reload or another tab loses nothing.
 
-import { at, post, say } from "./shared.js";
+import { at, listen, post, say } from "./shared.js";
 
 const job = document.body.dataset.job;
 const base = `/job/${encodeURIComponent(job)}`;
@@ -90,19 +90,7 @@ function connected(yes) {
   document.body.classList.toggle("lost", !yes);
 }
 
-// One tab listens for all: a browser keeps few connections to a server open.
-const channel = new BroadcastChannel("twin serve");
-const news = name => { if (name === job) refresh(); };
-channel.onmessage = message => news(message.data);
-function listen() {
-  const source = new EventSource("/events");
-  const pass = name => { channel.postMessage(name); news(name); };
-  source.onmessage = message => pass(JSON.parse(message.data));
-  source.onopen = () => { if (!heard) refresh(); };
-  source.onerror = () => connected(false);
-  return new Promise(() => {});
-}
-if (navigator.locks) navigator.locks.request("twin serve", listen); else listen();
+listen(name => { if (name === job) refresh(); }, () => { if (!heard) refresh(); }, () => connected(false));
 
 // what a person does -------------------------------------------------------------------------------------------------
 

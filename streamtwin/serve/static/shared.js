@@ -1,4 +1,4 @@
-// What all pages share: requests, words for the person, and buttons that copy.
+// What all pages share: requests, news from the server, words for the person, and buttons that copy.
 
 export const at = id => document.getElementById(id);
 export function say(words) { at("state").textContent = words; }
@@ -18,6 +18,21 @@ export async function post(path, asked) {
   box.classList.toggle("said", Boolean(found && !found.wrong && found.said));
   if (found?.wrong) box.scrollIntoView({ block: "nearest" });
   return found;
+}
+
+// News from the server: names of jobs that have something new to see, or "" for the start page. One tab listens for
+// all: a browser keeps few connections to a server open.
+export function listen(news, opened, lost) {
+  const channel = new BroadcastChannel("twin serve");
+  channel.onmessage = message => news(message.data);
+  function hear() {
+    const source = new EventSource("/events");
+    source.onmessage = message => { const name = JSON.parse(message.data); channel.postMessage(name); news(name); };
+    source.onopen = opened;
+    source.onerror = lost;
+    return new Promise(() => {});
+  }
+  if (navigator.locks) navigator.locks.request("twin serve", hear); else hear();
 }
 
 document.addEventListener("click", async event => {

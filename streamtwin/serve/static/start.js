@@ -1,7 +1,7 @@
 // The start page and those of kept answers: a job that a person brings is read here and sent, so that the server reads
-// no files for a page.
+// no files for a page. What is being imported is shown as it goes on, also by pages that did not ask for it.
 
-import { post, say } from "./shared.js";
+import { at, listen, post, say } from "./shared.js";
 
 async function brought(form) {
   const found = {};
@@ -14,12 +14,26 @@ async function brought(form) {
   return found;
 }
 
+async function refresh() {
+  const answer = await fetch("/view").catch(() => null);
+  if (!answer?.ok) return;
+  for (const [id, html] of Object.entries(await answer.json())) {
+    const region = at(id), next = document.createElement("div"), focus = document.activeElement.id;
+    next.innerHTML = html;
+    if (next.innerHTML === region.innerHTML) continue;
+    region.replaceChildren(...next.childNodes);
+    if (focus) at(focus)?.focus();
+  }
+}
+const starts = Boolean(at("importing"));
+if (starts) listen(name => { if (!name) refresh(); }, refresh, () => {});
+
 document.addEventListener("submit", async event => {
   event.preventDefault();
   const form = event.target;
   if (form.ariaBusy === "true") return;
   form.ariaBusy = "true";
-  say(form.querySelector("[name=window]") ? "importing: the job is watched for a while …" : "opening …");
+  say(form.querySelector("[name=window]") ? "importing …" : "opening …");
   const found = await post("/open", await brought(form));
   form.ariaBusy = "false";
   say("");
@@ -27,5 +41,5 @@ document.addEventListener("submit", async event => {
 });
 document.addEventListener("click", async event => {
   const path = event.target.closest("[data-post]")?.dataset.post, found = path && await post(path, {});
-  if (found && !found.wrong) location.reload();
+  if (found && !found.wrong) starts ? refresh() : location.reload();
 });
