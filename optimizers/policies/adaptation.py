@@ -16,8 +16,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from optimizers.balancing.adaptation import Decision, Utilisation, planned
-from optimizers.balancing.albic import Albic
+from optimizers.balancing.albic import Albic, Decision, Utilisation, planned
 from optimizers.balancing.joint import Joint
 from optimizers.balancing.problem import Assignment, Balance, Solver
 from optimizers.balancing.search import Search

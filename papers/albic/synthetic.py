@@ -12,8 +12,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from optimizers.balancing.adaptation import planned
-from optimizers.balancing.albic import Albic
+from optimizers.balancing.albic import Albic, planned
 from optimizers.balancing.cola import Cola
 from optimizers.balancing.flux import Flux
 from optimizers.balancing.joint import Joint

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from scenarios.questions.capacity import CapacityAnswer
-from scenarios.questions.proof import BY_CHANCE, LONGER, ResourceAtLimit
+from scenarios.questions.capacity import BY_CHANCE, LONGER, CapacityAnswer, ResourceAtLimit
 from scenarios.questions.variants import short
 from streamtwin.answers.presentation import Presentation
 from streamtwin.tables import rounding

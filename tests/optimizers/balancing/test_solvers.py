@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from optimizers.balancing.adaptation import Decision, Utilisation, planned
+from optimizers.balancing.albic import Decision, Utilisation, planned
 from optimizers.balancing.flux import flux
 from optimizers.balancing.milp import BalanceMilp
 from optimizers.balancing.problem import counting_bound

@@ -15,10 +15,9 @@ from scenarios.files import scenario_file
 from scenarios.measures import condition
 from scenarios.questions.bench import Bench
 from scenarios.questions.bisection import FAR, Range, broken, search, spot_checks
-from scenarios.questions.capacity import CapacityQuestion, capacity
+from scenarios.questions.capacity import FIRST, MOST, CapacityQuestion, capacity
 from scenarios.questions.knobs import HostsKnob, knob, strongest
 from scenarios.questions.prediction import FEW
-from scenarios.questions.proof import FIRST, MOST
 from streamtwin.answers.capacity import told
 from streamtwin.notebook import capacity as in_python
 from tests.commands import refused, twin

@@ -15,9 +15,8 @@ from scenarios.files.scenario_file import set_value
 from scenarios.measures import condition
 from scenarios.questions.bench import Bench, Wanted, outcome_of
 from scenarios.questions.bisection import Prober, Range
-from scenarios.questions.capacity import CapacityQuestion, capacity, load_predicted
+from scenarios.questions.capacity import CapacityQuestion, capacity, lasting, load_predicted
 from scenarios.questions.knobs import HostsKnob, knob
-from scenarios.questions.proof import lasting
 from scenarios.questions.resources import binding, resources
 from scenarios.questions.variants import Variant
 from scenarios.questions.whatif import compared
