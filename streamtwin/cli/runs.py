@@ -23,6 +23,7 @@ from streamtwin.options import Written
 from streamtwin.questions.runs import PolicyName, precise
 
 if TYPE_CHECKING:
+    from streamtwin.tables.tables import Wide
     from twin.run import Run
 
 
@@ -101,6 +102,10 @@ def report(
         str | None, typer.Option(metavar="FILE", help="Run the scenario under the plan of this file.")
     ] = None,
     policy: PolicyName = None,
+    beside: Annotated[
+        Path | None,
+        typer.Option("--beside", metavar="DIR", help="Another kept run or answer: what differs, as a page and here."),
+    ] = None,
     set_: Set = None,
     event: Events = None,
     horizon: Horizon = None,
@@ -113,7 +118,7 @@ def report(
     Examples: `twin report smart-grid` · `twin report rush-hour-scaling --policy ds2` ·
     `twin report smart-grid --plan better.yaml --out better.html` ·
     `twin run failover --out trace`, then `twin report trace` · `twin whatif word-count --policy ds2 --out answer`, then
-    `twin report answer`
+    `twin report answer` · `twin report answer --beside earlier`
     """
     terminal.stage(f"report: reading {target}")
     from scenarios.files.run_folder import writing
@@ -124,10 +129,24 @@ def report(
     check_ours(page)
     if page.exists():
         terminal.note(f"note: replaces the report {page}")
-    html = _html(target, plan, policy, set_, event, seed, horizon)
+    asked = (plan, policy, set_ or None, event or None, seed, horizon)
+    html, apart = (_html(target, *asked), []) if beside is None else _beside(Path(target), beside, asked)
     with writing(page, "name another file with --out"):
         write_text(page, html)
-    terminal.result({"page": page, "bytes": len(html.encode())}, f"report written to {page}; open it in a browser")
+    done = f"report written to {page}; open it in a browser"
+    terminal.result({"page": page, "bytes": len(html.encode())}, *apart, done)
+
+
+def _beside(target: Path, other: Path, asked: tuple[object, ...]) -> tuple[str, list[Wide]]:
+    from streamtwin.report.pages import beside_page
+    from twin.errors import BadInput
+
+    if asked != (None,) * len(asked) or not (target.is_dir() and other.is_dir()):
+        raise BadInput(
+            f"--beside {other}: it sets two folders of --out beside each other, without other options; "
+            "scenarios are compared by twin compare"
+        )
+    return beside_page([target, other])
 
 
 def _html(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,10 @@ from typing import Any
 from figures.job_map import job_map
 from figures.svg import element, text
 from figures.time_line import time_line
+from scenarios.files.run_folder import read_run
 from scenarios.files.scenario_file import dump
 from scenarios.questions.kept import QUESTION
+from streamtwin.answers import difference
 from streamtwin.answers.presentation import Presentation
 from streamtwin.answers.verdict import verdict
 from streamtwin.questions.registry import QUESTIONS
@@ -21,7 +23,7 @@ from streamtwin.tables import rounding, run_tables
 from streamtwin.tables.checkpoint_table import apart
 from streamtwin.tables.job_maps import drawn
 from streamtwin.tables.run_tables import keeps_up, marks, panels
-from streamtwin.tables.tables import number, seconds
+from streamtwin.tables.tables import Wide, number, seconds
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.files import altered, parse_json
@@ -150,6 +152,12 @@ def holds_answer(folder: Path) -> bool:
 
 def answer_page(folder: Path) -> str:
     """Page of a finished answer. Raises BadInput if the answer is not finished, or damaged, or none."""
+    question, presentation, _ = _answer(folder)
+    return page(presentation.heading, _answer_parts(presentation, folder), _made(question))
+
+
+def _answer(folder: Path) -> tuple[Mapping[str, Any], Presentation, Mapping[str, Any]]:
+    """Question in a folder, and the presentation and the document of its answer. Raises BadInput as `answer_page`."""
     if not (folder / ANSWER).is_file():
         raise BadInput(
             f"{folder} holds a question that is not answered yet; give its command again with --out {folder}"
@@ -158,11 +166,44 @@ def answer_page(folder: Path) -> str:
         raise BadInput(f"{folder / file} is not as it was written; give its command again, which mends it")
     try:
         question = parse_json((folder / QUESTION).read_text(encoding="utf-8"))
-        presentation = QUESTIONS[question["command"]].presented((folder / ANSWER).read_text(encoding="utf-8"))
-        made = f"twin {question['command']}, seed {question['seed']}."
+        written = (folder / ANSWER).read_text(encoding="utf-8")
+        found: tuple[Mapping[str, Any], Presentation, Mapping[str, Any]] = (
+            question, QUESTIONS[question["command"]].presented(written), parse_json(written)
+        )  # fmt: skip
+        _made(question)
+        return found
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise BadInput(f"{folder} does not hold the answer to a question; ask it again in another folder") from None
-    return page(presentation.heading, _answer_parts(presentation, folder), made)
+
+
+def _made(question: Mapping[str, Any]) -> str:
+    return f"twin {question['command']}, seed {question['seed']}."
+
+
+def beside_page(folders: Sequence[Path]) -> tuple[str, list[Wide]]:
+    """Page that sets two kept runs, or two answers to the same question, beside each other; and its tables of what
+    differs. Raises BadInput if a folder holds none, or for two different questions."""
+    names = [each.name if folders[0].name != folders[1].name else str(each) for each in folders]
+    if all(map(holds_answer, folders)):
+        first, second = map(_answer, folders)
+        asked = [each["command"] for each, *_ in (first, second)]
+        if asked[0] != asked[1]:
+            raise BadInput(
+                f"{folders[0]} answers twin {asked[0]}, and {folders[1]} twin {asked[1]}; name two answers to one"
+            )
+        found = difference.tables(asked[0], names, [first[2], second[2]])
+        told = [each[1].sentences[0] for each in (first, second)]
+        made = _made(first[0])
+    else:
+        runs = [read_run(each) for each in folders]
+        found = difference.tables("run", names, [difference.of_run(each.run) for each in runs])
+        told = [verdict(each.job, each.run) for each in runs]
+        made = "twin run."
+    parts = [
+        *(section(name, paragraph(words, "verdict")) for name, words in zip(names, told, strict=True)),
+        section("What differs", element("div", *tables(found), class_="tables")),
+    ]
+    return page(" beside ".join(names), parts, made), found
 
 
 def _answer_parts(told: Presentation, folder: Path) -> Iterator[str]:

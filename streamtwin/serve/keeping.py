@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
 from figures.svg import element, text
+from streamtwin.answers import difference
 from streamtwin.answers.presentation import Presentation
 from streamtwin.report.page import cards, paragraph, table, tables
 from streamtwin.serve.asking import MOST_NAME, command_told
@@ -20,7 +22,7 @@ from streamtwin.serve.page import job_address, whole
 from streamtwin.serve.work import readable, shown
 from streamtwin.tables.tables import Wide, of_rows
 from twin.errors import BadInput
-from twin.files import stamped, unstamped, write_text
+from twin.files import parse_json, stamped, unstamped, write_text
 
 # files ---------------------------------------------------------------------------------------------------------------
 # Files of kept answers, one each, with a checksum. The number of an answer follows from its name, so that a name is
@@ -36,8 +38,8 @@ RUN = "run"
 
 class KeptAnswer(BaseModel, strict=True, extra="forbid", frozen=True):
     """Answer with the name that a person gave it. job: on the page. question: a command, RUN for the run. command: that
-    gives the same answer. told: the answer in a sentence. facts: (what, value) in words, of a run. document: of another
-    question's answer, which `shown` presents; empty for a run."""
+    gives the same answer. told: the answer in a sentence. facts: (what, value) in words, of a run. document: of the
+    answer, which `shown` presents, or of the run, as in `difference.of_run`; empty in files of older versions."""
 
     name: str
     job: str
@@ -64,7 +66,13 @@ class KeptAnswer(BaseModel, strict=True, extra="forbid", frozen=True):
 
     def presentation(self) -> Presentation | None:
         """What is shown of the answer beside its sentence and facts; None for a run."""
-        return shown(self.question, self.document) if self.document else None
+        return shown(self.question, self.document) if self.document and self.question != RUN else None
+
+    @property
+    def figures(self) -> Mapping[str, Any]:
+        """Document of the answer; empty if it was kept without one."""
+        found: Mapping[str, Any] = parse_json(self.document or "{}")
+        return found
 
 
 class KeptAnswers(Mapping[str, KeptAnswer]):
@@ -113,7 +121,10 @@ class KeptAnswers(Mapping[str, KeptAnswer]):
 def _read(file: Path) -> KeptAnswer:
     try:
         found = KeptAnswer.model_validate_json(json.dumps(unstamped(file.read_text(encoding="utf-8"))))
-        readable(found.model_dump())
+        if found.question == RUN:
+            dict(found.figures)
+        else:
+            readable(found.model_dump())
         return found
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise BadInput(f"{file} does not hold an answer that was kept; remove it") from None
@@ -152,13 +163,23 @@ def page(answers: Sequence[KeptAnswer], others: Sequence[KeptAnswer]) -> str:
     ]
     chosen = element("ul", *(element("li", each) for each in links), class_="choices")
     beside = [element("h2", text(f"Set {first.name} beside")), chosen] if links else []
+    apart = _difference(answers)
     columns = element("div", *(element("section", *_one(each, len(answers) == 1)) for each in answers), class_="pair")
     facts = (
         [element("h2", "Side by side"), element("div", table(_facts(answers)), class_="facts")]
         if len(answers) > 1
         else []
     )
-    return whole(title, [element("main", element("h1", text(title)), *facts, columns, *beside, class_="list")])
+    return whole(title, [element("main", element("h1", text(title)), *facts, *apart, columns, *beside, class_="list")])
+
+
+def _difference(answers: Sequence[KeptAnswer]) -> list[str]:
+    """What differs between two answers to the same question; nothing of one, or of two different ones."""
+    questions, documents = {each.question for each in answers}, [each.figures for each in answers]
+    if len(answers) < 2 or len(questions) > 1 or not all(documents):
+        return []
+    found = tables(difference.tables(answers[0].question, [each.name for each in answers], documents))
+    return [element("h2", "What differs"), element("div", *found, class_="tables")]
 
 
 def _facts(answers: Sequence[KeptAnswer]) -> Wide:

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from scenarios.files import registry
 from scenarios.files.run_folder import write_text
 from scenarios.files.scenario_file import dump, load
+from streamtwin.answers.difference import of_run
 from streamtwin.answers.verdict import verdict
 from streamtwin.report.pages import headline
 from streamtwin.serve import keeping, opening, page
@@ -384,7 +385,8 @@ def _answer(job: str, session: Session, inquiry: Inquiry, asked: Mapping[str, st
     if session.asked is None or made is None or made.result is None:
         raise BadInput("there is no run to keep yet; wait for it")
     told, facts = verdict(session.asked.now, made.result), tuple(headline(made.result))
-    return KeptAnswer(name=name, job=job, question=RUN, command=inquiry.run_command(), told=told, facts=facts)
+    parts = {"command": inquiry.run_command(), "document": json.dumps(of_run(made.result))}
+    return KeptAnswer(name=name, job=job, question=RUN, told=told, facts=facts, **parts)
 
 
 def _save(sessions: Sessions, inquiry: Inquiry, file: str) -> str:

@@ -359,8 +359,11 @@ def test_a_kept_answer_is_the_pages_and_is_set_beside_another(served: Served) ->
     for what, value in first.facts:
         cells = re.findall(r"<td[^>]*>([^<]*)</td>", rows[what])
         assert cells == [escape(value, quote=False), escape(dict(second.facts)[what], quote=False)]
+    differs = page.split("What differs")[1]
+    assert "throughput_per_s" in differs and "operators.sensors.rate_in_per_s" in differs
     for each in (first, second):
         alone = served.send(each.address)[1]
+        assert "What differs" not in alone
         assert escape(each.told, quote=False) in alone and escape(each.command) in alone
         assert f'href="/kept/{each.number}"' in served.send("/")[1]
         assert f'href="/kept/{each.number}"' in served.view()["regions"]["kept"]
