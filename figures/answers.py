@@ -171,8 +171,9 @@ def _scale(axes: Any, values: np.ndarray) -> None:
 
 
 def search_path(table: Mapping[str, Sequence[Any]], runs: int, objective: str) -> Figure:
-    """Figure of the best plan so far against the runs of a search: steps, grey while no plan was as required. Who found
-    a plan is told beside, by the number at its step.
+    """Figure of the plan that a search keeps, against its runs: steps, grey while no plan was as required. Its value is
+    as known then: further runs of the same plan correct it, up or down. Who found a plan is told beside, by the number
+    at its step.
 
     Columns, one entry a step: runs, best (NaN if unknown), as_required, found_by. runs: of the whole search. objective:
     labels the axis.
@@ -205,5 +206,5 @@ def search_path(table: Mapping[str, Sequence[Any]], runs: int, objective: str) -
         axes.set_yscale("log")
     axes.margins(x=0.05, y=0.15)
     axes.set_xlabel("runs")
-    axes.set_ylabel(f"{objective}, best so far")
+    axes.set_ylabel(f"{objective}\nof the plan kept, as known then")
     return figure

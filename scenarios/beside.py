@@ -43,7 +43,7 @@ def steepness(scenario: Scenario) -> tuple[str, ...]:
         return ()
     pressures = dict(zip(now.operators, now.offered_pressure[0], strict=True))
     fullest = max(pressures, key=lambda name: pressures[name])
-    moved = f"{NUDGE:.0%} moves latencies by a factor of {most:.2g}"
+    moved = f"{NUDGE:.0%} moves latencies by a factor of {written(most, 2)}"
     return (f"loads to better than {NUDGE:.0%}, and {moved} ({fullest} is fullest, at {pressures[fullest]:.0%})",)
 
 
@@ -123,7 +123,7 @@ class PredictionBesideRuns:
         """The same for a cell of a table: +3 %, or x 6.8."""
         if self.factor is None or self.factor <= 0.0:
             return ""
-        return f"{100 * (self.factor - 1):+.0f} %" if 0.5 < self.factor < 2.0 else f"x {self.factor:.2g}"
+        return f"{100 * (self.factor - 1):+.0f} %" if 0.5 < self.factor < 2.0 else f"x {written(self.factor, 2)}"
 
     def told(self, shown: str) -> list[str]:
         """Sentences: the prediction, written as `shown`, with its error; and what is to be said of a contradiction."""
@@ -155,6 +155,6 @@ class PredictionBesideRuns:
         if self.off:
             return f"the prediction is {self.off}"
         if self.predicted is not None and self.run is not None:  # one of them is 0
-            return f"the prediction is {self.predicted:.3g}, and the runs give {self.run:.3g}"
+            return f"the prediction is {written(self.predicted)}, and the runs give {written(self.run)}"
         by = ("prediction", "runs") if self.run is None else ("runs", "prediction")
         return f"by the {by[0]} there is a value, and by the {by[1]} there is none"

@@ -28,7 +28,12 @@ OWN_UNITS = {"_mbps": "Mbit/s", "_mb": "megabytes (4000 is 4 GB)"}
 
 def written(value: float, digits: int = 3) -> str:
     """Number with so many significant digits, as people write it: with thousands apart, and without an exponent."""
-    return f"{float(f'{value:.{digits}g}'):,.10g}"
+    rounded = float(f"{value:.{digits}g}")
+    if not rounded or not math.isfinite(rounded):
+        return f"{rounded:g}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
+    text = f"{rounded:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def number(text: str, name: str = "") -> float:

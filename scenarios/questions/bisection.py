@@ -19,6 +19,7 @@ from scenarios.questions.knobs import Knob, significant
 from twin.errors import BadInput, TooMuch
 from twin.job import compile
 from twin.metrics import BACKPRESSURE_SHARE
+from twin.quantities import written
 from twin.randomness import child_seed
 from twin.scenario import Scenario
 
@@ -358,5 +359,5 @@ class Prober:
 
 def _told(asked: Sequence[tuple[int, float]], holds: Sequence[bool]) -> str:
     low, high = min(value for _, value in asked), max(value for _, value in asked)
-    where = f"at {low:,.6g}" if low == high else f"at {low:,.6g} to {high:,.6g}"
+    where = f"at {written(low, 6)}" if low == high else f"at {written(low, 6)} to {written(high, 6)}"
     return f"{where}: holds in {sum(holds)} of {len(asked)} runs"

@@ -393,7 +393,7 @@ def warnings_inside(prober: Prober, borders: Sequence[Border]) -> tuple[str, ...
     for (_, value), one in zip(inside, prober.outcomes(inside), strict=True):
         case = prober.case(value)
         changing = [] if _alike(case) else filling(without_spare(case, [one]))
-        said += [(f"at {value:,.4g}", text) for text in (*one.warnings, *changing)]
+        said += [(f"at {written(value, 4)}", text) for text in (*one.warnings, *changing)]
     return tuple(said_once(said))
 
 
@@ -467,7 +467,7 @@ def longer_runs_failing(prober: Prober, value: float | None) -> tuple[int, int] 
             return None
         failing += [_grows(prober, each) or not prober.condition.holds(each.measures) for each in made]
     holding, length_s = len(failing) - sum(failing), longer.run.horizon_s
-    prober.audience.stage(f"at {value:,.6g}: holds in {holding} of {len(failing)} runs of {length_s:g} s")
+    prober.audience.stage(f"at {written(value, 6)}: holds in {holding} of {len(failing)} runs of {length_s:g} s")
     return sum(failing), len(failing)
 
 

@@ -13,6 +13,7 @@ from scenarios.questions.bisection import Border, Prober, Range, broken, spot_ch
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import SubtasksKnob
 from scenarios.questions.resources import binding, resources
+from twin.quantities import written
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.steadiness import memory_s, slides_s, steady, unchanging
@@ -267,11 +268,11 @@ class LimitForecast:
         failing = [each for each in self._prober.condition.terms if each.metrics <= _known(known)]
         metrics = {name for each in failing if not each.test(known) for name in each.metrics - {*FLAGS}}
         units = {name: " s" * name.startswith(LATENCIES) for name in metrics}
-        words = [f"{name.removesuffix(MEAN)} is {known[name]:.3g}{units[name]}" for name in sorted(metrics)]
+        words = [f"{name.removesuffix(MEAN)} is {written(known[name])}{units[name]}" for name in sorted(metrics)]
         held_s, holder = max(zip(answer.window_s[0].tolist(), answer.operators, strict=True))
         if held_s > 0.0 and any(name.startswith(LATENCIES) for name in metrics):
             words.append(f"records wait {held_s:.3g} s for windows of {holder}")
-        return f"at {value:,.4g}, {' and '.join(words)}" if words else ""
+        return f"at {written(value, 4)}, {' and '.join(words)}" if words else ""
 
     def _ignored(self) -> tuple[str, ...]:
         scenario = self._prober.scenario

@@ -11,6 +11,7 @@ from scenarios.questions.variants import short
 from streamtwin.answers.presentation import Presentation
 from streamtwin.tables import rounding
 from streamtwin.tables.tables import Wide, cell, number, of_rows
+from twin.quantities import written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,7 +90,7 @@ def _differs(answer: CapacityAnswer) -> bool:
 
 
 def _value(value: float) -> str:
-    return f"{value:,.4g}" if abs(value) < 1000 else f"{float(f'{value:.4g}'):,.0f}"
+    return written(value, 4)
 
 
 def _limit(answer: CapacityAnswer) -> Iterator[str]:

@@ -11,6 +11,7 @@ from scenarios.questions.variants import short
 from streamtwin.answers.presentation import Presentation
 from streamtwin.tables.rounding import metric as value
 from streamtwin.tables.tables import Wide, of_rows
+from twin.quantities import written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,7 +57,7 @@ def _inputs(answer: SensitivityAnswer) -> Wide:
 def _row(effect: InputEffect, metric: str) -> dict[str, str]:
     return {
         "input": short(effect.input),
-        "interval": f"{effect.low:,.6g} .. {effect.high:,.6g}",
+        "interval": f"{written(effect.low, 6)} .. {written(effect.high, 6)}",
         "at_low": value(metric, effect.at_low, None),
         "at_high": value(metric, effect.at_high, None),
         "effect": value(metric, effect.mu_star, effect.mu_star95),
@@ -77,6 +78,9 @@ def _figure(answer: SensitivityAnswer) -> Figure:
 
     inputs = answer.inputs
     table: dict[str, list[Any]] = {"input": [short(effect.input) for effect in inputs]}
-    table |= {"low": [f"{effect.low:,.4g}" for effect in inputs], "high": [f"{effect.high:,.4g}" for effect in inputs]}
+    table |= {
+        "low": [written(effect.low, 4) for effect in inputs],
+        "high": [written(effect.high, 4) for effect in inputs],
+    }
     table |= {"at_low": [effect.at_low for effect in inputs], "at_high": [effect.at_high for effect in inputs]}
     return tornado(table, answer.given, answer.metric)

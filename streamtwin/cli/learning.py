@@ -243,6 +243,8 @@ def corpus(
     from twin.corpus.chunks import CARD, complete
     from twin.corpus.manifest import check_corpus
 
+    if space is not None and not space.strip():
+        raise BadInput("--space '': it is empty; name one of twin list spaces, or a YAML file, or leave it out")
     recipe = learning.CorpusRecipe(
         runs=runs,
         seed=seed,

@@ -176,7 +176,7 @@ def optimize(
     workers: Workers = None,
     master: Master = None,
     figure: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the path of a search by runs: best so far (PNG).")
+        Path | None, typer.Option(metavar="FILE", help="Draw the path of a search by runs: the plan kept (PNG).")
     ] = None,
     terminal: Terminal,
 ) -> None:

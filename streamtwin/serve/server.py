@@ -102,11 +102,19 @@ class Guard:
             return 413, f"a request has at most {most:,} bytes"
         origin = headers.get("origin")
         if (origin is not None or scope["method"] not in ("GET", "HEAD")) and origin not in self._origins():
-            return 403, "this comes from another page"
+            return (
+                403,
+                "this comes from another page; open the whole address that twin serve printed, and use that page",
+            )
         if not (
             self._same(QueryParams(scope["query_string"]).get("token", "")) or self._same(self._of_cookie(headers))
         ):
-            return 403, "the token is missing or wrong; use the whole address that twin serve printed"
+            name, _, port = headers.get("host", "").partition(":")
+            other = "localhost" if name == "127.0.0.1" else "127.0.0.1"
+            return 403, (
+                f"this browser has no token, or a wrong one, for {name}; open the whole address that twin serve "
+                f"printed, or go on at {other}:{port} if you began there, as a browser keeps the two names apart"
+            )
         return None
 
     def _origins(self) -> set[str]:

@@ -18,7 +18,7 @@ from scenarios.questions.optimize import PlanFound
 from streamtwin.tables import tables
 from streamtwin.tables.tables import Wide
 from twin.plan import ExecutionPlan
-from twin.quantities import unit_of_time
+from twin.quantities import unit_of_time, written
 from twin.query import Query
 
 OBJECTIVES: Mapping[str, str] = {
@@ -132,7 +132,7 @@ def of_search(told: SearchTold, shown: Callable[[float], str]) -> Iterator[Any]:
             best = shown(math.inf if step.best is None else step.best)
             rows.append({"runs": step.runs, "best": best, "by": step.found_by, "state": state})
         before = step.found_by
-    columns = {"runs": "runs", "best": "best so far", "by": "found by", "state": ""}
+    columns = {"runs": "runs", "best": "of the plan kept", "by": "found by", "state": ""}
     yield tables.of_rows("the search", columns, rows)
     within = ""
     if told.interval is not None:
@@ -187,9 +187,8 @@ def on_hosts(hosts: HostsChosen, price: float | None, before: float | None) -> I
     words = f"hosts: {_some(hosts.chosen, price)}"
     words += ", as given" if same else f", instead of {_some(hosts.given, before)}"
     if price is not None and before and price != before:
-        words += (
-            f"; {abs(before - price):.4g} ({abs(1 - price / before):.0%}) is {'saved' if price < before else 'added'}"
-        )
+        became = "saved" if price < before else "added"
+        words += f"; {written(abs(before - price), 4)} ({abs(1 - price / before):.0%}) is {became}"
     if hosts.pinned:
         words += f"; {', '.join(hosts.pinned)} {'is' if len(hosts.pinned) == 1 else 'are'} pinned there, so none can go"
     yield words
@@ -199,7 +198,7 @@ def on_hosts(hosts: HostsChosen, price: float | None, before: float | None) -> I
 
 
 def _some(names: Sequence[str], price: float | None) -> str:
-    return f"{', '.join(names)}{'' if price is None else f' for {price:.4g}'}"
+    return f"{', '.join(names)}{'' if price is None else f' for {written(price, 4)}'}"
 
 
 def claim(solution: Solution) -> str:

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from figures import units
+from twin.quantities import written
 
 if TYPE_CHECKING:
     from scenarios.planning.validation import Standing, ValidationRow
@@ -261,4 +262,4 @@ def number(value: float) -> str:
         return "-"
     if float(value).is_integer() or abs(value) >= 1000:
         return f"{value:,.0f}"
-    return f"{value:.3g}"
+    return written(value)

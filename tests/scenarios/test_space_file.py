@@ -267,6 +267,7 @@ def test_the_command_refuses_before_anything_starts(tmp_path):
     line = refused("corpus", tmp_path / "out", "--runs", 2, "--space", good, "--scenario", "smart-grid")
     assert "write `template: SCENARIO`" in line
     assert not (tmp_path / "out").exists()
+    assert "it is empty" in refused("corpus", tmp_path / "out", "--runs", 2, "--space", "")
     missing = refused("corpus", tmp_path / "out", "--runs", 2, "--space", tmp_path / "none.yaml")
     assert "none.yaml cannot be read: No such file" in missing
 

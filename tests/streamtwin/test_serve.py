@@ -76,6 +76,19 @@ def test_the_token_in_the_address_becomes_a_cookie_that_no_script_and_no_other_s
     assert served.send(f"/job/{JOB}?token=wrong", Cookie="")[0] == 403
 
 
+@pytest.mark.parametrize(("name", "other"), [("localhost", "127.0.0.1"), ("127.0.0.1", "localhost")])
+def test_a_page_of_the_other_name_is_told_what_to_do(served: Served, name: str, other: str) -> None:
+    """A browser keeps the cookies of the two names of this machine apart."""
+    origin = {"Host": f"{name}:{served.port}", "Origin": f"http://{name}:{served.port}"}
+    for method, path in (("GET", f"/job/{JOB}"), ("POST", f"/job/{JOB}/act")):
+        status, told, _ = served.send(path, method, '{"act": "stop"}', Cookie="", **origin)
+        assert status == 403 and "the whole address that twin serve printed" in told and told.count("\n") == 1
+        assert f"{other}:{served.port}" in told
+        given = f"twin-{served.port}={served.token}"
+        assert served.send(path, method, '{"act": "stop"}', Cookie=given, **origin)[0] == 200
+    assert "address that twin serve printed" in served.send(f"/job/{JOB}/act", "POST", "{}", Origin="http://x")[1]
+
+
 def test_an_act_needs_the_right_origin(served: Served) -> None:
     for origin, status in (("", 403), ("http://evil.example", 403), (f"http://{served.host}", 200)):
         assert served.send(f"/job/{JOB}/act", "POST", '{"act": "stop"}', Origin=origin)[0] == status

@@ -25,6 +25,7 @@ from tests.twin.event_jobs import job
 from tests.twin.worlds import chain
 from twin.events import Failure
 from twin.plan import ExecutionPlan
+from twin.quantities import written
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
@@ -127,6 +128,14 @@ def test_a_standing_rate_reads_as_in_the_table() -> None:
 )
 def test_values_have_the_digits_that_their_errors_leave(value: float, error: float | None, text: str) -> None:
     assert rounding.number(value, error) == text
+
+
+@given(st.floats(1e-12, 1e15), st.integers(1, 6), st.sampled_from([1, -1]))
+def test_numbers_are_written_without_exponents_and_read_back(value: float, digits: int, sign: int) -> None:
+    text = written(sign * value, digits)
+    assert re.fullmatch(r"-?[\d,]+(\.\d*[1-9])?", text)
+    assert float(text.replace(",", "")) == float(f"{sign * value:.{digits}g}")
+    assert "e" not in tables.number(value)
 
 
 def test_durations_choose_their_unit() -> None:

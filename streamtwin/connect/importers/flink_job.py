@@ -14,12 +14,14 @@ from streamtwin.connect.importers.flink_chain import COUNTED, Step, is_planned, 
 from streamtwin.connect.importers.flink_form import (
     RUNNING,
     CheckpointConfig,
+    Manager,
     ReadingAnswer,
     Subtask,
     VertexAnswer,
     finite,
 )
 from twin.errors import BadInput
+from twin.quantities import written
 
 COUNTERS = ("read-records", "write-records", "read-bytes", "write-bytes")
 CALLS = "async wait operator"
@@ -30,6 +32,8 @@ BY_KEY = re.compile(r"\b(?:partitionBy|groupBy|key)=\[[^\]]")
 """Keys in the description of an operator of SQL; without any, the brackets are empty."""
 BEFORE = ("CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING")
 """States of a subtask that does not run yet."""
+MOST_HARDWARE: Mapping[str, float] = {"cpuCores": 10_000, "physicalMemory": 1e15}
+"""Most cores, and bytes of memory, of a machine, by Flink's key; a damaged answer has more."""
 SOUND = 0.1
 """Largest relative difference between the time in all states and the time that passed."""
 
@@ -330,12 +334,24 @@ def _machines(answers: Answers) -> tuple[dict[str, str], tuple[TaskManagers, ...
     for each in answers.managers.taskmanagers:
         address = re.search(r"@([^:/]+)", each.path)
         name = re.sub(r"[^A-Za-z0-9_.:@#-]", "-", address.group(1) if address else each.id.partition(":")[0])
-        cores, memory = (finite(each.hardware.get(key)) for key in ("cpuCores", "physicalMemory"))
-        if not cores or not memory:
-            raise BadInput(f"{answers.where}: task manager {each.id} does not say its cpuCores and physicalMemory")
+        cores, memory = (_amount(answers.where, each, key, most) for key, most in MOST_HARDWARE.items())
         machine_of[each.id] = name
         found[name] = TaskManagers(name, cores, memory / 1e6)
     return machine_of, tuple(found.values())
+
+
+def _amount(where: str, manager: Manager, key: str, most: float) -> float:
+    """Amount of the hardware of a task manager, above 0. Raises BadInput if it says none, or one beyond `most`."""
+    said = manager.hardware.get(key)
+    found = None if isinstance(said, bool) else finite(said)
+    if found is None or not 0.0 < found <= most:
+        about = "does not say its" if said is None else "says"
+        value = "" if said is None else f" {str(said)[:40]!r}"
+        raise BadInput(
+            f"{where}: task manager {manager.id} {about} {key}{value}; it is a number above 0, up to {written(most)}: "
+            "save GET /taskmanagers again"
+        )
+    return found
 
 
 def _as_one(managers: Mapping[str, str]) -> list[str]:

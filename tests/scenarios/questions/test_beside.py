@@ -58,6 +58,12 @@ def test_errors_are_shares_or_factors():
     ]
     assert PredictionBesideRuns.of(994_000.0, 100.0).off == "too high by a factor of 9,940"
     assert [each.off_short for each in said.values()] == ["+0 %", "+12 %", "-12 %", "x 7", "x 0.25"]
+    far = (990_000.0, 0.0012, 1e17)
+    assert [PredictionBesideRuns.of(value, 100.0).off_short for value in far] == [
+        "x 9,900",
+        "x 0.000012",
+        "x 1,000,000,000,000,000",
+    ]
 
 
 def test_what_explains_a_contradiction_is_named_once_or_is_a_fault_of_the_model():

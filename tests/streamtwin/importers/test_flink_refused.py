@@ -24,11 +24,18 @@ from streamtwin.connect.importers.flink_job import read_job
 from streamtwin.connect.importers.flink_live import from_endpoint
 from streamtwin.connect.importers.flink_scenario import scenario_of
 from tests.commands import refused
-from tests.streamtwin.importers.flink_cluster import Cluster, job_at, serving
+from tests.streamtwin.importers.flink_cluster import Cluster, job_at, managers, serving
 from tests.streamtwin.importers.test_flink import described, imported, live, save, with_metrics, with_vertex
 from twin.errors import BadInput
 from twin.scenario import Scenario
 from twin.spec import parse
+
+
+def with_hardware(**changed: Any) -> dict[str, Any]:
+    """Answer of GET /taskmanagers with other hardware of the last task manager."""
+    answer = managers()
+    answer["taskmanagers"][-1]["hardware"] |= changed
+    return answer
 
 
 @pytest.mark.parametrize(
@@ -61,6 +68,18 @@ from twin.spec import parse
         ("taskmanagers.json", {"taskmanagers": [None]}, "no such answer of Flink: taskmanagers.0"),
         ("job_v0_detail.json", {"subtasks": 3}, "no such answer of Flink: subtasks"),
         ("taskmanagers.json", {"errors": ["Service temporarily unavailable"]}, "taskmanagers: Field required"),
+        *(
+            ("taskmanagers.json", with_hardware(**{key: value}), f"{says} {key}")
+            for key in ("cpuCores", "physicalMemory")
+            for value, says in (
+                (-4, "says"),
+                (0, "says"),
+                (1e300, "says"),
+                (True, "says"),
+                ("many", "says"),
+                (None, "not say its"),
+            )
+        ),
         ("job_taskmanager_0_metrics.json", {"errors": []}, "job_taskmanager_0_metrics.json is no such answer"),
         ("job_v1_threads.json", {"asleep": -1}, "job_v1_threads.json is no such answer of Flink: asleep"),
         ("job_v1_subtasks_metrics.json", [{"avg": 1}], "job_v1_subtasks_metrics.json is no such answer"),
