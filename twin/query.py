@@ -16,15 +16,13 @@ from twin.errors import suggest
 from twin.event_time import check_event_time
 from twin.key_skew import Alignment, alignment_by_name
 from twin.kinds.aggregate import Aggregate, AggregateFunction
-from twin.kinds.event_timed import EventTimed
-from twin.kinds.filter import Filter, FilterFunction
 from twin.kinds.join import Join
-from twin.kinds.map import Map
+from twin.kinds.map import Filter, FilterFunction, Map
 from twin.kinds.operator import Fraction, Name
 from twin.kinds.registry import KINDS, AnyOperator, Operator
 from twin.kinds.sink import Sink
 from twin.kinds.source import Source
-from twin.kinds.windowed import Windowed
+from twin.kinds.windowed import EventTimed, Windowed
 from twin.partitionings.registry import HASH, PARTITIONINGS, REBALANCE, PartitioningName
 from twin.partitionings.traits import Partitioning
 from twin.spec import Spec

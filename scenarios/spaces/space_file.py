@@ -28,7 +28,7 @@ from scenarios.spaces.generator import COSTREAM, HostTier, ParameterSpace, rando
 from twin.cluster import Host
 from twin.errors import BadInput, suggest
 from twin.kinds.aggregate import AggregateFunction
-from twin.kinds.filter import FilterFunction
+from twin.kinds.map import FilterFunction
 from twin.overrides import put_all, value_at
 from twin.plan import ExecutionPlan
 from twin.profiles import PROFILES

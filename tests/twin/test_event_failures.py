@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
-from twin.change import kept, strategies, subtasks
+from twin.change import kept, migration, running_job
 from twin.change.checkpoint import NoCheckpoints
 from twin.errors import BadInput
 from twin.guards.conservation import ConservationError
@@ -85,7 +85,7 @@ def test_what_a_checkpoint_must_hold(what: str, monkeypatch: pytest.MonkeyPatch)
         case "state on its way":
             monkeypatch.setattr(TimedKept, "__init__", _without_sent_off(TimedKept.__init__))
         case _:
-            monkeypatch.setattr(strategies, "_send_again", _after_a_checkpoint(strategies._send_again))
+            monkeypatch.setattr(migration, "_send_again", _after_a_checkpoint(migration._send_again))
     with pytest.raises(ConservationError):
         simulate(scenario)
 
@@ -156,8 +156,8 @@ def test_who_leaves_with_a_restart_is_gone_with_it() -> None:
 def test_without_joining_windows_would_be_closed_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     scale = {**OUT, "placement": ["h0", "h1", "h2", "ends"]}
     simulate(scaled([scale], rate_per_s=300.0))
-    forgotten = _without_consumers(subtasks._join_event_time)
-    monkeypatch.setattr(subtasks, "_join_event_time", forgotten)
+    forgotten = _without_consumers(running_job._join_event_time)
+    monkeypatch.setattr(running_job, "_join_event_time", forgotten)
     with pytest.raises((ConservationError, AssertionError)):
         simulate(scaled([scale], rate_per_s=300.0))
 
@@ -179,7 +179,7 @@ def _without_consumers(join: Any) -> Any:
 def test_who_leaves_without_a_word_holds_all_windows_up(monkeypatch: pytest.MonkeyPatch) -> None:
     scale = {"kind": "scale", "operator": "pass", "at_s": 2.7, "placement": ["h1"]}
     _, whole = ended(scaled([scale]), monkeypatch)
-    monkeypatch.setattr(subtasks, "KINDS", ())
+    monkeypatch.setattr(running_job, "KINDS", ())
     _, held_up = ended(scaled([scale]), monkeypatch)
     far_us = [max(world.history().far_us["merge"]) for world in (whole, held_up)]
     assert far_us[0] >= 8e6

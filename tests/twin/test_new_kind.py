@@ -53,7 +53,11 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     line = next(each for each in text.splitlines() if each.startswith("AnyOperator = "))
     text = text.replace(line, f"{line} | Distinct")
     registry.write_text(
-        text.replace("from twin.kinds.filter", "from twin.kinds.distinct import Distinct\nfrom twin.kinds.filter", 1)
+        text.replace(
+            "from twin.kinds.map",
+            "from twin.kinds.distinct import Distinct\nfrom twin.kinds.map",
+            1,
+        )
     )
     partitionings = house / "twin" / "partitionings" / "registry.py"
     text = partitionings.read_text()

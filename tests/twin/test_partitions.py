@@ -18,7 +18,7 @@ from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import Scale
 from twin.key_skew import first_reader
-from twin.kinds.kafka_source import KafkaSource
+from twin.kinds.source import KafkaSource
 from twin.partitions import read_shares
 from twin.rates.model import RateModel
 from twin.run import OperatorTotals

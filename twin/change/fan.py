@@ -14,7 +14,7 @@ from twin.world.streams import PairedPartitioner, keys_drawn, make_inboxes, make
 
 if TYPE_CHECKING:
     from twin.operators.key_groups import KeyGroups
-    from twin.operators.state import Leaves
+    from twin.operators.records import Leaves
     from twin.plan import Location
     from twin.query import Stream
     from twin.world.world import World

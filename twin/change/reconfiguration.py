@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 import simpy
 
+from twin.change.failover import Restarts
 from twin.change.fan import dealt_group_flows, even_flows, even_group_flows, flows_to
 from twin.change.migration import combine, component, flows_to_subtasks, is_together, migrate, split
-from twin.change.restarts import Restarts
-from twin.change.running_job import Process, RunningJob
-from twin.change.subtasks import add_subtask, dismiss, move_subtask
+from twin.change.running_job import Process, RunningJob, add_subtask, dismiss, move_subtask
 from twin.events import Combine, Move, Repartition, Rescale, Split
 from twin.plan import Location
 from twin.world.brokers import deal_partitions

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from twin.change.checkpoint import FreeCheckpoints, NoCheckpoints
-from twin.change.coordinator import Coordinator
-from twin.change.failover import Failover
+from twin.change.checkpoint import Coordinator, FreeCheckpoints, NoCheckpoints
+from twin.change.failover import Failover, Restarts
 from twin.change.reconfiguration import Reconfigurer
-from twin.change.restarts import Restarts
 from twin.change.running_job import Process, RunningJob
 from twin.events import (
     AnyEvent,

@@ -1,1 +1,1 @@
-"""Kinds of operators: one file each, with spec, traits, law, mechanism and advice."""
+"""Kinds of operators: a file each, or one for those of one subject, with spec, traits, law, mechanism and advice."""

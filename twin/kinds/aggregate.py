@@ -12,7 +12,7 @@ from twin.columns import Columns, DataType
 from twin.kinds.ages import HeldRecords, event_ages_s, group_age_s, length_s, older_by_input_s, start_s
 from twin.kinds.flow import Flow, Mixing, OperatorRates
 from twin.kinds.mechanism import Computing, Grouping
-from twin.kinds.state_access import StateAccess
+from twin.kinds.operator import StateAccess
 from twin.kinds.windowed import Windowed, content_and_fires, mean_to
 from twin.windows import US_PER_S, Holds, WindowState, slice_of
 

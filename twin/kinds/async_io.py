@@ -1,4 +1,4 @@
-"""Asynchronous calls: operators that wait for answers from outside the job, which takes no CPU."""
+"""Operators that call systems outside the job: asynchronous calls, lookup joins, and sinks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from pydantic import Field, model_validator
 
 from twin.calls import Calls
 from twin.columns import Columns
-from twin.kinds.mechanism import Asking
+from twin.kinds.mechanism import Asking, Writing
 from twin.kinds.operator import Fraction, KeyedOperator, OperatorBase
 from twin.kinds.selective import Selective
 from twin.spec import Spec
+
+# asynchronous calls --------------------------------------------------------------------------------------------------
+# Asynchronous calls: operators that wait for answers from outside the job, which takes no CPU.
+
 
 Latency = Annotated[float, Field(ge=0, le=10**5, description="mean seconds from a call to its answer")]
 LatencyScv = Annotated[float, Field(ge=0, le=100, description="squared coefficient of variation of that; Gamma")]
@@ -141,3 +145,70 @@ class AsyncIO(Calling, Selective, KeyedOperator):
     def mechanism(self) -> Asking:  # type: ignore[override]
         """Calls, and the number of records that leave for each answer."""
         return Asking(self.calls, self.selectivity)
+
+
+# lookup joins --------------------------------------------------------------------------------------------------------
+# Lookup joins: each record is joined with rows of a table outside, through a cache.
+
+
+class LookupJoin(AsyncIO):
+    """Calls a table outside for a record whose row is not in the cache, which answers the others after
+    `hit_latency_s`."""
+
+    does: ClassVar[str] = "looks records up in a table outside, through a cache"
+
+    kind: Literal["lookup-join"] = "lookup-join"  # type: ignore[assignment]
+    hit_ratio: Annotated[Fraction, Field(description="of the records, that the cache answers")] = 0.0
+    hit_latency_s: Latency = 0.0
+    rate_per_s: Annotated[PerSecond | None, Field(description="misses that the table bears, of all subtasks")] = None
+    selectivity: Annotated[float, Field(ge=0, le=10**6, description="rows that a record matches")] = 1.0
+
+    @property
+    def plain_calls(self) -> Calls:
+        """Calls with the hits of the cache among them; misses are spread evenly over all records."""
+        misses = 1.0 - self.hit_ratio
+        rate_per_s = None if self.rate_per_s is None or not misses else self.rate_per_s / misses
+        return replace(super().plain_calls, rate_per_s=rate_per_s, hit_ratio=self.hit_ratio, hit_s=self.hit_latency_s)
+
+
+# sinks ---------------------------------------------------------------------------------------------------------------
+# External sinks: they write to a system outside, which takes a limited load.
+
+
+class ExternalSink(Calling):
+    """Sink where results arrive once a system outside has acknowledged them. The system takes at most `rate_per_s` from
+    all subtasks, or `capacity` at a time from each; a result that it does not take blocks the job."""
+
+    is_sink: ClassVar[bool] = True
+    does: ClassVar[str] = "writes the results to a system outside that bears so much"
+    costs_like: ClassVar[str] = "sink"
+
+    kind: Literal["external-sink"] = "external-sink"
+    rate_per_s: PerSecond | None = None
+    capacity: Places | None = None
+    latency_s: Latency = 0.0
+    latency_scv: LatencyScv = 1.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.rate_per_s is None and self.capacity is None:
+            raise ValueError(
+                f"external-sink {self.name!r} has no limit; give rate_per_s, or capacity and latency_s, "
+                "or make it a sink"
+            )
+        if self.rate_per_s is None and self.latency_s == 0.0:
+            raise ValueError(
+                f"external-sink {self.name!r}: a capacity of {self.capacity} limits nothing where latency_s is 0; "
+                "give the seconds to an acknowledgement"
+            )
+        return self
+
+    @property
+    def plain_calls(self) -> Calls:
+        """Writes to the system outside, with their latency and limits."""
+        return Calls(self.latency_s, self.latency_scv, self.capacity, False, self.rate_per_s)
+
+    @property
+    def mechanism(self) -> Writing:
+        """Writing, by its calls."""
+        return Writing(self.calls)

@@ -9,8 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from twin.kinds.flow import Flow, Mixing
-from twin.kinds.operator import REFUSED, KeyedOperator
-from twin.kinds.state_access import StateAccess
+from twin.kinds.operator import REFUSED, KeyedOperator, StateAccess
 from twin.windows import Holds, TimeOf
 
 LASTING_S = 3600.0

@@ -10,9 +10,9 @@ from pydantic import Field, model_validator
 
 from twin.columns import Columns
 from twin.kinds.ages import HeldRecords, event_ages_s
-from twin.kinds.event_timed import EventTimed, LateTo
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Computing
+from twin.kinds.windowed import EventTimed, LateTo
 from twin.windows import EventWindow, Seconds, panes_of
 
 Sharing = Literal["auto", "panes", "windows"]

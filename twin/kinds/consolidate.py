@@ -10,9 +10,9 @@ import numpy as np
 from pydantic import Field
 
 from twin.kinds.ages import HeldRecords, event_ages_s
-from twin.kinds.event_timed import EventTimed
 from twin.kinds.flow import MIXED, Flow, KeySpread, Mixing
 from twin.kinds.mechanism import Consolidating
+from twin.kinds.windowed import EventTimed
 from twin.windows import US_PER_S, EventWindow
 
 

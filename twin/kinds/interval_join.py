@@ -10,11 +10,10 @@ from pydantic import Field, model_validator
 
 from twin.columns import Columns, DataType, joined_columns
 from twin.kinds.ages import HeldRecords
-from twin.kinds.event_timed import LateTo
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Meeting
-from twin.kinds.operator import REFUSED, KeyedOperator, Name
-from twin.kinds.state_access import StateAccess
+from twin.kinds.operator import REFUSED, KeyedOperator, Name, StateAccess
+from twin.kinds.windowed import LateTo
 from twin.windows import Holds, TimeOf
 
 Bound = Annotated[float, Field(ge=-(10**6), le=10**6)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
@@ -13,9 +13,21 @@ from twin.columns import Columns
 from twin.kinds.ages import HeldRecords
 from twin.kinds.flow import Flow, Mixing, OperatorRates
 from twin.kinds.mechanism import Mechanism
-from twin.kinds.state_access import StateAccess
 from twin.spec import Spec
 from twin.windows import EventWindow, Holds
+
+
+class StateAccess(NamedTuple):
+    """Numbers of accesses, as means. reads, writes: for a record that comes. result_reads, result_writes: for a result
+    of a window. bytes_each: size of what is read or written; None: of an accumulator, or of a record where there is
+    none."""
+
+    reads: float = 0.0
+    writes: float = 0.0
+    result_reads: float = 0.0
+    result_writes: float = 0.0
+    bytes_each: float | None = None
+
 
 Name = Annotated[
     str, Field(min_length=1, pattern=r"^[\w.:@#-]+$", description="letters of any script, digits and _ . : @ # -")

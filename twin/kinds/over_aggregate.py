@@ -11,9 +11,9 @@ from pydantic import Field, model_validator
 from twin.columns import Columns
 from twin.kinds.ages import HeldRecords
 from twin.kinds.by_key import ByTime, KeepsRecords, lasting_s, most_of
-from twin.kinds.event_timed import LateTo
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Preceding
+from twin.kinds.windowed import LateTo
 
 WATERMARKS_S = 0.2
 """Seconds of event time of which watermarks are multiples, where no windows need others (docs/event-time.md)."""

@@ -8,25 +8,20 @@ from typing import Annotated, get_args
 from pydantic import Field
 
 from twin.kinds.aggregate import Aggregate
-from twin.kinds.async_io import AsyncIO
+from twin.kinds.async_io import AsyncIO, ExternalSink, LookupJoin
 from twin.kinds.compute import Compute
 from twin.kinds.consolidate import Consolidate
 from twin.kinds.deduplicate import Deduplicate
-from twin.kinds.external_sink import ExternalSink
-from twin.kinds.filter import Filter
 from twin.kinds.group_aggregate import GroupAggregate
 from twin.kinds.interval_join import IntervalJoin
 from twin.kinds.join import Join
-from twin.kinds.kafka_source import KafkaSource
-from twin.kinds.keyed_state import KeyedState
-from twin.kinds.lookup_join import LookupJoin
-from twin.kinds.map import Map
+from twin.kinds.map import Filter, KeyedState, Map
 from twin.kinds.over_aggregate import OverAggregate
 from twin.kinds.regular_join import RegularJoin
 from twin.kinds.router import Router
 from twin.kinds.session import Session
 from twin.kinds.sink import Sink
-from twin.kinds.source import Source
+from twin.kinds.source import KafkaSource, Source
 from twin.kinds.temporal_join import TemporalJoin
 from twin.kinds.top_n import TopN
 

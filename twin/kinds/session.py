@@ -10,11 +10,10 @@ from pydantic import Field, model_validator
 
 from twin.columns import Columns, DataType
 from twin.kinds.ages import HeldRecords
-from twin.kinds.event_timed import LateTo
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Sessioning
-from twin.kinds.operator import REFUSED, KeyedOperator
-from twin.kinds.state_access import StateAccess
+from twin.kinds.operator import REFUSED, KeyedOperator, StateAccess
+from twin.kinds.windowed import LateTo
 from twin.windows import Holds, TimeOf
 
 

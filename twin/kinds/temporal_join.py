@@ -12,8 +12,7 @@ from twin.columns import Columns
 from twin.kinds.ages import HeldRecords
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Tabling
-from twin.kinds.operator import KeyedOperator, Name
-from twin.kinds.state_access import StateAccess
+from twin.kinds.operator import KeyedOperator, Name, StateAccess
 from twin.windows import Holds, TimeOf
 
 

@@ -15,8 +15,7 @@ from typing import Any
 from twin.operators.key_groups import KeyGroups
 from twin.operators.logic import SinkLogic
 from twin.operators.panes import WINDOWS, Dated, Forms, SpanContent, SpanStore
-from twin.operators.records import Record
-from twin.operators.state import Leaves
+from twin.operators.records import Leaves, Record
 from twin.operators.watermark import MODIFICATION, TimedLogic
 from twin.windows import US_PER_S, EventWindow, Holds, Panes, Span, completed, covering, instances_with, last_end
 

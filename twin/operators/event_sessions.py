@@ -11,8 +11,7 @@ from typing import Any
 from twin.operators.key_groups import KeyGroups
 from twin.operators.logic import SinkLogic
 from twin.operators.panes import Dated, SpanStore
-from twin.operators.records import Record
-from twin.operators.state import Leaves, State
+from twin.operators.records import Leaves, Record, State
 from twin.operators.watermark import TimedLogic
 
 

@@ -13,8 +13,7 @@ from operator import itemgetter
 from twin.operators.key_groups import KeyGroups
 from twin.operators.logic import KeyedLogic, SinkLogic
 from twin.operators.panes import Dated, SpanStore
-from twin.operators.records import Record, as_record
-from twin.operators.state import Every, Item, Leaves, State, parted
+from twin.operators.records import Every, Item, Leaves, Record, State, as_record, parted
 from twin.operators.watermark import TimedLogic
 from twin.spending import WINDOW_TIME
 from twin.windows import US_PER_S, EventWindow, Span, completed, covering, instances_with, last_end

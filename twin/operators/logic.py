@@ -9,8 +9,7 @@ import simpy
 
 from twin.histograms import bucket
 from twin.operators.key_groups import KeyGroups
-from twin.operators.records import Draws, EvaluationResult, InputProgress, Lot, Mark, Outlet, Record
-from twin.operators.state import Leaves, State
+from twin.operators.records import Draws, EvaluationResult, InputProgress, Leaves, Lot, Mark, Outlet, Record, State
 
 
 class Output(Protocol):

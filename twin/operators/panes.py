@@ -10,8 +10,7 @@ from itertools import islice
 from typing import Any, Generic, Self, TypeVar
 
 from twin.operators.key_groups import KeyGroups
-from twin.operators.records import Record
-from twin.operators.state import Leaves
+from twin.operators.records import Leaves, Record
 from twin.windows import US_PER_S, EventWindow, Panes, Span, covering
 
 # contents ------------------------------------------------------------------------------------------------------------

@@ -13,8 +13,7 @@ from typing import Any
 from twin.operators.key_groups import KeyGroups
 from twin.operators.logic import KeyedLogic, SinkLogic
 from twin.operators.panes import Dated, SpanStore
-from twin.operators.records import Record
-from twin.operators.state import Every, Item, Leaves, State, parted
+from twin.operators.records import Every, Item, Leaves, Record, State, parted
 from twin.operators.watermark import TimedLogic
 
 # rows ----------------------------------------------------------------------------------------------------------------

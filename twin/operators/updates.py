@@ -12,9 +12,8 @@ import simpy
 from twin.operators.key_groups import KeyGroups, landed
 from twin.operators.logic import Station
 from twin.operators.panes import Dated
-from twin.operators.records import EvaluationResult, Mark, Outlet, Record
+from twin.operators.records import EvaluationResult, Every, Leaves, Mark, Outlet, Record, State
 from twin.operators.rows import Row, RowsLogic, made_of
-from twin.operators.state import Every, Leaves, State
 from twin.operators.watermark import RELEASE
 
 BATCH = "batch"

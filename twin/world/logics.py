@@ -9,13 +9,11 @@ from ctypes import addressof
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twin.machine import layout as k
-from twin.operators.records import Mark
-from twin.operators.state import Leaves, State
-from twin.world.logic import Logic
+from twin.operators.records import Leaves, Mark, State
+from twin.world.logic import Logic, SessionLogic
 from twin.world.memory import RunMemory, StructView
 from twin.world.parts import Item, SinkCounts, chain
 from twin.world.stations import KINDS, ItemCells
-from twin.world.stores import SessionLogic
 
 if TYPE_CHECKING:
     from twin.job import Component

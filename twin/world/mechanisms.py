@@ -26,11 +26,10 @@ from twin.partitionings.registry import groups_of
 from twin.query import Windowed
 from twin.windows import TimeWindow, microseconds, slice_of
 from twin.world.event_time import ComputeInMemory, ComputingLogic
-from twin.world.logic import CollectLogic, Logic, ReadLogic, RouteLogic, SelectLogic
+from twin.world.logic import CollectLogic, Logic, ReadLogic, RememberLogic, RouteLogic, SelectLogic, SessionLogic, Store
 from twin.world.logics import CallLogic, FlyingCalls, Gate, Tail
 from twin.world.parts import SinkCounts, Task
 from twin.world.python_logics import DatedSource, PythonLogic, watermarks
-from twin.world.stores import RememberLogic, SessionLogic, Store
 from twin.world.windows import Content, WindowLogic, WindowState
 
 if TYPE_CHECKING:

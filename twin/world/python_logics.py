@@ -12,8 +12,7 @@ from twin.machine import layout as k
 from twin.operators.consolidate import ConsolidateLogic
 from twin.operators.logic import Logic as Inner
 from twin.operators.panes import DIGEST_BITS
-from twin.operators.records import IDLE, WATERMARK, Mark, Outlet, Record
-from twin.operators.state import Leaves, State
+from twin.operators.records import IDLE, WATERMARK, Leaves, Mark, Outlet, Record, State
 from twin.operators.watermark import TimedLogic, Watch
 from twin.world.logic import Logic, ReadLogic
 from twin.world.memory import RunMemory, StructView

@@ -22,9 +22,8 @@ from twin.windows import US_PER_S, Span
 if TYPE_CHECKING:
     from twin.operators.key_groups import KeyGroups
     from twin.world.memory import Draws, RunMemory
-    from twin.world.parts import Item
+    from twin.world.parts import Item, Spent
     from twin.world.ports import Port
-    from twin.world.spent import Spent
 
 KINDS = {
     WATERMARK: k.WATERMARK,

@@ -13,10 +13,9 @@ from twin.machine import layout as k
 from twin.machine.accumulators import NEAR
 from twin.machine.arena import addresses
 from twin.machine.contents import ELSEWHERE
-from twin.operators.state import Every, Item, Leaves, State, parted
-from twin.world.logic import Logic
+from twin.operators.records import Every, Item, Leaves, State, parted
+from twin.world.logic import Logic, Store
 from twin.world.memory import Draws, RunMemory, StructView
-from twin.world.stores import Store
 
 if TYPE_CHECKING:
     from twin.operators.key_groups import Likeness

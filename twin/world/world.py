@@ -39,11 +39,10 @@ from twin.world.mechanisms import make_logics, service_scv, tail_of
 from twin.world.memory import Draws, RunMemory
 from twin.world.meters import HostMeter, LinkMeter, OperatorMeter, StreamMeter
 from twin.world.network import Network
-from twin.world.parts import Card, Item, Pool, Processor, Task
+from twin.world.parts import Card, Item, Pool, Processor, Spent, Task
 from twin.world.ports import Path
 from twin.world.python_logics import DatedSource, timed_logic
 from twin.world.sockets import BandwidthLimit, HostMemory, limit_sockets, pauses
-from twin.world.spent import Spent
 from twin.world.stations import mark_of
 from twin.world.streams import StreamParts, connect, number
 
