@@ -1,1 +1,1 @@
-"""Published experiments, a file each; `registry.EXPERIMENTS` lists them, and `twin reproduce` runs them."""
+"""Published experiments, a folder for each paper; `registry.EXPERIMENTS` lists them, and `twin reproduce` runs them."""
