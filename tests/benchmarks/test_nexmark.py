@@ -1,4 +1,4 @@
-"""Nexmark on a real Flink: its queries and options are read, and a measured folder is judged, without a Flink."""
+"""Tests of the benchmark on Nexmark: queries, points, predictions, events, and the scenarios that are made of them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ import pytest
 from benchmarks.real.nexmark import __main__ as program
 from benchmarks.real.nexmark import events, judging, measuring
 from benchmarks.real.nexmark.judging import FORM, Figure, Prediction, calibrated, predicted
+from benchmarks.real.nexmark.library import LIGHT, light_of, scenario_of
 from benchmarks.real.nexmark.measuring import AGES, MARKERS, SOURCE, read
 from optimizers.objectives import at_rate
+from scenarios.files.scenario_file import dump, parse_scenario
 from tests.streamtwin.importers.flink_cluster import written
 from tests.streamtwin.importers.test_flink_sql import answers
 from twin.errors import BadInput
 from twin.spec import parse
+
+# the benchmark -------------------------------------------------------------------------------------------------------
+# Nexmark on a real Flink: its queries and options are read, and a measured folder is judged, without a Flink.
+
 
 FACTORIES = re.compile(r"class (\w+Factory)\b")
 
@@ -183,3 +189,32 @@ def test_the_factories_are_those_of_the_java_file() -> None:
 def test_a_prediction_without_checkpoints_is_read_back() -> None:
     said = Prediction(None, "", {}, {}, None, None, None)
     assert FORM.validate_json(FORM.dump_json(said)) == said
+
+
+# scenarios for the library -------------------------------------------------------------------------------------------
+# Scenarios of the library that are made of measured queries of Nexmark.
+
+
+def test_a_scenario_of_the_library_is_the_imported_job_at_its_calibrated_costs(tmp_path: Path) -> None:
+    for rate, saved in POINTS:
+        point(tmp_path / f"{rate:.0f}", saved, rate)
+    light = light_of(tmp_path)
+    assert [each.rate_per_s for each in light] == [rate for rate, _ in POINTS[:LIGHT]]
+    made, job = scenario_of("q11", light, "a machine"), light[0].job.scenario
+    assert made.name == "nexmark-q11" and "on a machine with Flink" in made.description
+    assert [(each.name, each.kind) for each in made.query.operators] == [
+        (each.name, each.kind) for each in job.query.operators
+    ]
+    assert made.workload == job.workload and made.plan.fused == job.plan.fused
+    for fitted in calibrated(light, light[0]).query.operators:
+        own = made.query.operator(fitted.name)
+        assert own.service_time_s == pytest.approx(fitted.service_time_s, rel=0.005), "rounded to three digits"
+    assert parse_scenario(dump(made), "text") == made
+    assert "grows without bound" not in made.description, "sessions end"
+
+
+def test_a_query_that_is_not_measured_has_no_scenario(tmp_path: Path) -> None:
+    rate, saved = POINTS[0]
+    point(tmp_path / f"{rate:.0f}", saved, rate)
+    with pytest.raises(BadInput, match=f"has 1 of the {LIGHT} loads"):
+        light_of(tmp_path)

@@ -1,11 +1,17 @@
-"""Ordinary jobs that no paper has, small enough for tests."""
+"""Ordinary jobs that no paper has, small enough for tests; and an audience that hears nothing."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
+from scenarios.executing import Lines
+from twin.profiles import BRISK
 from twin.scenario import Scenario
 from twin.spec import parse
+
+SILENT = Lines(lambda _text: None)
+SHALLOW = BRISK.model_copy(update={"channel_records": 100}).model_dump(mode="json")
 
 
 def host(name: str, cores: int = 2, **more: Any) -> dict[str, Any]:
@@ -93,3 +99,29 @@ def queue(rate_per_s: float = 500, service_s: float = 1e-3, cores: int = 1, **ru
         "run": {"horizon_s": 10, "warmup_s": 1, "period_s": 1} | run,
     }
     return parse(Scenario, data)
+
+
+def ordinary(service_s, parallelism, partitions=None, shares=None, cores=16, rate_per_s=400, horizon_s=90):
+    """Job of a source and an operator of so many subtasks, fed evenly, by keys or by partitions."""
+    work = {"name": "work", "kind": "map", "service_time_s": service_s}
+    feed = {"name": "in", "kind": "source", "service_time_s": 1e-6}
+    if partitions:
+        work = {"name": "work", "kind": "kafka-source", "partitions": partitions, "service_time_s": service_s}
+    elif shares:
+        work["key_groups"] = len(shares)
+    chain = [work, {"name": "out", "kind": "sink"}] if partitions else [feed, work, {"name": "out", "kind": "sink"}]
+    names = [operator["name"] for operator in chain]
+    streams = [{"producer": a, "consumer": b} for a, b in itertools.pairwise(names)]
+    if shares:
+        streams[0]["partitioning"] = "hash"
+    return {
+        "name": "ordinary",
+        "query": {"operators": chain, "streams": streams},
+        "cluster": {"hosts": [host(name, cores, ram_mb=16_000, bandwidth_mbps=10_000) for name in ("big", "other")]},
+        "plan": {"placement": {name: {"big": parallelism} if name == "work" else "other" for name in names}},
+        "workload": {
+            "arrivals": {names[0]: {"law": "poisson", "rate_per_s": rate_per_s}},
+            "keys": {"work": {"shares": shares}} if shares else {},
+        },
+        "run": {"horizon_s": horizon_s, "warmup_s": 10, "period_s": 1},
+    }

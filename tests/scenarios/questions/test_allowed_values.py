@@ -14,9 +14,8 @@ from scenarios.questions.bisection import LOOKED, Range, search
 from scenarios.questions.capacity import CapacityQuestion, capacity
 from scenarios.questions.knobs import knob
 from streamtwin.answers.capacity import told
-from tests.scenarios.questions.jobs import queue
-from tests.scenarios.questions.test_capacity import SILENT, asked
-from tests.scenarios.questions.test_limits_of_jobs import SHALLOW, ordinary
+from tests.scenarios.questions.jobs import SHALLOW, SILENT, ordinary, queue
+from tests.scenarios.questions.test_capacity import asked
 from twin.errors import BadInput
 from twin.randomness import child_seed
 from twin.scenario import Scenario

@@ -19,9 +19,8 @@ from scenarios.questions.resources import without_spare
 from scenarios.questions.variants import Variant
 from scenarios.questions.whatif import LEVEL, ComparedMetric, adjusted, changed, compared, holm
 from streamtwin.answers import comparison, policies
-from tests.scenarios.questions.jobs import queue, shop
+from tests.scenarios.questions.jobs import SILENT, queue, shop
 
-SILENT = Lines(lambda _text: None)
 GROUPS, GROUP = 40, 5
 MEAN, RATE, P99 = "e2e_latency_s.mean", "throughput_per_s", "e2e_latency_s.p99"
 

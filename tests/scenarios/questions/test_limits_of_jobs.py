@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 
 import pytest
 
@@ -19,8 +18,8 @@ from scenarios.questions.prediction import measures_predicted
 from scenarios.questions.resources import binding, limits, resources
 from streamtwin.answers.capacity import predicted, told
 from streamtwin.answers.verdict import verdict
-from tests.scenarios.questions.jobs import host
-from tests.scenarios.questions.test_capacity import SILENT, close
+from tests.scenarios.questions.jobs import SHALLOW, SILENT, host, ordinary
+from tests.scenarios.questions.test_capacity import close
 from twin.profiles import BRISK
 from twin.scenario import Scenario
 from twin.simulation import simulate
@@ -36,33 +35,6 @@ def limit_of(name, find, of, text="not backpressured", **more):
         return capacity(scenario, question, bench, 1, SILENT, prove=prove), bench
 
 
-def ordinary(service_s, parallelism, partitions=None, shares=None, cores=16, rate_per_s=400, horizon_s=90):
-    """Job of a source and an operator of so many subtasks, fed evenly, by keys or by partitions."""
-    work = {"name": "work", "kind": "map", "service_time_s": service_s}
-    feed = {"name": "in", "kind": "source", "service_time_s": 1e-6}
-    if partitions:
-        work = {"name": "work", "kind": "kafka-source", "partitions": partitions, "service_time_s": service_s}
-    elif shares:
-        work["key_groups"] = len(shares)
-    chain = [work, {"name": "out", "kind": "sink"}] if partitions else [feed, work, {"name": "out", "kind": "sink"}]
-    names = [operator["name"] for operator in chain]
-    streams = [{"producer": a, "consumer": b} for a, b in itertools.pairwise(names)]
-    if shares:
-        streams[0]["partitioning"] = "hash"
-    return {
-        "name": "ordinary",
-        "query": {"operators": chain, "streams": streams},
-        "cluster": {"hosts": [host(name, cores, ram_mb=16_000, bandwidth_mbps=10_000) for name in ("big", "other")]},
-        "plan": {"placement": {name: {"big": parallelism} if name == "work" else "other" for name in names}},
-        "workload": {
-            "arrivals": {names[0]: {"law": "poisson", "rate_per_s": rate_per_s}},
-            "keys": {"work": {"shares": shares}} if shares else {},
-        },
-        "run": {"horizon_s": horizon_s, "warmup_s": 10, "period_s": 1},
-    }
-
-
-SHALLOW = BRISK.model_copy(update={"channel_records": 100}).model_dump(mode="json")
 ORDINARY = {
     "one subtask": ordinary(1e-3, 1),
     "four subtasks": ordinary(2e-3, 4),

@@ -22,8 +22,7 @@ from scenarios.questions.knobs import knob
 from scenarios.questions.prediction import PredictedLimit, measures_predicted
 from scenarios.questions.resources import binding, limits, resources
 from streamtwin.answers.verdict import verdict
-from tests.scenarios.questions.jobs import host
-from tests.scenarios.questions.test_capacity import SILENT
+from tests.scenarios.questions.jobs import SILENT, host
 from tests.twin import worlds
 from twin.profiles import STORM
 from twin.rates.model import RateModel
