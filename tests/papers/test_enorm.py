@@ -94,7 +94,7 @@ def test_each_hand_over_less_saves_what_it_costs() -> None:
     """With costly logic each saved hand-over saves its cost; within 3 %, as the run begins with empty channels."""
     for count in (0, 4):
         found = fusing.measured(1e-3, count, seed=1)
-        assert found == pytest.approx(fusing.WORKERS / fusing.record_s(1e-3, count), rel=0.03)
+        assert found == pytest.approx(WORKERS / fusing.record_s(1e-3, count), rel=0.03)
 
 
 def test_keys_are_as_many_as_give_so_many_different_ones() -> None:

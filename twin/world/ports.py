@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from ctypes import addressof
 from operator import mul
+from statistics import fmean
 from typing import TYPE_CHECKING
+
 import numpy as np
+import simpy
+
 from twin.machine import layout as k
 from twin.machine.advance import refill
 from twin.world.memory import RunMemory, StructView
 from twin.world.parts import Counts, Item, Pool, Task, chain
 from twin.world.stations import KINDS, ItemCells, dated, write
-from collections.abc import Generator
-from statistics import fmean
-import simpy
-from twin.world.parts import Pool
 
 if TYPE_CHECKING:
     from twin.operators.records import Mark, Record
     from twin.plan import Location
-    from twin.profiles import NetworkMemory
+    from twin.profiles import BufferDebloat, NetworkMemory
     from twin.world.lanes import Buffer
     from twin.world.network import Network
     from twin.world.streams import Partitioner
-    from twin.profiles import BufferDebloat
     from twin.world.world import World
 
 UNBOUNDED = 10**15

@@ -30,7 +30,6 @@ from twin.world import event_time
 from twin.world.brokers import ArrivalClock, Broker, arrival_clocks
 from twin.world.calls import LOOK, Callbacks
 from twin.world.clock import Clock, Watch, held
-from twin.world.debloating import debloating
 from twin.world.event_time import EventTimes
 from twin.world.lanes import home
 from twin.world.ledger import Ledger
@@ -40,7 +39,7 @@ from twin.world.memory import Draws, RunMemory
 from twin.world.meters import HostMeter, LinkMeter, OperatorMeter, StreamMeter
 from twin.world.network import Network
 from twin.world.parts import Card, Item, Pool, Processor, Spent, Task
-from twin.world.ports import Path
+from twin.world.ports import Path, debloating
 from twin.world.python_logics import DatedSource, timed_logic
 from twin.world.sockets import BandwidthLimit, HostMemory, limit_sockets, pauses
 from twin.world.stations import mark_of
