@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from figures.style import BLUE, FONT_PT, GREEN, GREY, LABEL_PT, ORANGE, legend, looks, new_figure, quiet, rows_where
 from figures.svg import shortened
@@ -59,7 +60,9 @@ def _over_x(axes: Axes, table: Mapping[str, Sequence[Any]], rows: Sequence[int],
     positions = table["x"]
     if min(positions) > 0.0 and max(positions) > WIDE * min(positions):
         axes.set_xscale("log")
-    axes.set_ylim(bottom=0)
+    elif all(float(each).is_integer() for each in positions):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_ylim(0, _room(axes.get_ylim()))
 
 
 def _listed(axes: Axes, table: Mapping[str, Sequence[Any]], rows: Sequence[int], variants: Sequence[str]) -> None:
@@ -69,7 +72,12 @@ def _listed(axes: Axes, table: Mapping[str, Sequence[Any]], rows: Sequence[int],
         axes.errorbar(table["mean"][row], at, xerr=half, color=BLUE if at else GREY, marker="o", capsize=3)
     axes.set_yticks(range(len(variants)), [shortened(each, LABEL_PT, FONT_PT) for each in variants])
     axes.set_ylim(len(variants) - 0.5, -0.5)
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, _room(axes.get_xlim()))
+
+
+def _room(ends: tuple[float, float]) -> float:
+    """Upper end of an axis from 0, with room for a marker: the range of values that hardly differ leaves none."""
+    return 1.05 * ends[1]
 
 
 # borders -------------------------------------------------------------------------------------------------------------
@@ -166,8 +174,8 @@ def over_time(table: Mapping[str, Sequence[Any]]) -> Figure:
 def _scale(axes: Any, values: np.ndarray) -> None:
     known = values[np.isfinite(values) & (values > 0.0)]
     if len(known) and known.max() > FAR * np.median(known):
-        axes.set_yscale("symlog", linthresh=max(float(np.median(known)), 1e-12))
-    axes.set_ylim(bottom=0)
+        axes.set_yscale("symlog", linthresh=10.0 ** np.ceil(np.log10(max(np.median(known), 1e-12))))
+    axes.set_ylim(0, _room(axes.get_ylim()))
 
 
 def search_path(table: Mapping[str, Sequence[Any]], runs: int, objective: str) -> Figure:

@@ -149,16 +149,23 @@ def matrices(panels: Mapping[str, np.ndarray], rows: str, columns: str, quantity
 # Figures of cumulative distributions: of a few samples, or from profiling (BriskStream, Fig. 3).
 
 
+NARROW = 3.0
+"""Ratio of the ends of samples up to which an axis stays linear: a logarithmic one would have no power of ten in it and
+label each tick with one."""
+
+
 def distributions(
     samples: Mapping[str, Sequence[float]], quantity: str, *, marked: float | None = None, log: bool = False
 ) -> Figure:
-    """Figure with a step function for each sample. quantity: label of the axis. marked: value to draw a line at."""
+    """Figure with a step function for each sample. quantity: label of the axis. marked: value to draw a line at. log:
+    on a logarithmic axis, unless values lie close together."""
     figure, axes = new_figure(5.4, 3.2)
     for name, look in looks(samples).items():
         axes.ecdf(np.asarray(samples[name], dtype=float), color=look.colour, linestyle=look.dashes, label=name)
     if marked is not None:
         axes.axvline(marked, color="#333333", linewidth=0.9, linestyle="--")
-    if log:
+    known = [each for values in samples.values() for each in values]
+    if log and max(known) > NARROW * min(known):
         axes.set_xscale("log")
     axes.set_xlabel(quantity)
     axes.set_ylabel("cumulative share")

@@ -123,7 +123,7 @@ class PredictionBesideRuns:
         """The same for a cell of a table: +3 %, or x 6.8."""
         if self.factor is None or self.factor <= 0.0:
             return ""
-        return f"{100 * (self.factor - 1):+.0f} %" if 0.5 < self.factor < 2.0 else f"x {written(self.factor, 2)}"
+        return f"{100 * (self.factor - 1):+z.0f} %" if 0.5 < self.factor < 2.0 else f"x {written(self.factor, 2)}"
 
     def told(self, shown: str) -> list[str]:
         """Sentences: the prediction, written as `shown`, with its error; and what is to be said of a contradiction."""

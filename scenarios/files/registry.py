@@ -5,6 +5,7 @@ Names and descriptions are read without building the scenario, so that listing t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -36,12 +37,17 @@ def names(library: Path = LIBRARY) -> tuple[str, ...]:
 
 def by_theme(listed: Iterable[str]) -> dict[str, list[str]]:
     """Names of the library under their headings, as they are shown; headings without names are left out."""
-    left = dict.fromkeys(listed)
+    left = dict.fromkeys(sorted(listed, key=_counted))
     found: dict[str, list[str]] = {}
     for heading, patterns in THEMES.items():
         found[heading] = [name for pattern in patterns for name in left if fnmatchcase(name, pattern)]
         left = dict.fromkeys(name for name in left if name not in found[heading])
     return {heading: members for heading, members in {**found, OTHERS: list(left)}.items() if members}
+
+
+def _counted(name: str) -> list[str | int]:
+    """Key by which names with numbers are sorted as people count: nexmark-q2 before nexmark-q11."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
 def find(name_or_path: str, library: Path = LIBRARY) -> Path:

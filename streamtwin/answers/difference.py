@@ -103,12 +103,13 @@ class Apart:
 def tables(question: str, names: Sequence[str], documents: Sequence[Mapping[str, Any]]) -> list[Wide]:
     """Tables of figures that differ between two answers, and of operators that run elsewhere. names: of the answers.
 
-    Figures that only one of them has, as of a variant that the other did not try, are counted.
+    Figures that only one of them has, as of a variant that the other did not try, are counted. Figures that are written
+    alike do not differ.
     """
     heading = dict(zip(("first", "second"), names, strict=True))
     first, second = (dict(figures(each)) for each in documents)
     known = [Apart(what, first[what], second[what]) for what in first if what in second]
-    apart = [each for each in known if each.first.value != each.second.value]
+    apart = [each for each in known if each.first.shown() != each.second.shown()]
     of = f"{question}: {len(apart)} of {len(known)} figures differ"
     alone = len(first) + len(second) - 2 * len(known)
     more = f"; {alone} are in one of the answers only" * (alone > 0)

@@ -11,7 +11,7 @@ from figures.job_map import job_map
 from scenarios.questions.kept import said_once
 from streamtwin.demo.loop import DemoOutcome
 from streamtwin.demo.story import PROMISE, JudgedPlan, Story, added
-from streamtwin.report.page import inline
+from streamtwin.report.page import STYLE, inline
 from streamtwin.tables.job_maps import drawn
 from streamtwin.tables.tables import seconds
 from twin.cluster import Host
@@ -53,6 +53,7 @@ def page(outcome: DemoOutcome, pictures: Mapping[str, bytes], out: Path) -> str:
     story, settings = outcome.story, outcome.settings
     scenario, judged = story.scenario, story.judged
     values = {
+        "style": STYLE.read_text(encoding="utf-8"),
         "version": VERSION,
         "out": escape(str(out)),
         "verdict": escape(story.verdict),

@@ -201,7 +201,7 @@ def beside_page(folders: Sequence[Path]) -> tuple[str, list[Wide]]:
         made = "twin run."
     parts = [
         *(section(name, paragraph(words, "verdict")) for name, words in zip(names, told, strict=True)),
-        section("What differs", element("div", *tables(found), class_="tables")),
+        section("What differs", element("div", *tables(found), class_="tables differs")),
     ]
     return page(" beside ".join(names), parts, made), found
 

@@ -179,7 +179,7 @@ def _difference(answers: Sequence[KeptAnswer]) -> list[str]:
     if len(answers) < 2 or len(questions) > 1 or not all(documents):
         return []
     found = tables(difference.tables(answers[0].question, [each.name for each in answers], documents))
-    return [element("h2", "What differs"), element("div", *found, class_="tables")]
+    return [element("h2", "What differs"), element("div", *found, class_="tables differs")]
 
 
 def _facts(answers: Sequence[KeptAnswer]) -> Wide:

@@ -132,8 +132,18 @@ def _field(name: str, asked: FormField, now: Scenario) -> str:
 
 def _glossary(allowed: Mapping[str, str]) -> str:
     """List of what may be written in a field, without options."""
-    told = (f"{name}: {words.rpartition(' (')[0]}" for name, words in allowed.items() if words)
+    told = (f"{name}: {_before_options(words)}" for name, words in allowed.items() if words)
     return folded("which there are", _list(told))
+
+
+def _before_options(words: str) -> str:
+    """Words without the options at their end, which are in brackets; there may be brackets in them."""
+    depth = 0
+    for at in reversed(range(len(words) if words.endswith(")") else 0)):
+        depth += (words[at] == ")") - (words[at] == "(")
+        if not depth:
+            return words[:at].rstrip()
+    return words
 
 
 def _list(listed: Iterable[str]) -> str:

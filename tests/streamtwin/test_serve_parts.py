@@ -13,6 +13,7 @@ import pytest
 from scenarios.files.scenario_file import load, set_values
 from scenarios.files.yaml_text import parse_text
 from scenarios.questions.variants import with_all_events
+from streamtwin.serve import page
 from streamtwin.serve.asking import cancelled, happening, moved, told
 from streamtwin.serve.inquiry import EVENT, SET, Alteration, Inquiry, Store, controls, flow, turned
 from streamtwin.serve.session import Replay, replayed
@@ -73,6 +74,11 @@ def test_every_control_of_the_library_takes_the_value_that_it_has() -> None:
                 again = after(Inquiry(name), control.name, value)
                 assert again.scenario().workload.arrivals.keys() == given.workload.arrivals.keys()
                 assert controls(given, again.scenario())[control.name].value == pytest.approx(control.value)
+
+
+def test_a_glossary_has_what_each_is_without_its_options() -> None:
+    shown = page._glossary({"a": "Does (as in x, 3) it (most: 2, ids: ())", "b": "Does that", "c": ""})
+    assert "<li>a: Does (as in x, 3) it</li><li>b: Does that</li></ul>" in shown
 
 
 def test_events_and_moves_are_the_command_lines() -> None:

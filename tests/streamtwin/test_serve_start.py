@@ -331,6 +331,8 @@ def test_every_name_of_the_library_is_under_one_heading() -> None:
     assert sorted(name for names in listed.values() for name in names) == sorted([*registry.names(), "mine"])
     assert listed.pop(registry.OTHERS) == ["mine"]
     assert list(listed) == list(registry.THEMES)
+    numbers = [int(name.removeprefix("nexmark-q")) for name in listed["Nexmark as Flink SQL"]]
+    assert len(numbers) > 10 and numbers == sorted(numbers)
 
 
 # what people keep ----------------------------------------------------------------------------------------------------
