@@ -7,6 +7,7 @@ import re
 import sys
 import warnings
 import xml.etree.ElementTree as ET
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -314,3 +315,38 @@ def test_no_name_of_the_legend_goes_beyond_the_edge(names: list[str]) -> None:
     assert len(words) == len(names)
     for each in words:
         assert float(each.get("x", "")) + width_px(each.text or "", FONT_PX) <= WIDTH_PX
+
+
+@pytest.mark.parametrize("values", [(0.021, 0.0211), (80.0, 79.5), (1.0, 100.0)])
+def test_markers_of_values_that_hardly_differ_are_within_their_axis(values):
+    table = {"metric": ["m"] * 2, "variant": ["a", "b"], "series": ["s"] * 2, "x": [1.0, 2.0], "mean": values}
+    for x in ([1.0, 2.0], [math.nan] * 2):
+        (axes,) = comparison({**table, "x": x, "half_width": [math.nan] * 2}, "subtasks").axes
+        low, high = axes.get_xlim() if math.isnan(x[0]) else axes.get_ylim()
+        assert low == 0 and high >= 1.04 * max(values)
+
+
+def test_an_axis_of_whole_numbers_has_no_others():
+    table = {"metric": ["m"] * 3, "variant": ["a", "b", "c"], "series": ["s"] * 3, "mean": [1.0] * 3}
+    for x, whole in (([1.0, 2.0, 3.0], True), ([0.5, 0.75, 1.0], False)):
+        (axes,) = comparison({**table, "x": x, "half_width": [0.1] * 3}, "x").axes
+        assert all(float(each).is_integer() for each in axes.get_xticks()) == whole
+
+
+@pytest.mark.parametrize(("values", "scale"), [((1.0, 1.007), "linear"), ((1.0, 70.0), "log")])
+def test_ticks_of_samples_that_lie_close_together_do_not_cover_each_other(values, scale):
+    figure = distributions({"a": values, "b": values}, "factor", log=True)
+    (axes,) = figure.axes
+    assert axes.get_xscale() == scale
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    labels = [each for each in [*axes.get_xticklabels(), *axes.get_xticklabels(minor=True)] if each.get_text()]
+    boxes = sorted((each.get_window_extent(canvas.get_renderer()) for each in labels), key=lambda box: box.x0)
+    shown = [box for box in boxes if axes.bbox.x0 - 1 <= (box.x0 + box.x1) / 2 <= axes.bbox.x1 + 1]
+    assert len(shown) > 1 and all(left.x1 <= right.x0 + 1 for left, right in pairwise(shown))
+
+
+def test_the_path_of_a_search_may_rise_and_is_not_called_the_best():
+    steps = {"runs": [0, 10, 20], "best": [2.0, 1.0, 1.2], "as_required": [True] * 3, "found_by": ["a", "b", "b"]}
+    (axes,) = search_path(steps, 30, "q").axes
+    assert "plan kept" in axes.get_ylabel() and "best" not in axes.get_ylabel()
