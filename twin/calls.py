@@ -378,7 +378,8 @@ def _between_marks(calls: Calls) -> float:
         leaves_s = latest_s if calls.ordered else np.where(marks, latest_s, leaves_s)
         behind_s, next_s = np.where(marks, leaves_s, behind_s), next_s + marks * each_s
         left_s[place, every], count = leaves_s, count + ~marks
-    return float(count.sum() / (now_s - began_s).sum())
+    lasted_s = float((now_s - began_s).sum())
+    return float(count.sum()) / lasted_s if lasted_s > 0.0 else np.inf  # calls may take no time
 
 
 def _where_places_suffice(calls: Calls, capacity: int) -> float:
