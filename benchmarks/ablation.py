@@ -93,7 +93,7 @@ LAWS: Mapping[str, Mapping[str, Any]] = {
     "the oldest of inputs of several ages": {"latency.HeldRecords": lambda *given: HeldRecords(*given[:-1])},
     "pressure that a run shows": {"model._seen": lambda share, *_: np.full(share.shape[1], np.inf)},
     "chances of few evaluations": {"model._chances": lambda _fires, per_s, run_s: np.minimum(per_s * run_s, 1000.0)},
-    "results wait for commits": {"model._exactly_once": lambda *_: None},
+    "results wait for commits": {"model._checkpoints": lambda *_: None},
 }
 """For each law, what replaces it: by name in `twin.rates`, or in `twin`, the plain law."""
 

@@ -14,7 +14,10 @@ from models.dataset import Dataset
 from models.labels import KINDS
 from models.prediction import SHARE, LearnedCostModel
 from models.predictors import Fitted, FittedNetworks
-from twin.metrics import METRICS, REGRESSION_METRICS, TABLE
+from twin.metrics import BINARY_METRICS, ESTIMATED, METRICS
+
+TAIL = "e2e_latency_s.p99"
+"""The quantile whose errors are shown by stratum."""
 
 
 def card(
@@ -33,7 +36,7 @@ def errors(model: LearnedCostModel, rivals: Sequence[Fitted], held: Mapping[str,
     fitted = (FittedNetworks("learned", model), *rivals)
     lines = [line for each in model.ensembles if each.scaling.gate for line in gates(each)]
     for title, rows in held.items():
-        lines += [*_errors(title, fitted, rows), *_kinds(fitted, rows), *_strata(fitted[0], rows)]
+        lines += [*_errors(title, fitted, rows), *_kinds(fitted, rows), *_strata(fitted[:2], rows)]
     return [*lines, *_coverage(model, held), ""]
 
 
@@ -45,9 +48,15 @@ def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
 
 def gates(ensemble: Ensemble) -> list[str]:
     """Lines with the gates: the share of the correction that counts."""
-    rows = ([kind, *(f"{gate:g}" for gate in gates)] for kind, gates in zip(KINDS, ensemble.scaling.gate, strict=True))
-    header = ["plans", *(TABLE[name].symbol for name in ensemble.metrics)]
-    return ["## Gates", "", "Share of the correction that counts.", "", *table(header, rows)]
+    gate_MxK = zip(*ensemble.scaling.gate, strict=True)
+    rows = ([name, *(f"{gate:g}" for gate in each)] for name, each in zip(ensemble.metrics, gate_MxK, strict=True))
+    return [
+        "## Gates",
+        "",
+        "Share of the correction that counts, by kind of plan.",
+        "",
+        *table(["metric", *KINDS], rows),
+    ]
 
 
 # training ------------------------------------------------------------------------------------------------------------
@@ -103,17 +112,17 @@ def _errors(title: str, fitted: Sequence[Fitted], held: Dataset) -> list[str]:
     found = {(row.metric, row.model): row for each in fitted for row in evaluation.evaluate(each, held)}
     found |= {(row.metric, row.model): row for row in evaluation.replicate_rows(held)}
     names = list(dict.fromkeys(name for _, name in found))
-    metrics = [metric for metric in METRICS if (metric, fitted[0].name) in found]
-    rows = ([metric, *(_words(found[metric, name]) for name in names)] for metric in metrics)
+    metrics = [metric for metric in ESTIMATED if (metric, fitted[0].name) in found]
+    rows = ([metric, *(_words(found.get((metric, name))) for name in names)] for metric in metrics)
     heading = f"## Held-out error: {title}, {len(np.unique(held.config_hash))} jobs"
     explained = "q-error, median / 95 %; of yes or no, balanced accuracy."
     return [heading, "", explained, "", *table(["metric", *names], rows)]
 
 
-def _words(row: evaluation.ErrorRow) -> str:
-    if row.accuracy is not None:
+def _words(row: evaluation.ErrorRow | None) -> str:
+    if row is not None and row.accuracy is not None:
         return f"{row.accuracy:.1%}"
-    return "-" if row.q50 is None else f"{row.q50:.3f} / {row.q95:.2f}"
+    return "-" if row is None or row.q50 is None else f"{row.q50:.3f} / {row.q95:.2f}"
 
 
 def _kinds(fitted: Sequence[Fitted], held: Dataset) -> list[str]:
@@ -131,31 +140,46 @@ def _kinds(fitted: Sequence[Fitted], held: Dataset) -> list[str]:
     return table(["processing latency of plans", "runs", *(each.name for each in fitted)], rows)
 
 
-def _strata(fitted: Fitted, held: Dataset) -> list[str]:
-    """Table of the model's own errors by stratum, with that of a second run where there are any."""
-    found = evaluation.error_breakdown(fitted, held, np.arange(len(held)))
-    metrics = list(dict.fromkeys(row.metric for row in found))
-    of = {(row.stratum, row.metric): row for row in found}
-    strata = [name for name in dict.fromkeys(row.stratum for row in found) if of[name, metrics[0]].rows]
-    rows = ([name, str(of[name, metrics[0]].rows), *(_stratum(of[name, each]) for each in metrics)] for name in strata)
-    explained = "Where its error sits: q-error at 95 %, and in brackets that of a second run; of yes or no, accuracies."
+def _strata(fitted: Sequence[Fitted], held: Dataset) -> list[str]:
+    """Table of the errors of the model and one more by stratum, with that of a second run where there are any."""
+    each = [evaluation.error_breakdown(one, held, np.arange(len(held))) for one in fitted]
+    metrics = [name for name in (*METRICS, TAIL) if any(row.metric == name for row in each[0])]
+    of = [{(row.stratum, row.metric): row for row in found} for found in each]
+    strata = [name for name in dict.fromkeys(row.stratum for row in each[0]) if of[0][name, metrics[0]].rows]
+
+    def cell(name: str, metric: str) -> str:
+        first, *others = (_stratum(found.get((name, metric))) for found in of)
+        limit = of[0][name, metric]
+        return " / ".join([first, *others]) + _limit(limit)
+
+    rows = ([name, str(of[0][name, metrics[0]].rows), *(cell(name, metric) for metric in metrics)] for name in strata)
+    names = " / ".join(one.name for one in fitted)
+    explained = (
+        f"Where errors sit: q-error at 95 % of {names}, and in brackets a second run's; of yes or no, accuracies."
+    )
     return [explained, "", *table(["runs with", "runs", *metrics], rows)]
 
 
-def _stratum(row: evaluation.BreakdownRow) -> str:
-    own, limit = (
-        (row.accuracy, row.limit_accuracy) if row.metric not in REGRESSION_METRICS else (row.q95, row.limit_q95)
-    )
-    form = "{:.1%}" if row.metric not in REGRESSION_METRICS else "{:.2f}"
-    if own is None:
+def _form(metric: str) -> str:
+    return "{:.1%}" if metric in BINARY_METRICS else "{:.2f}"
+
+
+def _stratum(row: evaluation.BreakdownRow | None) -> str:
+    if row is None:
         return "-"
-    return form.format(own) + ("" if limit is None else f" ({form.format(limit)})")
+    own = row.accuracy if row.metric in BINARY_METRICS else row.q95
+    return "-" if own is None else _form(row.metric).format(own)
+
+
+def _limit(row: evaluation.BreakdownRow) -> str:
+    limit = row.limit_accuracy if row.metric in BINARY_METRICS else row.limit_q95
+    return "" if limit is None else f" ({_form(row.metric).format(limit)})"
 
 
 def _coverage(model: LearnedCostModel, held: Mapping[str, Dataset]) -> list[str]:
     """Table of the share of simulated values that lie in their intervals, and of the intervals' width."""
     rows = []
-    for metric in REGRESSION_METRICS:
+    for metric in ESTIMATED:
         cells = [_inside(model, metric, part) for part in held.values()]
         rows += [[metric, *cells]] if any(cells) else []
     if not rows:

@@ -14,10 +14,12 @@ from flax.traverse_util import flatten_dict
 from pydantic import ConfigDict, Field, TypeAdapter, model_validator
 
 from models.features import (
+    CONTEXT,
     FEATURE_VERSION,
     FEATURES,
     NODE_TYPES,
     Feature,
+    Group,
     OneHot,
     encode,
     raw_rows,
@@ -25,14 +27,14 @@ from models.features import (
 )
 from models.gnn import Parameters, shapes
 from models.graph import GraphTable
-from models.job_columns import LOADS, Columns, JobColumns
+from models.job_columns import LOADS, WORKING, Columns, JobColumns, composed
 from models.labels import KINDS, Scaling
 from models.scoring import Weights
 from models.settings import NetworkConfig
 from twin.errors import BadInput
 from twin.files import signed, verified, write_bytes
 from twin.kinds.registry import KINDS as KINDS_OF_OPERATORS
-from twin.metrics import METRICS
+from twin.metrics import ESTIMATED
 from twin.spec import Spec, parse
 
 # coverage of the training rows ---------------------------------------------------------------------------------------
@@ -49,11 +51,18 @@ Coverage = Mapping[str, int]
 """Number of nodes by kind, category and flag: `filter`, `filter function <`, `join measured`, ...; 0 if absent."""
 Ranges = Mapping[str, Sequence[float]]
 """Lowest and highest encoded input, by `kind feature`."""
+PLAN = "plan"
+"""Kind of the numbers of whole jobs."""
 MARGIN = 0.1
 """Margin beyond the range, as a share of an encoded range from -1 to 1."""
-DEMANDS: Mapping[str, tuple[str, float]] = {"arrivals": ("peak", 1.0), "drift": ("drifts_per_s", 0.0)}
+DEMANDS: Mapping[str, tuple[str, float, Group]] = {
+    "arrivals": ("peak", 1.0, "demand"),
+    "drift": ("drifts_per_s", 0.0, "demand"),
+    "pauses": ("pauses", 0.0, "composed"),
+    "checkpoints": ("checkpoints", 0.0, "composed"),
+}
 """Demands that steady rates leave out and models can learn, by name in `twin.unsupported`: the column of
-`Dataset.about` that measures it, and the column's value in a job without it."""
+`Dataset.about` that measures it, the column's value in a job without it, and the group of features that shows it."""
 FEWEST = 30
 """Number of rows with a demand from which on it counts as learned."""
 
@@ -93,9 +102,11 @@ def _nodes(graphs: GraphTable, rows: np.ndarray | None) -> Iterator[tuple[str, n
         yield KINDS_OF_OPERATORS[kind], np.zeros((len(row_N), 0)), row_N
 
 
-def demands_of(about: Columns, rows: np.ndarray) -> list[str]:
-    """Names of DEMANDS that at least FEWEST of these rows have. about: of all rows, as `Dataset.about`."""
-    counts = {name: np.sum(about[column][rows] > without * (1 + 1e-9)) for name, (column, without) in DEMANDS.items()}
+def demands_of(about: Columns, rows: np.ndarray, config: NetworkConfig) -> list[str]:
+    """Names of DEMANDS that a network sees, and at least FEWEST of these rows have. about: of all rows, as
+    `Dataset.about`."""
+    shown = {name: each for name, each in DEMANDS.items() if config.sees(each[2])}
+    counts = {name: np.sum(about[column][rows] > without * (1 + 1e-9)) for name, (column, without, _) in shown.items()}
     return [name for name, count in counts.items() if count >= FEWEST]
 
 
@@ -160,8 +171,13 @@ def unseen_rows(seen: Coverage | None, graphs: GraphTable) -> dict[str, np.ndarr
 
 
 def ranges_of(graphs: GraphTable, rows: np.ndarray) -> dict[str, list[float]]:
-    """Ranges of the numbers in some rows of a table."""
-    return {
+    """Ranges of the numbers in some rows of a table, and of what works in whole jobs there."""
+    whole = {
+        f"{PLAN} {feature.name}": [float(inputs.min()), float(inputs.max())]
+        for feature, inputs in with_inputs(CONTEXT, graphs.context_GxC[rows])
+        if feature.name in WORKING
+    }
+    return whole | {
         f"{kind} {feature.name}": [float(inputs.min()), float(inputs.max())]
         for kind, nodes_NxF, _ in _nodes(graphs, rows)
         for feature, inputs in with_inputs(FEATURES.get(kind, ()), nodes_NxF)
@@ -173,11 +189,15 @@ def outside(ranges: Ranges, job: JobColumns) -> list[str]:
     """Names `kind feature` of all numbers of a job, unused hosts included, that are beyond the ranges."""
     rows = [(kind, job.operators, [o]) for o, kind in enumerate(job.kinds) if kind in FEATURES]
     rows.append(("host", job.hardware, list(range(len(job.deployment.cluster.hosts)))))
+    rows.append((PLAN, {name: np.array([value]) for name, value in composed(job).items()}, [0]))
     return sorted({name for row in rows for name in _beyond(ranges, *row)})
 
 
 def _beyond(ranges: Ranges, kind: str, columns: Columns, rows: Sequence[int]) -> Iterator[str]:
-    features = [feature for feature in FEATURES[kind] if _has_range(feature)]
+    if kind == PLAN:
+        features = [feature for feature in CONTEXT if feature.name in WORKING]
+    else:
+        features = [feature for feature in FEATURES[kind] if _has_range(feature)]
     for feature, inputs in with_inputs(features, encode(features, raw_rows(features, columns, rows))):
         low, high = ranges.get(f"{kind} {feature.name}", (-np.inf, np.inf))
         if inputs.min() < low - 2 * MARGIN or inputs.max() > high + 2 * MARGIN:
@@ -241,7 +261,7 @@ class Body(Spec):
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
-        if unknown := set(self.metrics) - set(METRICS):
+        if unknown := set(self.metrics) - set(ESTIMATED):
             raise ValueError(f"metrics: {min(unknown)!r} is no metric")
         sizes = {len(self.metrics), self.config.outputs, len(self.scaling.mean), len(self.scaling.deviation)}
         sizes |= {len(each) for each in self.scaling.gate}
@@ -362,7 +382,7 @@ def read_all(folder: Path) -> tuple[Ensemble, ...]:
     if not paths:
         raise BadInput(f"{folder} holds no cost model (*{SUFFIX}); make one with 'twin train DATASET {folder}'")
     ensembles = tuple(read(path) for path in paths)
-    for metric in METRICS:
+    for metric in ESTIMATED:
         holders = [path.name for path, ensemble in zip(paths, ensembles, strict=True) if metric in ensemble.metrics]
         if len(holders) > 1:
             raise BadInput(f"{folder}: {' and '.join(holders)} both predict {metric}; remove one")

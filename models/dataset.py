@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,12 @@ import pyarrow.parquet as pq
 from models import encoding
 from models.encoding import Encoded, Progress, Reprofiled, Text, encode, encode_texts
 from models.graph import GraphTable
+from models.labels import LEAST
 from twin.corpus.rows import first_fault
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.files import SUMS, TABLE_SUMS, digest, sums
-from twin.metrics import METRICS, REGRESSION_METRICS
+from twin.metrics import BINARY_METRICS, ESTIMATED, FURTHER, METRICS
 from twin.randomness import random_stream
 from twin.rates.channels import MeasuredSpan
 from twin.rates.model import RateModel
@@ -30,14 +32,18 @@ MEASURED = "measured"
 """Column that is true for rows of real runs, of which some metrics may be unknown. Absent: simulated."""
 CHECKPOINTS = "checkpoints"
 """Column of the checkpoints of runs, as JSON. Absent: none that cost anything, as in rows of older versions."""
-OPTIONAL = {MEASURED: pa.bool_(), CHECKPOINTS: pa.string()}
+COLUMNS = {name: re.sub(r"_s\.(p\d+)$", r"_\1_s", name) for name in FURTHER}
+"""Columns of metrics beyond METRICS, by metric; in rows of older versions, or of real runs, they may be absent."""
+OPTIONAL = {MEASURED: pa.bool_(), CHECKPOINTS: pa.string(), **dict.fromkeys(COLUMNS.values(), pa.float64())}
 """Columns that may be absent, with their types."""
+FEWEST = 30
+"""Rows with a label from which on a metric beyond METRICS is learned."""
 NEEDED = ("run", "config_hash", "horizon_s", "warmup_s", "deployment", *METRICS, "records_out")
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows of simulated runs. labels_GxA: columns METRICS, NaN where a regression has no label (no success).
+    """Rows of simulated runs. labels_GxA: columns ESTIMATED, NaN where a regression has no label (no success).
     config_hash: [G] equal for runs that differ in seed only. records_out, horizon_s: [G] results and length of each."""
 
     encoded: Encoded
@@ -75,16 +81,16 @@ class Dataset:
         return self.encoded.derived_GxD
 
     def label_G(self, metric: str) -> np.ndarray:
-        """[G] one of METRICS as it was simulated."""
-        return np.asarray(self.labels_GxA[:, METRICS.index(metric)])
+        """[G] one of ESTIMATED as it was simulated."""
+        return np.asarray(self.labels_GxA[:, ESTIMATED.index(metric)])
 
     def rates_G(self, metric: str) -> np.ndarray:
-        """[G] one of METRICS as the rate model predicts it."""
-        return np.asarray(self.rates_GxA[:, METRICS.index(metric)])
+        """[G] one of ESTIMATED as the rate model predicts it; of a quantile, the mean."""
+        return np.asarray(self.rates_GxA[:, ESTIMATED.index(metric)])
 
     @property
     def rates_GxA(self) -> np.ndarray:
-        """[G, A] the rate model's predictions for each row, in the order of METRICS."""
+        """[G, A] the rate model's predictions for each row, in the order of ESTIMATED."""
         return self.encoded.graphs.rates_GxA
 
     @property
@@ -142,7 +148,10 @@ def of_deployments(
     config_hash: Sequence[str] | None = None,
 ) -> Dataset:
     """Dataset made in memory, with run lengths of the scenarios, or the usual one for plain deployments. Without hashes
-    every row counts as a configuration of its own. The number of results follows from the throughput."""
+    every row counts as a configuration of its own. The number of results follows from the throughput. labels_GxA:
+    columns METRICS, or all of ESTIMATED."""
+    unknown_GxA = np.full((len(labels_GxA), len(ESTIMATED) - labels_GxA.shape[1]), np.nan)
+    labels_GxA = np.concatenate([labels_GxA, unknown_GxA], axis=1)
     hashes = [str(index) for index in range(len(deployments))] if config_hash is None else config_hash
     measured = [RateModel().measured(each) for each in deployments]
     lengths_s, horizons_s = (np.array([getattr(span, name) for span in measured]) for name in ("length_s", "end_s"))
@@ -216,10 +225,18 @@ def _require_sound(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
 def _labels(columns: Mapping[str, Sequence[Any]]) -> np.ndarray:
     """Labels [G, A], NaN for regressions of unsuccessful runs, which have no latency, and for unmeasured ones of real
     runs."""
-    labels_GxA = np.array([columns[metric] for metric in METRICS], dtype=float).T
+    labels_GxA = np.array([columns[COLUMNS.get(metric, metric)] for metric in ESTIMATED], dtype=float).T
+    for metric, least in LEAST.items():
+        labels_GxA[:, ESTIMATED.index(metric)] = np.maximum(labels_GxA[:, ESTIMATED.index(metric)], least)
     failed_G = labels_GxA[:, METRICS.index("success")] != 1
-    labels_GxA[np.ix_(failed_G, [metric in REGRESSION_METRICS for metric in METRICS])] = np.nan
+    labels_GxA[np.ix_(failed_G, [metric not in BINARY_METRICS for metric in ESTIMATED])] = np.nan
     return labels_GxA
+
+
+def learnable(dataset: Dataset, rows: np.ndarray) -> tuple[str, ...]:
+    """METRICS, and what else enough of these rows have a label of."""
+    known = [metric for metric in FURTHER if (~np.isnan(dataset.label_G(metric)[rows])).sum() >= FEWEST]
+    return (*METRICS, *known)
 
 
 def split(dataset: Dataset, seed: int, valid: float = 0.1, test: float = 0.1) -> RowSplit:

@@ -11,7 +11,7 @@ from models.dataset import Dataset
 from models.labels import LABEL_FLOOR
 from models.predictors import Fitted
 from twin.errors import BadInput
-from twin.metrics import BINARY_METRICS, METRICS, REGRESSION_METRICS
+from twin.metrics import BINARY_METRICS, ESTIMATED
 from twin.randomness import random_stream
 
 # errors --------------------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def row(
     """
     truth, estimate = truth[~np.isnan(truth)], estimate[~np.isnan(truth)]
     measures = _binary if metric in BINARY_METRICS else _regression
-    if metric in REGRESSION_METRICS and len(truth):
+    if metric not in BINARY_METRICS and len(truth):
         estimate = np.maximum(estimate, BELOW_ALL * truth.min())
     found = measures(truth, estimate)
     errors = _standard_errors(measures, truth, estimate, bootstrap, seed) if bootstrap and found else {}
@@ -113,7 +113,7 @@ def rows_of(
     """Errors of each estimated metric. estimates: by metric, for every row of the dataset [G]."""
     return [
         row(metric, name, dataset.label_G(metric), estimates[metric], bootstrap, seed)
-        for metric in METRICS
+        for metric in ESTIMATED
         if metric in estimates
     ]
 
@@ -124,7 +124,7 @@ def evaluate(fitted: Fitted, dataset: Dataset, bootstrap: int = 0, seed: int = 0
 
 
 def replicate_rows(
-    dataset: Dataset, metrics: Sequence[str] = METRICS, bootstrap: int = 0, seed: int = 0
+    dataset: Dataset, metrics: Sequence[str] = ESTIMATED, bootstrap: int = 0, seed: int = 0
 ) -> list[ErrorRow]:
     """Errors of a run as a prediction of another run that differs only in the seed; empty without such pairs.
 
@@ -174,6 +174,13 @@ STRATA: Mapping[str, Stratum] = {
     "utilisation < 0.8": lambda about: about["utilisation"] < 0.8,
     "utilisation 0.8 to 1.25": lambda about: (about["utilisation"] >= 0.8) & (about["utilisation"] <= 1.25),
     "utilisation > 1.25": lambda about: about["utilisation"] > 1.25,
+    "steady arrivals": lambda about: about["peak"] <= 1.0,
+    "bursts": lambda about: about["peak"] > 1.0,
+    "windows over event time": lambda about: about["event_time"] > 0,
+    "rows kept by key": lambda about: about["rows"] > 0,
+    "calls": lambda about: about["calls"] > 0,
+    "checkpoints": lambda about: about["checkpoints"] > 0,
+    "pauses of a collector": lambda about: about["pauses"] > 0,
 }
 """Masks over the rows, from Dataset.about. Strata of different kinds overlap."""
 OF_EACH = 20
@@ -213,7 +220,7 @@ def error_breakdown(fitted: Fitted, dataset: Dataset, rows: np.ndarray) -> list[
     first, second = pairs(dataset)
     repeated = dataset.take(first)
     found = []
-    for metric in METRICS:
+    for metric in ESTIMATED:
         if metric not in estimates:
             continue
         truth, one, other = part.label_G(metric), repeated.label_G(metric), dataset.label_G(metric)[second]

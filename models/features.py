@@ -24,7 +24,7 @@ from twin.spec import literal_values
 
 NO_WORD = "none"
 """Word of an operator whose kind has no such field."""
-Group = Literal["operator", "data", "plan", "hardware", "rate", "cost", "demand", "physics"]
+Group = Literal["operator", "data", "plan", "hardware", "rate", "cost", "demand", "physics", "composed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,8 @@ class Feature:
 
     group: operator, data and hardware are Costream's Table I; plan adds the subtasks; rate is derived from arrival
     rates and selectivities, cost from the engine profile as well; demand is the variation of arrivals and keys; physics
-    are predictions of the rate model.
+    are predictions of the rate model; composed is what works beside operators and streams: state, event time,
+    checkpoints, pauses, and bursts of several sources on one host.
     """
 
     name: str
@@ -151,18 +152,20 @@ def selected(features: Sequence[Feature], groups: frozenset[str]) -> np.ndarray:
 # Each node type has its features; `table()` lists them for readers, FEATURE_VERSION names them in checkpoints.
 
 
-FeatureSet = Literal["operators", "placement", "table1", "rates", "costs", "physics"]
+FeatureSet = Literal["operators", "placement", "table1", "rates", "costs", "composed", "physics"]
 FEATURE_SETS: Mapping[str, frozenset[str]] = {
     "operators": frozenset({"operator", "data"}),
     "placement": frozenset({"operator", "data", "plan"}),
     "table1": frozenset({"operator", "data", "plan", "hardware"}),
     "rates": frozenset({"operator", "data", "plan", "hardware", "rate"}),
     "costs": frozenset({"operator", "data", "plan", "hardware", "rate", "cost", "demand"}),
+    "composed": frozenset({"operator", "data", "plan", "hardware", "rate", "cost", "demand", "composed"}),
     "physics": frozenset({"operator", "data", "plan", "hardware", "rate", "cost", "demand", "physics"}),
 }
 """Groups of features that a model sees, by name. The first three are the ablation of Costream, Fig. 12 (`table1` is the
 paper's model; `operators` has no host nodes at all); `rates` adds propagated rates, `costs` the engine profile and the
-variation of arrivals and keys, and `physics` the rate model's predictions, by operator, by host, and of the plan."""
+variation of arrivals and keys, `composed` what composes, and `physics`, beside `costs`, the rate model's predictions by
+operator and host."""
 
 _SELECTIVITY = Log(1e-4, 1.0, floor=1e-9)
 _RATE = Log(1.0, 1e5, floor=1e-3)
@@ -188,6 +191,10 @@ _EVERY_OPERATOR = (
     Feature("peak_s", "s", "demand", _SECONDS, "for which it stays there"),
     Feature("hottest", "share", "demand", Log(1e-3, 1, 1e-6), "of the input in the most frequent key group"),
     Feature("drifts_per_s", "1/s", "demand", Log(1e-3, 10, 1e-6), "changes of which keys are frequent"),
+    Feature("memory", "s", "composed", _SECONDS, "for which a record has an effect"),
+    Feature("awaits", "0 or 1", "composed", _FLAG, "its results wait for the end of a window"),
+    Feature("keeps_rows", "0 or 1", "composed", _FLAG, "it keeps rows by key"),
+    Feature("updates", "0 or 1", "composed", _FLAG, "its results may change those before"),
     Feature("in_per_s", "tuples/s", "physics", _RATE, "input rate that the sources' backpressure allows"),
     Feature("out_per_s", "tuples/s", "physics", _RATE, "output rate, likewise"),
     Feature("offered_pressure", "share", "physics", _UTILISATION, "highest utilisation it depends on, nominal"),
@@ -226,6 +233,9 @@ _HOST = (
     Feature("cpu_used", "share", "physics", _UTILISATION, "CPU in use under backpressure"),
     Feature("nic_used", "share", "physics", Log(1e-4, 1e2), "outgoing bandwidth in use, likewise"),
     Feature("memory_used", "share", "physics", Log(1e-2, 10), "RAM in use"),
+    Feature("burst_load", "share", "composed", Log(1e-2, 1e2, 1e-4), "that independent bursts add to the use of CPU"),
+    Feature("bursts", "1", "composed", Log(1, 16, 0.5), "equal sources that would burst like that"),
+    Feature("burst_s", "s", "composed", _SECONDS, "mean of a burst"),
 )
 
 CONTEXT: tuple[Feature, ...] = (
@@ -248,6 +258,21 @@ CONTEXT: tuple[Feature, ...] = (
     Feature("channel_s", "s", "physics", _SECONDS, "on the way, summed over the operators"),
     Feature("queue_s", "s", "physics", _SECONDS, "in service and waiting for it, likewise"),
     Feature("window_s", "s", "physics", _SECONDS, "in windows, likewise"),
+    Feature("result_delay_s", "s", "composed", _SECONDS, "the rate model's delay of results"),
+    Feature("checkpoint_duration_s", "s", "composed", _SECONDS, "of a checkpoint, by the rate model; 0 without any"),
+    Feature("checkpoint_bytes", "bytes", "composed", Log(1e3, 1e9, 1.0), "of a checkpoint, likewise"),
+    Feature("checkpoint_interval_s", "s", "composed", _SECONDS, "from one to the next; 0 without any"),
+    Feature("sync_s", "s", "composed", _SECONDS, "for which one stops a task"),
+    Feature("aligned", "0 or 1", "composed", _FLAG, "barriers wait for each other"),
+    Feature("exactly_once", "0 or 1", "composed", _FLAG, "results wait for their checkpoint"),
+    Feature("gc_pause_s", "s", "composed", _SECONDS, "pause of a garbage collector; 0 for none"),
+    Feature("gc_interval_s", "s", "composed", _SECONDS, "mean time between these"),
+    Feature("jitter_scv", "1", "composed", Log(1e-2, 2, 1e-3), "variability of a machine's speed"),
+    Feature("debloat_s", "s", "composed", _SECONDS, "that buffers may hold; 0 if their size is fixed"),
+    Feature("watermark_interval_s", "s", "composed", _SECONDS, "between watermarks"),
+    Feature("sources", "1", "composed", Log(1, 16), "of the job"),
+    Feature("operators", "1", "composed", Log(2, 64), "of the job"),
+    Feature("subtasks", "1", "composed", Log(2, 256), "of the job"),
 )
 """Features of the plan as a whole, beside the graph's nodes; their values come from models.job_columns.plan_physics."""
 
@@ -316,7 +341,7 @@ _ALL: tuple[tuple[str, Feature], ...] = (
     *(("plan", feature) for feature in CONTEXT),
 )
 
-REVISION = 18
+REVISION = 19
 """Number that grows where a feature of the same name gets other values: most often because the rate model changes."""
 
 FEATURE_VERSION: str = hashlib.sha256(

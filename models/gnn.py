@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -400,9 +400,14 @@ class CostNetwork(nn.Module):
         return h_NxD, h_HxD
 
     def _readout(self, batch: Batch, h_NxD: jax.Array, h_HxD: jax.Array) -> jax.Array:
-        readout_GxD = jax.ops.segment_sum(h_NxD, batch.operator_graph, self.capacity.graphs)
+        of_graphs = partial(jax.ops.segment_sum, num_segments=self.capacity.graphs)
+        readout_GxD = of_graphs(h_NxD, batch.operator_graph)
+        nodes_Gx1 = of_graphs(jnp.ones((len(h_NxD), 1)), batch.operator_graph)
         if self.config.hosts:
-            readout_GxD += jax.ops.segment_sum(h_HxD, batch.host_graph, self.capacity.graphs)
+            readout_GxD += of_graphs(h_HxD, batch.host_graph)
+            nodes_Gx1 += of_graphs(jnp.ones((len(h_HxD), 1)), batch.host_graph)
+        if self.config.readout == "mean":
+            readout_GxD /= jnp.maximum(nodes_Gx1, 1.0)  # a batch may have room for more graphs
         if self.config.context.size:
             context_GxD = self.encoders_context(batch.context[:, self.config.context])
             return jnp.concatenate([readout_GxD, context_GxD], axis=1)

@@ -24,7 +24,7 @@ from models.job_columns import JobColumns, base_costs, host_physics, job_columns
 from models.labels import kinds_of_plans
 from twin.deployment import Deployment
 from twin.kinds.registry import KINDS
-from twin.metrics import METRICS
+from twin.metrics import ESTIMATED
 from twin.rates.answer import RateAnswer
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings
@@ -64,7 +64,7 @@ class JointGraph(NamedTuple):
     kinds: [O] index into NODE_TYPES.  named: [O] the operators' own kinds.  levels: [O] longest path from a source.
     operators: [O] raw feature values, as long as the columns of the kind.  hosts: [H] likewise.
     streams: (producer, consumer) operators.  placements: (operator, host), one per pair however many subtasks.
-    context: raw values of models.features.CONTEXT.  rates: the rate model's answer, in the order of METRICS.
+    context: raw values of models.features.CONTEXT.  rates: the rate model's answer, in the order of ESTIMATED.
     """
 
     kinds: tuple[int, ...]
@@ -149,7 +149,7 @@ class GraphTable:
     the consumer's level).  updates: rows (kind, number, level), one an operator that has inputs, sinks aside.
     placements: rows (kind, number, host's number).  others: rows (kind, number, index into KINDS), one an operator
     whose own kind is not its node type.
-    context_GxC: inputs of each plan as a whole.  rates_GxA: the rate model's answers, in the order of METRICS.
+    context_GxC: inputs of each plan as a whole.  rates_GxA: the rate model's answers, in the order of ESTIMATED.
     """
 
     nodes: tuple[Ragged, ...]
@@ -223,7 +223,7 @@ def stack(graphs: Sequence[JointGraph]) -> GraphTable:
         Ragged.of(placements, 3),
         Ragged.of(others, 3),
         context,
-        np.array([graph.rates for graph in graphs]).reshape(-1, len(METRICS)),
+        np.array([graph.rates for graph in graphs]).reshape(-1, len(ESTIMATED)),
     )
 
 

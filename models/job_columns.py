@@ -18,12 +18,14 @@ from twin.key_skew import KeySkew, zipf_shares
 from twin.kinds.async_io import Calling
 from twin.kinds.flow import OperatorRates
 from twin.kinds.windowed import Windowed
-from twin.metrics import METRICS
+from twin.metrics import ESTIMATED, METRICS
 from twin.plan import ExecutionPlan
 from twin.query import AnyOperator
 from twin.randomness import random_stream
 from twin.rates.answer import RateAnswer
+from twin.rates.model import RateModel
 from twin.rates.seats import Placements
+from twin.scenario import Scenario
 
 # demand --------------------------------------------------------------------------------------------------------------
 # Demand beyond steady rates, as a few numbers of each operator: variation of its input and skew of its keys.
@@ -98,9 +100,33 @@ class Variation:
     drifts_per_s: float
 
 
-def variations(job: Job) -> dict[str, Variation]:
-    """Variation of the input of each operator of a job, by the operator's name."""
+@dataclass(frozen=True, slots=True)
+class Bursts:
+    """Bursts of the sources of a job, which are independent. excess_OxS: input of an operator that a source adds while
+    it is at a peak, over the operator's mean. peak_s_S: mean seconds of a peak."""
+
+    excess_OxS: np.ndarray
+    peak_s_S: np.ndarray
+
+    def on(self, work_NxO: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Bursts of sums of work [N, O], of which each operator's is at its mean: what they add to a sum, by squares,
+        as deviations do; by how many equal sources that may be; and the mean seconds of a peak, weighted by what it
+        adds. [N] each"""
+        excess_NxS = work_NxO @ self.excess_OxS
+        total_N, squares_N = excess_NxS.sum(axis=-1), np.square(excess_NxS).sum(axis=-1)
+        sources_N = np.divide(total_N**2, squares_N, out=np.zeros_like(total_N), where=squares_N > 0.0)
+        weighted_N = excess_NxS @ self.peak_s_S
+        return (
+            np.sqrt(squares_N),
+            sources_N,
+            np.divide(weighted_N, total_N, out=np.zeros_like(total_N), where=total_N > 0.0),
+        )
+
+
+def variations(job: Job) -> tuple[dict[str, Variation], Bursts]:
+    """Variation of the input of each operator of a job, by the operator's name, and the bursts behind it."""
     workload = job.deployment.workload
+    peaks = {source: peaks_of(law) for source, law in workload.arrivals.items()}
     parts: dict[str, dict[str, float]] = {}  # of each operator's input, the share that each source is the origin of
     found = {}
     for component in job.components:
@@ -110,9 +136,11 @@ def variations(job: Job) -> dict[str, Variation]:
         else:
             sent = [(job.rates[u].out_per_s, parts[u]) for u in job.query.feeds(name)]
             parts[name] = _mixed(sent)
-        peaks = {source: peaks_of(workload.arrivals[source]) for source in parts[name]}
         found[name] = Variation(*_together(parts[name], peaks), *_keys(workload.keys.get(name), component.key_groups))
-    return found
+    excess_OxS = [
+        [part.get(source, 0.0) * (each.height - 1.0) for source, each in peaks.items()] for part in parts.values()
+    ]
+    return found, Bursts(np.array(excess_OxS), np.array([each.mean_s for each in peaks.values()]))
 
 
 def _mixed(sent: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
@@ -170,8 +198,9 @@ HARDWARE = {
     "network_latency": "latency_ms",
 }
 """Columns of hosts that do not depend on the plan, and the fields of a host that they come from."""
-LOADS = ("cpu_load", "network_load", "memory_load", "tasks")
-"""Columns of a host that depend on the plan: shares of CPU, outgoing bandwidth and RAM in use, and its subtasks."""
+LOADS = ("cpu_load", "network_load", "memory_load", "tasks", "burst_load", "bursts", "burst_s")
+"""Columns of a host that depend on the plan: shares of CPU, outgoing bandwidth and RAM in use, and its subtasks; and
+what bursts add to its use of CPU, of how many sources, and how long they are."""
 
 OPERATOR_PHYSICS = (
     *("in_per_s", "out_per_s", "offered_pressure", "pressure", "service_s", "blocked"),
@@ -184,13 +213,15 @@ HOST_PHYSICS = {"cpu_used": "cpu", "nic_used": "card", "memory_used": "memory"}
 
 @dataclass(frozen=True)
 class JobColumns:
-    """Columns of a job under its own plan. names, kinds: of the operators. operators: columns [O]. streams: (producer,
-    consumer), as the query lists them. levels_O: longest path from a source. subtasks_OxH: on each host."""
+    """Columns of a job under its own plan. names, kinds: of the operators. operators: columns [O]. bursts: of the
+    sources. streams: (producer, consumer), as the query lists them. levels_O: longest path from a source. subtasks_OxH:
+    on each host."""
 
     deployment: Deployment
     names: tuple[str, ...]
     kinds: tuple[str, ...]
     operators: Columns
+    bursts: Bursts
     streams: tuple[tuple[int, int], ...]
     levels_O: np.ndarray
     subtasks_OxH: np.ndarray
@@ -222,11 +253,13 @@ class JobColumns:
         cores_N = np.array([host.left_percent / 100 for host in hosts])[host_N]
         bandwidth_N = np.array([host.bandwidth_mbps * 1e6 / 8 for host in hosts])[host_N]
         ram_N = np.array([host.ram_mb for host in hosts])[host_N]
+        work_NxO = share_NxO * self.operators["cpu_demand"] / cores_N[:, None]
         loads = (
-            share_NxO @ self.operators["cpu_demand"] / cores_N,
+            work_NxO.sum(axis=1),
             bytes_N / bandwidth_N,
             (memory.base_mb + share_NxO @ self.operators["state"]) / ram_N,
             subtasks_NxO.sum(axis=1),
+            *self.bursts.on(work_NxO),
         )
         hardware = {name: of_H[host_N] for name, of_H in self.hardware.items()}
         return {**hardware, **dict(zip(LOADS, loads, strict=True))}
@@ -245,7 +278,7 @@ def job_columns(deployment: Deployment) -> JobColumns:
     """Reads a job, of operators of any kind. Raises KeyError for an unplaced operator or an unknown host."""
     job = compile(deployment).apart
     sent_per_s = {name: rates.out_per_s for name, rates in job.rates.items()}
-    varying = variations(job)
+    varying, bursts = variations(job)
     rows = [_operator(job, each, sent_per_s, varying[each.operator.name]) for each in job.components]
     names = tuple(component.operator.name for component in job.components)
     number = {name: index for index, name in enumerate(names)}
@@ -255,6 +288,7 @@ def job_columns(deployment: Deployment) -> JobColumns:
         names=names,
         kinds=tuple(component.operator.kind for component in job.components),
         operators={name: np.array([row[name] for row in rows]) for name in rows[0]},
+        bursts=bursts,
         streams=streams,
         levels_O=_levels(len(names), streams),
         subtasks_OxH=subtask_counts(deployment, [deployment.plan])[0],
@@ -291,6 +325,11 @@ def _operator(job: Job, component: Component, sent_per_s: Mapping[str, float], v
         "results_per_fire": rates.out_per_s / rates.fires_per_s if rates.fires_per_s else 0.0,
         "groups": rates.groups_per_fire,
         "state": rates.state_records * bytes_in * engine.memory.object_overhead / 1e6,
+        "memory": spec.memory_s,
+        "awaits": float(bool(spec.awaits)),
+        "awaits_watermark": float(spec.awaits == "watermark"),
+        "keeps_rows": float(spec.keeps_rows),
+        "updates": float(spec.updates),
         **asdict(varying),
         **_of_calls(spec, rates.in_per_s / component.parallelism),
         **_of_spec(spec, rates),
@@ -354,8 +393,10 @@ def subtask_counts(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> np
 
 
 def base_costs(answer: RateAnswer) -> np.ndarray:
-    """[P, len(METRICS)] the rate model's predictions, which networks correct, in that order."""
-    return np.stack([answer.costs[metric] for metric in METRICS], axis=1)
+    """[P, len(ESTIMATED)] the rate model's predictions, which networks correct, in that order; for quantiles, those of
+    the mean; NaN for checkpoints where there are none."""
+    unknown_P, found = np.full(len(answer.results), np.nan), answer.costs.by_metric
+    return np.stack([found.get(metric.partition(".")[0], unknown_P) for metric in ESTIMATED], axis=1)
 
 
 def operator_physics(answer: RateAnswer) -> Columns:
@@ -373,8 +414,44 @@ def host_physics(answer: RateAnswer) -> Columns:
     return {name: getattr(answer, field) for name, field in HOST_PHYSICS.items()}
 
 
+WORKING = (
+    *("sources", "operators", "subtasks", "gc_pause_s", "gc_interval_s", "jitter_scv", "debloat_s"),
+    *("watermark_interval_s", "checkpoint_interval_s", "sync_s", "aligned", "exactly_once"),
+)
+"""Names of `composed`, which do not depend on where operators are."""
+
+
+def composed(job: JobColumns) -> dict[str, float]:
+    """What works in a job beside operators, streams and hosts, by WORKING: sizes, noise of the engine, and checkpoints.
+    0 for what there is not."""
+    deployment = job.deployment
+    spec = deployment.checkpoints if isinstance(deployment, Scenario) else None
+    noise, memory = deployment.engine.noise, deployment.engine.network_memory
+    debloat = None if memory is None else memory.buffer_debloat
+    found = {
+        "sources": float(len(job.bursts.peak_s_S)),
+        "operators": float(len(job.names)),
+        "subtasks": float(job.operators["replicas"].sum()),
+        "gc_pause_s": noise.gc_pause_s or 0.0,
+        "gc_interval_s": noise.gc_interval_s or 0.0,
+        "jitter_scv": noise.jitter_scv or 0.0,
+        "debloat_s": 0.0 if debloat is None else debloat.target_s,
+        "watermark_interval_s": deployment.engine.watermark_interval_s or 0.0,
+    }
+    if spec is None:
+        return {**found, "checkpoint_interval_s": 0.0, "sync_s": 0.0, "aligned": 0.0, "exactly_once": 0.0}
+    return {
+        **found,
+        "checkpoint_interval_s": spec.interval_s,
+        "sync_s": spec.sync_ms * 1e-3,
+        "aligned": float(spec.mode == "aligned"),
+        "exactly_once": float(spec.sinks == "exactly-once"),
+    }
+
+
 def plan_physics(answer: RateAnswer, job: JobColumns, horizon_s: float) -> Columns:
-    """[P] each: the rate model's estimates of plans, and the numbers that they rest on.
+    """[P] each: the rate model's estimates of plans, 0 where it has none, the numbers that they rest on, and those of
+    `composed`.
 
     utilisation: highest offered pressure. ingested: smallest share of a source's rate. chances: expected independent
     chances of a result. lag_share: cost of the run's empty start, as a share of `horizon_s`, its length. blocked:
@@ -396,7 +473,8 @@ def plan_physics(answer: RateAnswer, job: JobColumns, horizon_s: float) -> Colum
         "peak_pressure": at_peak_PxO.max(axis=1),
         "peak_left_s": (np.maximum(at_peak_PxO - 1.0, 0.0) * job.operators["peak_s"]).max(axis=1),
         "busiest": answer.busiest.max(axis=1),
-        **{metric: answer.costs[metric] for metric in METRICS},
+        **{metric: answer.costs.by_metric.get(metric, 0.0 * same_P) for metric in (*METRICS, *RateModel().further)},
+        **{name: same_P * value for name, value in composed(job).items()},
         "utilisation": answer.offered_pressure.max(axis=1),
         "ingested": answer.ingested.min(axis=1),
         "chances": answer.chances,

@@ -1,4 +1,4 @@
-"""Converts the five metrics of a run to targets of the network, and back.
+"""Converts the metrics of a run to targets of the network, and back.
 
 Regressions are learned on one of three scales: `log`, the natural logarithm, where the squared error is the squared
 log of the q-error; `log1p`, log(1 + y), Costream's MSLE, which cannot tell 0.004 from 0.04 records/s (results that
@@ -10,6 +10,10 @@ A fourth, `residual`, is `ratio` for a network that begins by repeating the rate
 logits of binary metrics are offsets from the rate model's, and rows count as often as they occur, so that its
 probabilities are those of the corpus. A gate a metric, fitted on validation rows, is the share of its output that
 counts.
+
+The rate model has no quantiles: those of a latency are learned as ratios to its estimate of the mean, and there the
+mean log ratio of the training rows is added. Quantiles of a latency never fall from one to the next, and the delay of
+results is no longer than their processing latency.
 """
 
 from __future__ import annotations
@@ -22,9 +26,11 @@ import numpy as np
 from pydantic import ConfigDict, Field, FiniteFloat, with_config
 
 from twin.errors import BadInput
-from twin.metrics import BINARY_METRICS, METRICS
+from twin.metrics import BINARY_METRICS, DELAY, ESTIMATED, LATENCIES, METRICS, QUANTILES
 
 LABEL_FLOOR = 1e-6
+LEAST = {"checkpoint_bytes": 1.0}
+"""Least values of metrics that may be 0 and are no times: below, differences do not count."""
 LOG_LIMIT = 80.0  # its exp() still fits a float32
 RATIO_LIMIT = float(np.log(1000.0))
 """Largest log ratio of a label to the rate model: a few rows further off must not decide what is learned."""
@@ -64,10 +70,25 @@ def binary(metrics: Sequence[str]) -> np.ndarray:
     return np.array([metric in BINARY_METRICS for metric in metrics])
 
 
+def columns_of(metrics: Sequence[str]) -> list[int]:
+    """Columns of metrics in tables with all of ESTIMATED."""
+    return [ESTIMATED.index(metric) for metric in metrics]
+
+
+def known_to_rates(metric: str) -> bool:
+    """Whether the rate model estimates a metric itself; else its estimate of the mean stands there."""
+    return metric not in QUANTILES
+
+
+def _of(metrics: Sequence[str], table_GxA: np.ndarray) -> np.ndarray:
+    """[G, M] columns of a table with all of ESTIMATED, no less than LEAST."""
+    return np.maximum(table_GxA[:, columns_of(metrics)], [LEAST.get(metric, 0.0) for metric in metrics])
+
+
 def yes_of(metrics: Sequence[str], labels_GxA: np.ndarray) -> dict[str, float]:
     """Share of the labelled rows that are yes, by binary metric."""
     binaries = [metric for metric in metrics if metric in BINARY_METRICS]
-    return {metric: float(np.nanmean(labels_GxA[:, METRICS.index(metric)])) for metric in binaries}
+    return {metric: float(np.nanmean(labels_GxA[:, ESTIMATED.index(metric)])) for metric in binaries}
 
 
 def on_scale(labels: np.ndarray, rates: np.ndarray, scale: LabelScale) -> np.ndarray:
@@ -101,9 +122,8 @@ def require_learnable(metric: str, label_N: np.ndarray, where: str) -> None:
 
 def scaled(metrics: Sequence[str], labels_GxA: np.ndarray, rates_GxA: np.ndarray, scale: LabelScale) -> np.ndarray:
     """[G, M] labels: regressions on their scale, 0 or 1 of binaries; NaN where there is no label."""
-    columns = [METRICS.index(metric) for metric in metrics]
-    labels_GxM = labels_GxA[:, columns]
-    return np.where(binary(metrics), labels_GxM, on_scale(labels_GxM, rates_GxA[:, columns], scale))
+    labels_GxM, rates_GxM = (_of(metrics, each) for each in (labels_GxA, rates_GxA))
+    return np.where(binary(metrics), labels_GxM, on_scale(labels_GxM, rates_GxM, scale))
 
 
 def scaling_of(metrics: Sequence[str], values_GxM: np.ndarray, scale: LabelScale) -> Scaling:
@@ -112,7 +132,8 @@ def scaling_of(metrics: Sequence[str], values_GxM: np.ndarray, scale: LabelScale
     for metric, column, yes_no in zip(metrics, values_GxM.T, binary(metrics), strict=True):
         require_learnable(metric, column, "training")
         known = column[~np.isnan(column)]
-        means.append(0.0 if yes_no or scale == "residual" else float(known.mean()))
+        repeats = scale == "residual" and known_to_rates(metric)
+        means.append(0.0 if yes_no or repeats else float(known.mean()))
         deviations.append(1.0 if yes_no else max(float(np.sqrt(np.mean((known - means[-1]) ** 2))), 1e-3))
     return Scaling(tuple(means), tuple(deviations), scale)
 
@@ -142,7 +163,7 @@ def logits(metrics: Sequence[str], rates_GxA: np.ndarray, scale: LabelScale) -> 
     if scale != "residual":
         return np.zeros((len(rates_GxA), len(metrics)))
     sure = 1.0 / (1.0 + np.exp(-LOGIT_LIMIT))
-    probability = np.clip(rates_GxA[:, [METRICS.index(metric) for metric in metrics]], 1.0 - sure, sure)
+    probability = np.clip(rates_GxA[:, columns_of(metrics)], 1.0 - sure, sure)
     return np.where(binary(metrics), np.log(probability / (1.0 - probability)), 0.0)
 
 
@@ -156,10 +177,19 @@ def in_units(
     if scaling.gate:
         outputs_GxM = outputs_GxM * np.array(scaling.gate)[kind_G]
     values = outputs_GxM * np.array(scaling.deviation) + np.array(scaling.mean)
-    log_cost = log_costs(values, rates_GxA[:, [METRICS.index(metric) for metric in metrics]], scaling.scale)
+    log_cost = log_costs(values, _of(metrics, rates_GxA), scaling.scale)
     logits_GxM = outputs_GxM + logits(metrics, rates_GxA, scaling.scale)
     probability = 1 / (1 + np.exp(-np.clip(logits_GxM, -LOG_LIMIT, LOG_LIMIT)))
-    return np.where(binary(metrics), probability, log_cost)
+    found = np.where(binary(metrics), probability, log_cost)
+    for latency in LATENCIES:
+        of_one = [m for m, metric in enumerate(metrics) if metric in QUANTILES and metric.startswith(latency)]
+        order = sorted(of_one, key=lambda m: QUANTILES.index(metrics[m]))
+        found[..., order] = np.maximum.accumulate(found[..., order], axis=-1)
+    for m, metric in enumerate(metrics):  # what waits for no window is part of what does
+        whole = metric.replace(DELAY, "processing_latency_s")
+        if metric.startswith(DELAY) and whole in metrics:
+            found[..., m] = np.minimum(found[..., m], found[..., metrics.index(whole)])
+    return found
 
 
 def _log(cost: np.ndarray) -> np.ndarray:
@@ -173,7 +203,7 @@ KINDS = ("calm", "rare results", "congested", "calm, with peaks", "overloaded at
 
 
 def kinds_of_plans(rates_NxA: np.ndarray, varying_N: np.ndarray | bool, overloaded_N: np.ndarray) -> np.ndarray:
-    """[N] kind of each plan, an index into KINDS. rates_NxA: the rate model's answers, in the order of METRICS.
+    """[N] kind of each plan, an index into KINDS. rates_NxA: the rate model's answers, METRICS first.
     varying_N: whether rates of arrivals vary. overloaded_N: whether peaks overload a resource (`peak_pressure` above
     1)."""
     backpressured, success = (rates_NxA[:, METRICS.index(name)] for name in BINARY_METRICS)

@@ -18,7 +18,7 @@ from models.prediction import Judged, forward, gated, intervals
 from models.settings import TrainingSettings
 from models.training import TrainedNetwork, TrainingData, train_member
 from twin.errors import BadInput, suggest
-from twin.metrics import METRICS, REGRESSION_METRICS
+from twin.metrics import BINARY_METRICS, ESTIMATED, METRICS
 from twin.randomness import child_seed, random_stream
 from twin.spec import Spec, parse
 from twin.version import VERSION
@@ -33,10 +33,10 @@ given."""
 def check_metrics(metrics: Sequence[str]) -> None:
     """Raises BadInput for none, an unknown one, or one that is named twice."""
     if not metrics:
-        raise BadInput(f"no metric is named; {suggest('', METRICS)}")
+        raise BadInput(f"no metric is named; {suggest('', ESTIMATED)}")
     for metric in metrics:
-        if metric not in METRICS:
-            raise BadInput(f"unknown metric {metric!r}; {suggest(metric, METRICS)}")
+        if metric not in ESTIMATED:
+            raise BadInput(f"unknown metric {metric!r}; {suggest(metric, ESTIMATED)}")
         if list(metrics).count(metric) > 1:
             raise BadInput(f"metric {metric!r} is named twice; name it once")
 
@@ -110,7 +110,7 @@ def _ensemble(
         "horizon_s": float(np.median(dataset.horizon_s)),
         "horizons_s": [float(dataset.horizon_s.min()), float(dataset.horizon_s.max())],
         "seen": dict(seen),
-        "demands": demands_of(dataset.about, parts.train) if config.sees("demand") else [],
+        "demands": demands_of(dataset.about, parts.train, config),
         "ranges": _wider(ranges_of(dataset.graphs, parts.train), start),
         "interval": intervals(metrics, scaling, judged, uncorrected),
         "yes": yes_of(metrics, learned.labels_GxA) if scaling.scale == "residual" else {},
@@ -212,6 +212,6 @@ def _settings(ensemble: Ensemble, how: FineTuning) -> TrainingSettings:
 
 def _teaches(dataset: Dataset, parts: RowSplit, ensemble: Ensemble) -> bool:
     """Whether some metric has labels to learn from: any of a regression, both classes of a binary metric."""
-    needed = (1 if metric in REGRESSION_METRICS else 2 for metric in ensemble.metrics)
+    needed = (2 if metric in BINARY_METRICS else 1 for metric in ensemble.metrics)
     columns = (dataset.label_G(metric)[parts.train] for metric in ensemble.metrics)
     return any(len(set(column[~np.isnan(column)])) >= least for column, least in zip(columns, needed, strict=True))

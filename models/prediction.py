@@ -18,13 +18,13 @@ import numpy as np
 from models.checkpoint import Ensemble, found_in, kinds_of, outside, read_all, refuse_unseen, unseen, unseen_rows
 from models.gnn import Batch, Capacity, CostNetwork, Parameters, batch_of, capacity_for, cut, needs
 from models.graph import HORIZON_S, GraphTable, graph_table
-from models.job_columns import base_costs, job_columns, plan_physics, subtask_counts
+from models.job_columns import JobColumns, base_costs, job_columns, plan_physics, subtask_counts
 from models.labels import KINDS, LABEL_FLOOR, RELATIVE, Scaling, in_units, kinds_of_plans
 from models.scoring import PlanSide, groups, score, scoring_job
 from models.settings import NetworkConfig
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.metrics import BINARY_METRICS, METRICS, REGRESSION_METRICS, Estimates
+from twin.metrics import BINARY_METRICS, ESTIMATED, FURTHER, METRICS, Estimates
 from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer
 from twin.rates.model import SEEN, RateModel
@@ -101,7 +101,7 @@ class _Loss:
 
     @classmethod
     def of(cls, metric: str, labels_GxA: np.ndarray, value_G: np.ndarray) -> _Loss:
-        label_G = labels_GxA[:, METRICS.index(metric)]
+        label_G = labels_GxA[:, ESTIMATED.index(metric)]
         label_G, value_G = label_G[~np.isnan(label_G)], value_G[~np.isnan(label_G)]
         if metric not in BINARY_METRICS:
             loss = np.abs(value_G - np.log(np.maximum(label_G, LABEL_FLOOR)))
@@ -142,7 +142,7 @@ def intervals(metrics: Sequence[str], scaling: Scaling, held: Judged, learned: J
 def _errors(metrics: Sequence[str], m: int, scaling: Scaling, rows: Judged) -> tuple[np.ndarray, ...]:
     """Absolute log error of a regression, the members' spread, and the kind of plan, [G] each."""
     values_KxG = rows.values_KxGxM(metrics, scaling)[:, :, m]
-    label_G = rows.labels_GxA[:, METRICS.index(metrics[m])]
+    label_G = rows.labels_GxA[:, ESTIMATED.index(metrics[m])]
     error_G = np.abs(values_KxG.mean(axis=0) - np.log(np.maximum(label_G, LABEL_FLOOR)))
     return error_G, values_KxG.std(axis=0), rows.kind_G
 
@@ -197,7 +197,7 @@ class Predictions:
         """[N] mean over the members in log space, in the metric's unit; of a binary metric the members' median
         probability, which is above 0.5 exactly if the majority of an odd number of members says yes."""
         values_KxN = self.values[metric]
-        return np.exp(values_KxN.mean(axis=0)) if metric in REGRESSION_METRICS else np.median(values_KxN, axis=0)
+        return np.exp(values_KxN.mean(axis=0)) if metric not in BINARY_METRICS else np.median(values_KxN, axis=0)
 
     def spread(self, metric: str) -> np.ndarray:
         """[N] standard deviation over the members, of the log cost or the probability."""
@@ -206,15 +206,20 @@ class Predictions:
 
 @dataclass(frozen=True)
 class LearnedCostModel:
-    """Trained ensembles as a twin.metrics.CostModel and Narrowable. name: of the model directory. wanted: metrics that
-    `predict` returns; others are NaN."""
+    """Trained ensembles as a twin.metrics.CostModel, Further and Narrowable. name: of the model directory. wanted:
+    metrics that `predict` returns; others are NaN. None: all that it has."""
 
     name: str
     ensembles: tuple[Ensemble, ...]
-    wanted: tuple[str, ...] = METRICS
+    wanted: tuple[str, ...] | None = None
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """Names of FURTHER that it estimates."""
+        return tuple(metric for metric in FURTHER if any(metric in each.metrics for each in self.ensembles))
 
     def only(self, metrics: Sequence[str]) -> LearnedCostModel:
-        """Model for some of the metrics. Ensembles that only predict other metrics are not computed."""
+        """Model for some metrics. Ensembles that only predict others are not computed."""
         needed = tuple(each for each in self.ensembles if set(each.metrics) & set(metrics))
         return replace(self, ensembles=needed, wanted=tuple(metrics))
 
@@ -224,11 +229,13 @@ class LearnedCostModel:
         Raises BadInput if the model lacks a metric, the job has a kind of operator, or a word of a category, that was
         not in the training rows, or a plan does not fit the job.
         """
-        self._require(self.wanted)
+        wanted = (*METRICS, *self.further) if self.wanted is None else self.wanted
+        self._require(wanted)
         found, unknown = self.predict_plans(scenario, plans), np.full(len(plans), np.nan)
-        costs = {metric: found.cost(metric) if metric in self.wanted else unknown for metric in METRICS}
+        asked = dict.fromkeys((*METRICS, *wanted))
+        costs = {metric: found.cost(metric) if metric in wanted else unknown for metric in asked}
         latency = "processing_latency_s"
-        return Estimates(costs, spread=found.spread(latency) if latency in self.wanted else unknown)
+        return Estimates(costs, spread=found.spread(latency) if latency in wanted else unknown)
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
         """Features of the scenario that the model ignores, in words.
@@ -297,6 +304,11 @@ class LearnedCostModel:
                 found[name] = np.union1d(found.get(name, rows), rows)
         return found
 
+    def saw(self, job: JobColumns) -> bool:
+        """Whether all kinds of operators, and words of these, that a job has were in the training rows."""
+        needed = found_in(job)
+        return not any(unseen(ensemble.seen, needed) for ensemble in self.ensembles)
+
     def knows(self, graphs: GraphTable) -> bool:
         """Whether `predict_graphs` can predict these graphs."""
         return not any(unseen(ensemble.seen, kinds_of(graphs)) for ensemble in self.ensembles)
@@ -343,7 +355,7 @@ class LearnedCostModel:
                 [pool.submit(score, ensemble.config, weights, jobs[ensemble.config]) for weights in ensemble.weights]
                 for ensemble in self.ensembles
             ]
-            rates_PxA, kind_P = np.ones((len(plans), len(METRICS))), np.zeros(len(plans), np.int64)
+            rates_PxA, kind_P = np.ones((len(plans), len(ESTIMATED))), np.zeros(len(plans), np.int64)
             if answer is not None:
                 rates_PxA = base_costs(answer.result())
                 overloaded_P = plan_physics(answer.result(), job, length_s)["peak_pressure"] > 1.0
@@ -357,6 +369,71 @@ class LearnedCostModel:
     @property
     def _sees_rates(self) -> bool:
         return any(_asks_rates(each) for each in self.ensembles)
+
+
+@dataclass(frozen=True)
+class FirstThatKnows:
+    """Cost model of several learned ones, in their order: a metric of a job is of the first that has it, saw all that
+    the job has, and need not extrapolate; else of the first that has it and saw all; else the job is refused. A
+    twin.metrics.CostModel, Further and Narrowable. wanted: as of `LearnedCostModel`."""
+
+    name: str
+    models: tuple[LearnedCostModel, ...]
+    wanted: tuple[str, ...] | None = None
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """Names of FURTHER that one of the models estimates."""
+        return tuple(metric for metric in FURTHER if any(metric in each.further for each in self.models))
+
+    def only(self, metrics: Sequence[str]) -> FirstThatKnows:
+        """Model for some metrics. Models that are not asked for one are not computed."""
+        return replace(self, wanted=tuple(metrics))
+
+    def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
+        """Estimates for plans of one job. Raises BadInput as the last of the models, if none saw all of the job."""
+        wanted, unknown = self._wanted, np.full(len(plans), np.nan)
+        found, spread = dict.fromkeys((*METRICS, *wanted), unknown), unknown
+        for model, metrics in self._shared(scenario).items():
+            said = self.models[model].only(metrics).predict(scenario, plans)
+            found |= {metric: said[metric] for metric in metrics}
+            spread = said.spread if "processing_latency_s" in metrics else spread
+        return Estimates(found, spread)
+
+    def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
+        """Features of the scenario that a model ignores which is asked for what is wanted, or else for METRICS."""
+        asked = (self.models[model].blind_to(scenario) for model in self._usual._shared(scenario))
+        return tuple(dict.fromkeys(word for words in asked for word in words))
+
+    def beyond(self, scenario: Scenario) -> list[str]:
+        """Features of the job that are outside the ranges of a model which is asked, as in `blind_to`."""
+        asked = self._usual._shared(scenario)
+        return sorted({name for model in asked for name in self.models[model].beyond(scenario)})
+
+    def interval(self, scenario: Scenario, plans: Sequence[ExecutionPlan], metric: str) -> np.ndarray | None:
+        """[2, N] interval of the metric, as of the model that answers for it."""
+        (model,) = self.only((metric,))._shared(scenario)
+        return self.models[model].interval(scenario, plans, metric)
+
+    @property
+    def _usual(self) -> FirstThatKnows:
+        return self if self.wanted is not None else self.only(METRICS)
+
+    @property
+    def _wanted(self) -> tuple[str, ...]:
+        return (*METRICS, *self.further) if self.wanted is None else self.wanted
+
+    def _shared(self, scenario: Scenario) -> dict[int, tuple[str, ...]]:
+        """The wanted metrics that each model answers for, by its number."""
+        job = job_columns(scenario)
+        saw = [number for number, each in enumerate(self.models) if each.saw(job)]
+        order = sorted(saw, key=lambda number: bool(self.models[number].beyond(scenario))) or [len(self.models) - 1]
+        shared: dict[int, tuple[str, ...]] = {}
+        for metric in self._wanted:
+            able = [each for each in order if metric in (*METRICS, *self.models[each].further)]
+            number = (able or order)[0]
+            shared[number] = (*shared.get(number, ()), metric)
+        return shared
 
 
 def _result(answer: Future[RateAnswer] | None) -> Callable[[], RateAnswer]:

@@ -13,12 +13,13 @@ from models import checkpoint, pipeline, trees
 from models.checkpoint import Coverage, coverage_of, found_in, kinds_of, refuse_unseen
 from models.dataset import Dataset, RowSplit
 from models.job_columns import job_columns
+from models.labels import known_to_rates
 from models.prediction import LearnedCostModel
 from models.settings import OURS, PAPER, PHYSICS, TrainingSettings
 from models.trees import TreeRows, Trees, TreeScale, TreeSettings
 from models.vectors import DERIVED_VERSION, FLAT_VERSION, flat_vector
 from twin.errors import BadInput, suggest
-from twin.metrics import METRICS, Estimates
+from twin.metrics import ESTIMATED, METRICS, Estimates
 from twin.plan import ExecutionPlan
 from twin.scenario import Scenario
 from twin.unsupported import unsupported_features
@@ -162,8 +163,8 @@ class BoostedTrees:
         found = {}
         vectors = _vectors(dataset, self.inputs)
         for number, metric in enumerate(metrics):
-            if metric not in METRICS:
-                raise BadInput(f"unknown metric {metric!r}; {suggest(metric, METRICS)}")
+            if metric not in ESTIMATED:
+                raise BadInput(f"unknown metric {metric!r}; {suggest(metric, ESTIMATED)}")
             train, valid = (
                 TreeRows(vectors[rows], dataset.label_G(metric)[rows], dataset.rates_G(metric)[rows])
                 for rows in (parts.train, parts.valid)
@@ -205,7 +206,7 @@ class RateModelAlone:
 
     def predict(self, dataset: Dataset) -> Mapping[str, np.ndarray]:
         """Answers of the rate model, which the dataset has."""
-        return {metric: dataset.rates_G(metric) for metric in METRICS}
+        return {metric: dataset.rates_G(metric) for metric in ESTIMATED if known_to_rates(metric)}
 
     def save(self, folder: Path) -> None:
         """Writes nothing: nothing is fitted."""

@@ -363,7 +363,12 @@ def score(config: NetworkConfig, weights: Weights, job: ScoringJob) -> np.ndarra
         inbox = [(states[u], row_N[:, None]) for u, row_N in zip(flowing.producers, flowing.rows_SxN, strict=True)]
         states.append(_update(config, weights.flow[kind], inbox, placed, flowing.own_N) if inbox else placed)
     all_states = terms([*readout, *_collected(sharing, states)])
-    head = [_output(config, weights, job, summed(all_states, rows), rows) for rows in blocks(sharing.plans)]
+    nodes_P = len(states) + ((sharing.used_PxK < len(sharing.host_U)).sum(axis=1) if config.hosts else 0)
+    scale_P = 1.0 / np.broadcast_to(nodes_P if config.readout == "mean" else 1, sharing.plans).astype(np.float32)
+    head = [
+        _output(config, weights, job, summed(all_states, rows) * scale_P[rows, None], rows)
+        for rows in blocks(sharing.plans)
+    ]
     return np.concatenate(head)
 
 

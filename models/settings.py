@@ -23,17 +23,19 @@ class NetworkConfig(Spec):
     outputs: M, 1 for the paper's one model a metric.  scheme: `costream` passes messages in three phases;
     `traditional` lets all neighbours, both ways, speak at once in `rounds` rounds.
     residual: MLP' computes a change of the state instead of the state.
-    estimates: the head sees the rate model's answers for the plan as a whole, beside the sum over the nodes.
+    estimates: the head sees the rate model's answers for the plan as a whole, beside the readout.
+    readout: the head sees the `sum` over all nodes, as in Costream, or the `mean`, which does not grow with the job.
     """
 
     hidden: Width = 48
     layers: Annotated[int, Field(ge=1, le=8)] = 2
     features: FeatureSet = "costs"
-    outputs: Annotated[int, Field(ge=1, le=16)] = 1
+    outputs: Annotated[int, Field(ge=1, le=64)] = 1
     combine: Literal["concat", "sum"] = "concat"
     phase_weights: Literal["separate", "shared"] = "separate"
     residual: bool = False
     estimates: bool = False
+    readout: Literal["sum", "mean"] = "sum"
     scheme: Literal["costream", "traditional"] = "costream"
     rounds: Annotated[int, Field(ge=1, le=32)] = 3
 
@@ -45,7 +47,9 @@ class NetworkConfig(Spec):
     @property
     def context(self) -> np.ndarray:
         """Indices of the inputs of the plan as a whole that the network sees."""
-        return selected(CONTEXT, FEATURE_SETS["physics"] if self.estimates else frozenset())
+        return selected(
+            CONTEXT, FEATURE_SETS["physics"] | FEATURE_SETS[self.features] if self.estimates else frozenset()
+        )
 
     def sees(self, group: Group) -> bool:
         """Whether the network sees the features of a group at nodes."""
@@ -102,9 +106,20 @@ RESIDUAL = OURS.model_copy(
     update={"scale": "residual", "huber": 0.2, "network": OURS.network.model_copy(update={"hidden": 48})}
 )
 """OURS as a correction of the rate model that begins at none, is held back where it does not help, and leaves
-probabilities as frequent as in the corpus: the shipped model's."""
+probabilities as frequent as in the corpus."""
 
-PRESETS: Mapping[str, TrainingSettings] = {"ours": OURS, "residual": RESIDUAL, "physics": PHYSICS, "paper": PAPER}
+COMPOSED = RESIDUAL.model_copy(
+    update={"network": RESIDUAL.network.model_copy(update={"features": "composed", "readout": "mean"})}
+)
+"""RESIDUAL that sees what composes, with a readout that does not grow with the job."""
+
+PRESETS: Mapping[str, TrainingSettings] = {
+    "ours": OURS,
+    "residual": RESIDUAL,
+    "composed": COMPOSED,
+    "physics": PHYSICS,
+    "paper": PAPER,
+}
 
 
 def preset(name: str) -> TrainingSettings:

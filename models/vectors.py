@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.features import LEARNED
-from models.job_columns import HARDWARE, JobColumns, operator_physics, plan_physics
+from models.job_columns import HARDWARE, JobColumns, composed, operator_physics, plan_physics
 from twin.kinds.registry import SINKS, SOURCES
 from twin.metrics import METRICS
 from twin.rates.answer import RateAnswer
@@ -284,11 +284,13 @@ ABOUT: tuple[str, ...] = (
     *("sources", "filters", "aggregates", "joins", "operators", "filter_chain", "hosts"),
     *_EXTREMES,
     *("utilisation", "peak", "hottest", "drifts_per_s", "calls", "links"),
+    *("event_time", "rows", "checkpoints", "pauses"),
 )
 """Entries of the vector that groups runs. operators: all of them. filter_chain: the most filters in a row. hosts: those
 that carry an operator; the mean, smallest and largest of their features. utilisation: the highest nominal one, by the
 rate model. peak, hottest, drifts_per_s: the highest of an operator (models.job_columns). calls: operators that call;
-links: of the cluster."""
+links: of the cluster. event_time, rows: operators that wait for watermarks, and that keep rows by key. checkpoints,
+pauses: seconds from one to the next; 0 for none."""
 
 
 def _version(lines: Iterable[str], between: str) -> str:
@@ -334,7 +336,7 @@ def flat_vector(job: JobColumns) -> list[float]:
 def about(job: JobColumns, utilisation: float) -> list[float]:
     """Description of a run in a few plain numbers, in the order of ABOUT: to group runs by query, hardware or load."""
     kinds = ("source", "filter", "aggregate", "join")
-    hardware = [job.hardware[name][job.used] for name in HARDWARE]
+    hardware, works = [job.hardware[name][job.used] for name in HARDWARE], composed(job)
     return [
         *(float(job.node_types.count(kind)) for kind in kinds),
         float(len(job.kinds)),
@@ -345,6 +347,9 @@ def about(job: JobColumns, utilisation: float) -> list[float]:
         *(float(job.operators[name].max()) for name in ("peak", "hottest", "drifts_per_s")),
         float((job.operators["call_s"] > 0.0).sum()),
         float(len(job.deployment.cluster.links)),
+        float((job.operators["awaits_watermark"] > 0.0).sum()),
+        float((job.operators["keeps_rows"] > 0.0).sum()),
+        *(works[name] for name in ("checkpoint_interval_s", "gc_interval_s")),
     ]
 
 

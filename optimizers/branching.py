@@ -106,7 +106,7 @@ class _Tree:
         within = replace(problem, budget=problem.budget - spent)
         self.problem, self.job, self.candidates = within, job, Candidates(within, deadline=deadline)
         self.first, self._spent = first, spent
-        end_to_end = problem.objective == "e2e_latency_s"
+        end_to_end = problem.objective.startswith("e2e_latency_s")
         self.relaxation = Relaxation.of(job, problem.space, end_to_end=end_to_end)
         self.latency = problem.objective in LATENCIES
         self.by_rates = self.latency and isinstance(problem.cost_model, RateModel)
@@ -205,7 +205,7 @@ class _Tree:
             by_rates = feasible
         else:
             plans = as_plans(self.problem.deployment, np.stack(new))
-            found = estimate(replace(self.problem, cost_model=RateModel()), plans)
+            found = estimate(self.problem.judged_by(RateModel()), plans)
             rates_s, by_rates = found.objective, found.feasible
         self.rates_s += np.where(by_rates, rates_s, np.inf).tolist()
         self.best_s = min(self.best_s, float(rates_s[by_rates & feasible].min(initial=np.inf)))

@@ -82,7 +82,7 @@ class Weighed:
 def weigh(problem: Problem, propose: Propose, traits: Traits) -> Weighed:
     """Plans with the rate model's estimates: the whole space if it is small; else what `propose` finds, and all plans
     one change away from its best. Raises BadInput as `propose` does."""
-    asked = replace(problem, cost_model=RateModel(), budget=max(problem.budget, ASKED), alternatives=ASKED)
+    asked = replace(problem.judged_by(RateModel()), budget=max(problem.budget, ASKED), alternatives=ASKED)
     settled = asked.settled(free_subtasks=False, costream_rules=traits.costream_rules)
     latency = problem.objective in LATENCIES
     unchanged_s = fixed_s(PlacementCoefficients.of(problem.deployment)) if latency else 0.0
@@ -124,7 +124,7 @@ def near(problem: Problem, propose: Propose, traits: Traits) -> Solution:
     """
     started_s = time.perf_counter()
     weighed = weigh(problem, propose, traits)
-    settled = replace(weighed.problem, cost_model=problem.cost_model, alternatives=problem.alternatives)
+    settled = replace(problem, scenario=weighed.problem.scenario, space=weighed.problem.space)
     factors: Sequence[float] = WIDER
     most = problem.budget
     if sees_beyond_rates(problem):

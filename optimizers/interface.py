@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
-from optimizers.objectives import NOTHING_MORE, OBJECTIVES, Requirements
+from optimizers.objectives import NOTHING_MORE, OBJECTIVES, USUAL_METRIC, Requirements
 from optimizers.space import ALL_PLANS, Space
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
-from twin.metrics import CostModel, Slow
+from twin.metrics import CostModel, Slow, estimates
 from twin.plan import ExecutionPlan
 from twin.scenario import Scenario
 
@@ -118,7 +118,7 @@ class Problem:
 
     scenario: Scenario
     cost_model: CostModel
-    objective: str = "processing_latency_s"
+    objective: str = USUAL_METRIC
     seed: int = 0
     budget: int = 1000
     alternatives: int = 5
@@ -156,6 +156,15 @@ class Problem:
         """Reports the progress, with the fields of `PlanningProgress`."""
         if self.report is not None:
             self.report(PlanningProgress(what=what, done=done, total=total, best=best, bound=bound))
+
+    def judged_by(self, model: CostModel) -> Problem:
+        """The problem under another cost model. A quantile that it does not estimate becomes the mean, if it estimates
+        that; else an objective becomes the usual latency, and a limit is left out, as limits of medians are."""
+        objective = self.objective
+        if OBJECTIVES[objective].of is None and not estimates(model, objective):
+            mean = objective.partition(".")[0]
+            objective = mean if estimates(model, mean) else USUAL_METRIC
+        return replace(self, cost_model=model, objective=objective, requirements=self.requirements.as_known_to(model))
 
     @property
     def sign(self) -> float:

@@ -15,10 +15,11 @@ from twin.chaining import fused, links_of
 from twin.cluster import Cluster
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
-from twin.metrics import QUANTILES, REGRESSION_METRICS, TABLE
+from twin.metrics import FURTHER, REGRESSION_METRICS, TABLE, CostModel, estimates
 from twin.partitionings.traits import Ends
 from twin.partitions import read_shares
 from twin.plan import ExecutionPlan
+from twin.quantities import unit_of_time
 from twin.rates.coefficients import PlacementCoefficients
 
 # requirements --------------------------------------------------------------------------------------------------------
@@ -27,6 +28,11 @@ from twin.rates.coefficients import PlacementCoefficients
 
 MEDIAN = "p50"
 LATENCIES = tuple(name for name in REGRESSION_METRICS if TABLE[name].better == "min")
+"""Latencies that every cost model estimates."""
+USUAL_METRIC = "processing_latency_s"
+"""Objective if none is asked for, and what decides among plans of equal price or traffic."""
+LIMITED = (*LATENCIES, *FURTHER)
+"""What a requirement may limit, where some cost model estimates it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +40,13 @@ class Requirements:
     """Requirements on a plan beside keeping up; none by default.
 
     head_room: share of the offered rates that a plan must bear beyond them, >= 0: no resource is used to more than
-    1 / (1 + head_room), as far as loads grow with rates. at_most: highest seconds of mean latencies by name, or of
-    their quantiles (`e2e_latency_s.p99`), which only runs can judge. measured: highest values of other measures of a
-    run, by name, which only a search by runs knows. prices: by host; 1 for hosts that are not named.
+    1 / (1 + head_room), as far as loads grow with rates. at_most: highest values of LIMITED by name, such as seconds
+    of a latency or of its quantile (`e2e_latency_s.p99`), some of which only some cost models estimate. measured:
+    highest values of other measures of a run, by name, which only a search by runs knows. prices: by host; 1 for hosts
+    that are not named.
 
-    Raises BadInput for an unknown latency, a limit of a latency or a price that is not above 0, another limit below 0,
-    or a negative head room.
+    Raises BadInput for an unknown name, a limit of one of LIMITED or a price that is not above 0, another limit below
+    0, or a negative head room.
     """
 
     head_room: float | None = None
@@ -50,11 +57,11 @@ class Requirements:
     def __post_init__(self) -> None:
         if self.head_room is not None and not 0.0 <= self.head_room < 1e6:
             raise BadInput(f"head room must be >= 0, such as 0.2 for 20 %, got {self.head_room}")
-        for name, most_s in self.at_most.items():
-            if name not in (*LATENCIES, *QUANTILES):
-                raise BadInput(f"a limit of {name!r}, which is no latency; {suggest(name, (*LATENCIES, *QUANTILES))}")
-            if not 0.0 < most_s < math.inf:
-                raise BadInput(f"{name} at most {most_s} s: give a number of seconds above 0")
+        for name, most in self.at_most.items():
+            if name not in LIMITED:
+                raise BadInput(f"a limit of {name!r}, which no prediction knows; {suggest(name, LIMITED)}")
+            if not 0.0 < most < math.inf:
+                raise BadInput(f"{name} at most {most:g}: give a finite number above 0")
         for name, most in self.measured.items():
             if not 0.0 <= most < math.inf:
                 raise BadInput(f"{name} at most {most:g}: no plan has less than 0; give a finite number from 0")
@@ -67,18 +74,13 @@ class Requirements:
         """Factor on the offered rates at which a plan must not be backpressured."""
         return 1.0 + (self.head_room or 0.0)
 
-    @property
-    def quantiles(self) -> tuple[str, ...]:
-        """Names of the limits that only runs can judge."""
-        return tuple(name for name in self.at_most if name in QUANTILES)
-
-    @property
-    def of_means(self) -> Requirements:
-        """Requirements for a cost model without quantiles: the limit of a high quantile becomes one of the mean."""
-        limits = {name: most_s for name, most_s in self.at_most.items() if name not in QUANTILES}
-        for name in self.quantiles:
+    def as_known_to(self, model: CostModel) -> Requirements:
+        """Requirements as a cost model can judge them: the limit of a high quantile that it does not estimate becomes
+        one of the mean; other limits that it does not know are left out."""
+        limits = {name: most for name, most in self.at_most.items() if estimates(model, name)}
+        for name in self.at_most.keys() - limits:
             mean, _, quantile = name.partition(".")
-            if quantile != MEDIAN:
+            if quantile not in ("", MEDIAN) and estimates(model, mean):
                 limits[mean] = min(self.at_most[name], limits.get(mean, math.inf))
         return replace(self, at_most=limits)
 
@@ -86,8 +88,10 @@ class Requirements:
     def words(self) -> str:
         """The requirements in a few words; empty if nothing is required."""
         room = f"bears {self.factor:g} times the offered rates" if self.head_room else ""
-        limits = [f"keeps {name} to at most {most_s:g} s" for name, most_s in self.at_most.items()]
-        limits += [f"keeps {name} to at most {most:g}" for name, most in self.measured.items()]
+        limits = [
+            f"keeps {name} to at most {most:g}{' s' * (unit_of_time(name.partition('.')[0]) == 's')}"
+            for name, most in (*self.at_most.items(), *self.measured.items())
+        ]
         return ", ".join(filter(None, [room, *limits]))
 
 
@@ -226,6 +230,7 @@ def links_crossed(cluster: Cluster) -> np.ndarray:
 PRICE = "price"
 OBJECTIVES: Mapping[str, Objective] = {
     **{name: Objective(better=TABLE[name].better) for name in REGRESSION_METRICS},
+    **dict.fromkeys(FURTHER, Objective(better="min")),
     PRICE: Objective(better="min", of=prices),
     "traffic_bytes_per_s": Objective(better="min", of=traffic),
     "subtasks_changed": Objective(better="min", of=changed),

@@ -181,8 +181,7 @@ def in_turns(orders: Sequence[Sequence[int]]) -> list[int]:
 
 def predicted_order(problem: Problem, models: Sequence[CostModel], plans: Sequence[ExecutionPlan]) -> list[int]:
     """Rows of plans in the order in which they are worth a run, by predictions that take turns."""
-    asked = replace(problem, requirements=problem.requirements.of_means)
-    rankings = [by_risk(replace(asked, cost_model=each), plans)[1] for each in models]
+    rankings = [by_risk(problem.judged_by(each), plans)[1] for each in models]
     return in_turns([np.lexsort(ranks[::-1]).tolist() for ranks in rankings])
 
 

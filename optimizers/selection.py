@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from optimizers.interface import Candidate, Problem, Solution, Status
-from optimizers.objectives import LATENCIES, OBJECTIVES, at_rate
+from optimizers.objectives import LATENCIES, OBJECTIVES, USUAL_METRIC, at_rate
 from twin.errors import BadInput
 from twin.job import compile
-from twin.metrics import BINARY_METRICS, METRICS, QUANTILES, CostModel, Estimates, Narrowable, Ranged, Slow, Unsure
+from twin.metrics import BINARY_METRICS, CHECKPOINTS, CostModel, Estimates, Narrowable, Ranged, Slow, Unsure, estimates
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
@@ -35,14 +35,13 @@ PREMIUM = 0.01
 """Relative cost that a plan may have more to surely keep up."""
 RANKS = 4
 """Number of the values by which plans are compared, as in `ranks`."""
-USUAL = "processing_latency_s"
-"""Metric that decides among plans of equal price or traffic."""
 ERRORS = 2.0
 """Standard errors by which a mean may be off by chance."""
-NO_QUANTILES = (
-    "cost model {model!r} predicts means, so it cannot judge {name}; let runs judge, with a budget (--budget 20 in "
-    "CPU seconds, or 40runs)"
+UNKNOWN = (
+    "cost model {model!r} does not predict {name}; let runs judge, with a budget (--budget 20 in CPU seconds, or "
+    "40runs), or a model that was trained on it (--cost-model learned)"
 )
+ABSENT = "{scenario} takes no checkpoints, so it has no {name}; give it checkpoints, or leave {name} out"
 NOTHING_FEASIBLE = "no plan looked at is predicted to keep up; this one is about the likeliest to"
 NOTHING_FULFILS = "no plan that keeps up was found that {words}"
 
@@ -120,7 +119,8 @@ def intervals(
 ) -> np.ndarray | None:
     """[2, N] lowest and highest objective of each plan, in its unit, in nine of ten runs. None if the cost model does
     not know them, ignores something of the scenario, or has to extrapolate."""
-    if not isinstance(model, Unsure) or objective not in METRICS or model.blind_to(scenario):
+    model = model.only((objective,)) if isinstance(model, Narrowable) else model
+    if not isinstance(model, Unsure) or not estimates(model, objective) or model.blind_to(scenario):
         return None
     extrapolates = isinstance(model, Ranged) and model.beyond(scenario)
     return None if extrapolates else model.interval(scenario, plans, objective)
@@ -136,7 +136,7 @@ def estimate_with(
 ) -> tuple[Estimated, list[np.ndarray]]:
     """Estimates of plans, and values [N] of further metrics, from one prediction. Raises ValueError if one is NaN."""
     of = OBJECTIVES[problem.objective].of
-    decides = problem.objective if of is None else USUAL
+    decides = problem.objective if of is None else USUAL_METRIC
     limits = problem.requirements.at_most
     asked = (decides, *BINARY_METRICS, *metrics)
     found = _asked(problem, plans, (*asked, *limits))
@@ -160,8 +160,11 @@ def predicted(problem: Problem, plans: Sequence[ExecutionPlan], metrics: Sequenc
 
 def _asked(problem: Problem, plans: Sequence[ExecutionPlan], metrics: Sequence[str]) -> Estimates:
     model = problem.cost_model
-    if (quantiles := [name for name in metrics if name in QUANTILES]) and not isinstance(model, Slow):
-        raise BadInput(NO_QUANTILES.format(model=model.name, name=quantiles[0]))
+    for name in metrics:
+        if not estimates(model, name):
+            raise BadInput(UNKNOWN.format(model=model.name, name=name))
+        if name in CHECKPOINTS and problem.scenario.checkpoints is None:
+            raise BadInput(ABSENT.format(name=name, scenario=problem.scenario.name))
     if isinstance(model, Narrowable):
         model = model.only(tuple(dict.fromkeys(metrics)))
     found = model.predict(problem.scenario, plans)

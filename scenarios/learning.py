@@ -50,7 +50,7 @@ from twin.corpus.chunks import CorpusSummary
 from twin.corpus.manifest import DISTINCT, CorpusSpec, content_hash
 from twin.errors import BadInput
 from twin.files import new_folder, write_text
-from twin.metrics import BINARY_METRICS, METRICS
+from twin.metrics import BINARY_METRICS, ESTIMATED, METRICS
 from twin.scenario import RunSettings, Scenario, config_hash
 from twin.version import VERSION
 
@@ -337,12 +337,12 @@ def evaluate(
 ) -> EvaluationTable:
     """Evaluates a model and its rivals on the test rows of its own dataset, or it and the rate model on every row.
 
-    The rivals are trained on the same rows as the model. Rows with a kind of operator, or a word of one, that the model
-    never saw in training are left out and counted.
+    The rivals, of METRICS alone, are trained on the same rows as the model. Rows with a kind of operator, or a word of
+    one, that the model never saw in training are left out and counted.
 
     Raises BadInput as `training_split`, or if the model knows none of the rows.
     """
-    metrics = [metric for metric in METRICS if any(metric in ensemble.metrics for ensemble in model.ensembles)]
+    metrics = [metric for metric in ESTIMATED if any(metric in ensemble.metrics for ensemble in model.ensembles)]
     fitted: list[Fitted] = [FittedNetworks(model.name, model)]
     if every_row:
         rows = np.arange(len(dataset))
@@ -350,7 +350,8 @@ def evaluate(
     else:
         parts = training_split(model, dataset)
         rows = parts.test
-        fitted += [PREDICTORS[key].fit(dataset, parts, seed, metrics) for key in RIVALS]
+        both = [metric for metric in metrics if metric in METRICS]
+        fitted += [PREDICTORS[key].fit(dataset, parts, seed, both) for key in RIVALS]
     beyond = {name: np.intersect1d(each, rows) for name, each in model.unknown_rows(dataset.graphs).items()}
     unknown = Counter({name: len(each) for name, each in beyond.items() if len(each)})
     known = np.setdiff1d(rows, np.concatenate([np.zeros(0, np.int64), *beyond.values()]))

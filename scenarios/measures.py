@@ -17,8 +17,9 @@ from operator import add, ge, gt, le, lt, mul, sub
 from typing import Any, NamedTuple
 
 from twin.breakdown import parts
+from twin.corpus.labels import further_labels
 from twin.errors import BadInput, suggest
-from twin.metrics import Latency
+from twin.metrics import CHECKPOINTS, LATENCIES, Latency
 from twin.quantities import NUMBER, SECONDS, UNIT, number, unit_of_time
 from twin.run import EventTimeTotals, HostTotals, LinkTotals, OperatorTotals, Run
 from twin.scenario import Scenario
@@ -27,7 +28,7 @@ from twin.spending import WAYS
 Measures = Mapping[str, float]
 """Numbers by name. Latencies are inf if nothing reached a sink; flags are 0 or 1."""
 
-LATENCIES = ("processing_latency_s", "e2e_latency_s", "result_delay_s")
+BEHIND = ("behind_share", "backlog_max")
 QUANTILES = tuple(field.name for field in dataclasses.fields(Latency))
 MEAN = ".mean"
 EVENT_TIME = tuple(field.name for field in dataclasses.fields(EventTimeTotals))
@@ -46,6 +47,8 @@ WHOLE_JOB = (
     "queue_growth_per_s",
     "late_per_s",
     PAUSED,
+    *BEHIND,
+    *CHECKPOINTS,
     *FLAGS,
     *COUNTS,
 )
@@ -71,6 +74,7 @@ def measures(run: Run) -> dict[str, float]:
         "records_in": float(metrics.records_in),
         "records_out": float(metrics.records_out),
         "duplicates": float(run.duplicates),
+        **_further(run),
         **{f"full.{name}": 1.0 for name in run.full},
     }
     for operator in run.operators:
@@ -92,6 +96,12 @@ def measures(run: Run) -> dict[str, float]:
     for link in run.links:
         named |= _totals(f"links.{link.link}", link)
     return named
+
+
+def _further(run: Run) -> dict[str, float]:
+    """How far a run is behind, and what its checkpoints took: infinite where none was completed."""
+    found = further_labels(run.operator_rows, run.event_rows, run.manifest["warmup_s"])
+    return {name: math.inf if value is None else float(value) for name, value in found.items()}
 
 
 def paused_s(change: Mapping[str, Any], *, given: bool) -> float:
@@ -130,8 +140,9 @@ def names(scenario: Scenario) -> list[str]:
     hosts = [host.name for host in scenario.cluster.hosts]
     ends = [link.between for link in scenario.cluster.links]
     links = [*hosts, *(f"{a}->{b}" for a, b in ends), *(f"{b}->{a}" for a, b in ends)]
+    absent = () if scenario.checkpoints is not None else CHECKPOINTS
     return [
-        *WHOLE_JOB,
+        *(name for name in WHOLE_JOB if name not in absent),
         *_fields("operators", operators, OperatorTotals),
         *(f"operators.{name}.busiest" for name in operators),
         *(f"operators.{name}.spent.{way}_s.{q}" for name in operators for way in WAYS for q in QUANTILES),
@@ -147,6 +158,8 @@ def full_name(name: str, scenario: Scenario, where: str) -> str:
     is unknown."""
     known = names(scenario)
     wanted = f"{name}{MEAN}" if name in LATENCIES else name
+    if wanted in CHECKPOINTS and wanted not in known:
+        raise BadInput(f"{where}: {scenario.name} takes no checkpoints, so it has no {name}; give it checkpoints")
     if wanted not in known:
         first = name.partition(".")[0]
         near = [candidate for candidate in known if candidate.partition(".")[0] == first] or [*WHOLE_JOB, *LATENCIES]

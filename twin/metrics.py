@@ -117,8 +117,19 @@ TABLE: Mapping[str, Metric] = {
 METRICS = tuple(TABLE)
 REGRESSION_METRICS = tuple(name for name, metric in TABLE.items() if metric.kind != "binary")
 BINARY_METRICS = tuple(name for name, metric in TABLE.items() if metric.kind == "binary")
-QUANTILES = tuple(f"{name}.{q}" for name in METRICS if TABLE[name].kind == "latency" for q in ("p50", "p95", "p99"))
-"""Quantiles of latencies. Runs measure them; only cost models that simulate estimate them."""
+DELAY = "result_delay_s"
+LATENCIES = (*(name for name in METRICS if TABLE[name].kind == "latency"), DELAY)
+"""Latencies of results, each a mean, with quantiles of its own."""
+QUANTILES = tuple(f"{name}.{q}" for name in LATENCIES for q in ("p50", "p95", "p99"))
+"""Quantiles of latencies, each of which is at most the next of the same latency."""
+CHECKPOINTS = ("checkpoint_duration_s", "checkpoint_bytes")
+"""Means of the checkpoints of a run; unknown without any."""
+OF_RESULTS = (*METRICS, DELAY, *QUANTILES)
+"""Metrics of the results of a run: all that `Metrics.value` knows."""
+FURTHER = (DELAY, *QUANTILES, *CHECKPOINTS)
+"""What runs measure beside METRICS, and some cost models estimate (`Further`)."""
+ESTIMATED = (*METRICS, *FURTHER)
+"""All that some cost model estimates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +181,7 @@ class Metrics:
         return self.success and not self.falls_behind
 
     def value(self, metric: str) -> float:
-        """Value of one of METRICS or QUANTILES as a number. A latency without a quantile is the mean, or inf if nothing
+        """Value of one of OF_RESULTS as a number. A latency without a quantile is the mean, or inf if nothing
         arrived; true and false are 1 and 0."""
         name, _, quantile = metric.partition(".")
         value = getattr(self, name)
@@ -181,7 +192,8 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """Predictions for N plans, by metric, each [N]: latencies in seconds, probabilities in [0, 1].
+    """Predictions for N plans, by metric, each [N]: latencies in seconds, probabilities in [0, 1]; of METRICS, and of
+    those of FURTHER that the cost model estimates.
 
     spread [N]: disagreement of an ensemble, as the standard deviation of the log of the processing latency; 0 for a
     single model.
@@ -191,7 +203,7 @@ class Estimates:
     spread: np.ndarray
 
     def __getitem__(self, metric: str) -> np.ndarray:
-        """Estimates of one metric, [N]. Raises KeyError for a name that is not in METRICS."""
+        """Estimates of one metric, [N]. Raises KeyError for one that the cost model does not estimate."""
         return self.by_metric[metric]
 
     @classmethod
@@ -242,11 +254,25 @@ class Slow(Protocol):
 
 
 @runtime_checkable
+class Further(Protocol):
+    """Cost model that estimates more than METRICS."""
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """Names of FURTHER that it estimates."""
+
+
+def estimates(model: CostModel, metric: str) -> bool:
+    """Whether a cost model estimates a metric."""
+    return metric in METRICS or (isinstance(model, Further) and metric in model.further)
+
+
+@runtime_checkable
 class Narrowable(Protocol):
     """Cost model that has more work with more metrics."""
 
     def only(self, metrics: Sequence[str]) -> CostModel:
-        """Model that estimates only some of METRICS; the others are NaN."""
+        """Model that estimates only some metrics; others of METRICS are NaN."""
 
 
 # latency markers -----------------------------------------------------------------------------------------------------

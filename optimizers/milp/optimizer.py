@@ -337,7 +337,7 @@ AROUND = 128
 
 
 def _solved(job: PlacementCoefficients, candidates: Candidates, aim: Aim) -> ProgramPlan:
-    end_to_end = candidates.problem.objective == "e2e_latency_s"
+    end_to_end = candidates.problem.objective.startswith("e2e_latency_s")
     size = _size(job)
     limits = replace(candidates.limits, gap=next(gap for most, gap in GAPS if size <= most))
     if size > LARGE:
@@ -354,7 +354,7 @@ def _quick(problem: Problem, job: PlacementCoefficients) -> Quick | None:
     ruled = problem.space.costream_rules or problem.space.most_moves is not None
     if ruled or _size(job) <= LARGE or (counts_of(job.deployment, job.deployment.plan) > 0).sum(axis=1).max() > 1:
         return None
-    return Quick.of(job, problem.space, end_to_end=problem.objective == "e2e_latency_s")
+    return Quick.of(job, problem.space, end_to_end=problem.objective.startswith("e2e_latency_s"))
 
 
 def _move_on(quick: Quick, candidates: Candidates, deadline: Deadline) -> None:

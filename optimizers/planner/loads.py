@@ -74,6 +74,11 @@ class RatesAt:
         """Name of the rate model, and the load."""
         return f"{self.base.name}:{self.load}"
 
+    @property
+    def further(self) -> tuple[str, ...]:
+        """What the rate model estimates beside METRICS."""
+        return self.base.further
+
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
         """Estimates of the rate model under the load."""
         return self.base.predict(LOADS[self.load].on(scenario), plans)
@@ -93,7 +98,8 @@ def planned_for(load: str, problem: Problem, propose: Propose) -> Solution:
     """Answer of an optimizer that is asked, by rates, for the best plan under a load. Its estimates are those of the
     load, and for another load than the mean nothing is proved. Raises as `propose` does."""
     planned = LOADS[load]
-    found = propose(replace(problem, scenario=planned.on(problem.scenario), cost_model=RateModel().planning()))
+    asked = problem.judged_by(RateModel().planning())
+    found = propose(replace(asked, scenario=planned.on(problem.scenario)))
     if planned.is_mean(problem.scenario):
         return found
     words = said(f"planned for {planned.words}, and judged under this load", found.message)
@@ -123,7 +129,7 @@ def starts(problem: Problem, propose: Propose, deadline: Deadline) -> Starts:
     does."""
     loads = loads_of(problem.scenario)
     share_s = None if problem.seconds is None else problem.seconds / (1 + len(loads))
-    asked = replace(problem, seconds=share_s, report=None, requirements=problem.requirements.of_means)
+    asked = replace(problem.judged_by(RateModel()), seconds=share_s, report=None)
     found: dict[str, Solution] = {}
     for done, load in enumerate(loads):
         if deadline.over:

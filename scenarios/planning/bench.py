@@ -15,7 +15,7 @@ from optimizers.objectives import OBJECTIVES
 from scenarios.executing import Processes
 from twin.errors import BadInput
 from twin.executor import Executor
-from twin.metrics import METRICS, QUANTILES, Estimates, Metrics
+from twin.metrics import DELAY, OF_RESULTS, QUANTILES, Estimates, Metrics
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
 from twin.run import Run
@@ -129,6 +129,7 @@ class SimulatedCostModel:
     seed: int | None = None
     replications: int = 1
     name: str = "sim"
+    further: tuple[str, ...] = (DELAY, *QUANTILES)
 
     def __post_init__(self) -> None:
         if self.replications < 1:
@@ -140,7 +141,7 @@ class SimulatedCostModel:
         runs_of = [runs_under(self.simulate, seeded.with_plan(plan), self.replications) for plan in plans]
         by_metric = {
             name: np.array([_mean([run.metrics.value(name) for run in runs]) for runs in runs_of])
-            for name in (*METRICS, *QUANTILES)
+            for name in OF_RESULTS
         }
         by_metric["backpressured"] = np.array([np.mean([run.metrics.falls_behind for run in runs]) for runs in runs_of])
         return Estimates(by_metric, np.array([_spread(runs) for runs in runs_of]))

@@ -19,13 +19,13 @@ from scenarios.calibration.calibrate import LEVEL
 from scenarios.calibration.profile_file import CalibratedProfile, applied, ends
 from scenarios.planning.bench import SimulatedCostModel
 from twin.errors import BadInput, suggest
-from twin.metrics import CostModel, Estimates
+from twin.metrics import CostModel, Estimates, Further
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
 if TYPE_CHECKING:
-    from models.prediction import LearnedCostModel
+    from models.prediction import FirstThatKnows, LearnedCostModel
 
 # a calibrated profile ------------------------------------------------------------------------------------------------
 # Cost model of a calibrated profile: the rate model under its constants, with a spread from its intervals.
@@ -41,6 +41,11 @@ class CalibratedCostModel:
     name: str
     profile: CalibratedProfile
     base: CostModel
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """What the base model estimates beside METRICS."""
+        return self.base.further if isinstance(self.base, Further) else ()
 
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
         """Estimates of the base model for the calibrated scenario. spread: of the base and the intervals together.
@@ -112,18 +117,18 @@ def cost_model(name: str) -> CostModel:
     return _learned(name, name)
 
 
-def _learned(name: str, folder: str) -> LearnedCostModel:
+def _learned(name: str, folder: str) -> LearnedCostModel | FirstThatKnows:
     if folder and not Path(folder).is_dir():
         raise BadInput(f"--cost-model {name!r}: {folder!r} is no folder; name one that 'twin train' wrote")
     try:
         from models import prediction, shipped  # the only cost models that need JAX
     except ImportError as error:
         raise BadInput(f"--cost-model {name!r} cannot be loaded: {error}; see 'twin --traceback'") from error
-    return prediction.load(Path(folder)) if folder else shipped.model()
+    return prediction.load(Path(folder)) if folder else shipped.planner()
 
 
-def load_model(folder: str | Path = "") -> LearnedCostModel:
-    """Learned model in a folder of `twin train`; by default the shipped one. Its `predict(scenario, plans)` gives
+def load_model(folder: str | Path = "") -> LearnedCostModel | FirstThatKnows:
+    """Learned model in a folder of `twin train`; by default the shipped ones. Its `predict(scenario, plans)` gives
     `twin.metrics.Estimates`, its `interval(scenario, plans, metric)` what nine of ten runs lie between. Raises BadInput
     if there is no such folder, or it holds no model, or a damaged one."""
     name = "" if str(folder) == LEARNED else str(folder)

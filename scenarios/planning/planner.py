@@ -25,7 +25,7 @@ from scenarios.planning.cost_models import cost_model as model_by_name
 from scenarios.planning.cost_models import planner_for
 from scenarios.planning.searching import SEARCHED, USUAL_BUDGET, BySearch, SearchTold, budget_of, search
 from twin.errors import BadInput, suggest
-from twin.metrics import METRICS, CostModel, Ranged, Slow
+from twin.metrics import OF_RESULTS, CostModel, Ranged, Slow, estimates
 from twin.plan import ExecutionPlan
 from twin.scenario import Scenario
 from twin.simulation import simulate
@@ -130,7 +130,7 @@ def beside_runs(
     was planned by profiles (`simulated`); None if there was neither, no run tells the objective, or the model predicts
     another load than the one that is run."""
     if (
-        objective not in METRICS
+        not estimates(model, objective)
         or isinstance(model, Slow | RatesAt)
         or not (solution.simulated or simulated is not None)
     ):
@@ -302,4 +302,4 @@ def planned(planner: Planner, problem: Problem) -> Solution:
 def simulated(scenario: Scenario, plan: ExecutionPlan, objective: str) -> float | None:
     """Objective in one simulated run of the scenario under a plan; inf if there are no results. None for price and
     traffic, which no run tells."""
-    return simulate(scenario.with_plan(plan)).metrics.value(objective) if objective in METRICS else None
+    return simulate(scenario.with_plan(plan)).metrics.value(objective) if objective in OF_RESULTS else None

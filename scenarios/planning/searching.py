@@ -28,10 +28,11 @@ from twin.errors import BadInput, TooMuch
 from twin.executor import Executor
 from twin.histograms import histogram_of, merge, quantile_s
 from twin.kinds.registry import SINKS
-from twin.metrics import REGRESSION_METRICS, CostModel, measured
+from twin.metrics import CostModel, measured
 from twin.plan import ExecutionPlan
 from twin.quantities import number
 from twin.randomness import child_seed
+from twin.rates.model import RateModel
 from twin.run import Run
 from twin.scenario import Scenario
 from twin.simulation import simulate
@@ -106,9 +107,9 @@ class Goal:
 
     @property
     def predicted(self) -> str:
-        """The objective known to predictions that is nearest, by which they propose plans."""
-        name = self.objective.partition(".")[0]
-        return self.objective if self.follows else name if name in REGRESSION_METRICS else USUAL
+        """The objective by which predictions propose plans: the same, if some cost model estimates it."""
+        name = self.objective.removesuffix(measures.MEAN)
+        return name if name in OBJECTIVES else USUAL
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -347,12 +348,13 @@ class Proposal:
 
 def proposals(problem: Problem, own: Optimizer | None) -> list[Proposal]:
     """Who proposes plans beside the given one. own: the optimizer that was asked for."""
-    asked = replace(problem, report=None, requirements=problem.requirements.of_means)
+    model = problem.cost_model
+    by_model = replace(problem.judged_by(model), report=None)
+    asked = replace(problem.judged_by(RateModel()), cost_model=model, report=None)
     found = list[Proposal]()
     mine = OPTIMIZERS[PROPOSERS[0]] if own is None else own
-    if is_learned(problem.cost_model):
-        name = f"{mine.name} by {problem.cost_model.name}"
-        found.append(Proposal(name, planner_for(mine, problem.cost_model), asked, own=own is not None))
+    if is_learned(model):
+        found.append(Proposal(f"{mine.name} by {model.name}", planner_for(mine, model), by_model, own=own is not None))
     elif mine.name not in PROPOSERS:
         found.append(Proposal(mine.name, planner_for(mine, problem.cost_model), asked, own=True))
     for room in ROOMS if problem.objective == PRICE else ():

@@ -30,7 +30,7 @@ from scenarios.planning.bench import PlanBench, Simulate, half_width95, spared_s
 from scenarios.planning.searching import SEARCHED
 from twin.errors import BadInput, raised
 from twin.executor import Executor
-from twin.metrics import METRICS, REGRESSION_METRICS, CostModel
+from twin.metrics import BINARY_METRICS, OF_RESULTS, CostModel, estimates
 from twin.plan import ExecutionPlan
 from twin.randomness import random_stream
 from twin.scenario import Scenario
@@ -123,8 +123,12 @@ def validate(
     """
     if not cost_models:
         raise BadInput("validation needs a cost model, such as rates")
-    if objective in OBJECTIVES and objective not in METRICS:
-        raise BadInput(f"{objective} needs no run to be known; validate by {', '.join(REGRESSION_METRICS)}")
+    if objective in OBJECTIVES and objective not in OF_RESULTS:
+        known = [name for name in OF_RESULTS if name not in BINARY_METRICS]
+        raise BadInput(f"{objective} is not measured of results; validate by {', '.join(known)}")
+    if not any(estimates(each, objective) for each in cost_models):
+        names = ", ".join(each.name for each in cost_models)
+        raise BadInput(f"{names} predicts no {objective}; give a cost model that does, such as --cost-model learned")
     if replications < 1:
         raise BadInput(f"replications must be >= 1, got {replications}")
     if references < 0:

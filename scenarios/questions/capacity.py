@@ -17,7 +17,7 @@ from pydantic import Field
 from scenarios.beside import PredictionBesideRuns
 from scenarios.executing import Audience, Lines, Processes
 from scenarios.files.documents import CLOSED, Number, Seconds, Share
-from scenarios.measures import LATENCIES, Condition, Term, condition, of
+from scenarios.measures import Condition, Term, condition, of
 from scenarios.questions.bench import Bench, of_mean, runs_for
 from scenarios.questions.bisection import FAR, Border, Prober, Range, broken, spot_checks
 from scenarios.questions.kept import RunOutcome, said_once
@@ -25,6 +25,7 @@ from scenarios.questions.knobs import Knob, LoadKnob, SubtasksKnob, whole
 from scenarios.questions.prediction import LimitForecast, PredictedLimit, status_of
 from scenarios.questions.resources import Resource, binding, resources, without_spare
 from twin.errors import BadInput, TooMuch
+from twin.metrics import LATENCIES
 from twin.quantities import NUMBER, written
 from twin.randomness import child_seed
 from twin.scenario import Scenario

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from scenarios.files.documents import Number
-from scenarios.measures import FLAGS, KEEPS_UP, LATENCIES, MEAN, Measures
+from scenarios.measures import FLAGS, KEEPS_UP, MEAN, Measures
 from scenarios.questions.bisection import Border, Prober, Range, broken, spot_checks
 from scenarios.questions.kept import RunOutcome
 from scenarios.questions.knobs import SubtasksKnob
 from scenarios.questions.resources import binding, resources
+from twin.metrics import CHECKPOINTS, LATENCIES
 from twin.quantities import written
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
@@ -70,6 +71,8 @@ def measures_predicted(scenario: Scenario, model: RateModel | None = None) -> Me
         "throughput_per_s": costs["throughput_per_s"],
         "processing_latency_s.mean": costs["processing_latency_s"],
         "e2e_latency_s.mean": costs["e2e_latency_s"],
+        "result_delay_s.mean": costs["result_delay_s"],
+        **{name: costs[name] for name in CHECKPOINTS if name in costs},
         "backpressured": float(costs["backpressured"] > 0.5 or crashed),  # a crashed job reads nothing
         "success": float(costs["success"] >= 0.5),
         "crashed": float(crashed),

@@ -11,9 +11,8 @@ import numpy as np
 
 from optimizers.balancing.problem import Balance
 from optimizers.milp.optimizer import highest_rate
-from optimizers.objectives import at_rate
+from optimizers.objectives import USUAL_METRIC, at_rate
 from optimizers.program import ProgramLimits
-from optimizers.selection import USUAL
 from optimizers.space import ALL_PLANS, Space
 from scenarios.files import scenario_file
 from scenarios.spaces.generator import COSTREAM, ParameterSpace, random_scenario
@@ -130,7 +129,7 @@ class Family:
     make: Callable[[int], Scenario]
     space: Space
     seeds: tuple[int, ...]
-    objective: str = USUAL
+    objective: str = USUAL_METRIC
 
     def scenarios(self, most: int | None = None) -> list[Scenario]:
         """Members of the family, or the first `most` of them, in order, named after the family."""

@@ -35,7 +35,7 @@ def train(
     dataset: DatasetFolder,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder of the model.")],
     metrics: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Metrics to predict. Default: all five.")
+        str | None, typer.Option(metavar="A,B,...", help="Metrics to predict. Default: all that the rows tell.")
     ] = None,
     members: Annotated[int | None, typer.Option(min=1, max=100, help="Networks in the ensemble. Default: 3.")] = None,
     preset: Annotated[
@@ -77,6 +77,7 @@ def train(
     from models import dataset as datasets
     from models.pipeline import check_metrics
     from models.pipeline import train as train_ensembles
+    from models.settings import PAPER
     from models.settings import preset as preset_of
     from scenarios.learning import (
         CARD,
@@ -93,11 +94,14 @@ def train(
 
     settings = preset_of(preset or "ours")
     settings = settings.model_copy(update={"members": members or settings.members, "epochs": epochs})
-    wanted = METRICS if metrics is None else [name.strip() for name in metrics.split(",")]
-    check_metrics(wanted)
+    named = None if metrics is None else tuple(name.strip() for name in metrics.split(","))
+    if named is not None:
+        check_metrics(named)
     with terminal.progress("rows encoded") as report:
         rows = rows_of(dataset, report, _lens(profile))
     parts = datasets.split(rows, seed)
+    usual = METRICS if settings.heads == PAPER.heads else datasets.learnable(rows, parts.train)
+    wanted = usual if named is None else named
     terminal.stage(f"training on {len(parts.train)} of {len(rows)} rows")
     there = under_way(out, rows, settings, wanted, seed)
     if len(there):
@@ -113,7 +117,7 @@ def train(
     there.discard()
     losses = [min(point[2] for point in each["curve"]) for one in ensembles for each in one.manifest["members"]]
     sizes = {name: len(part) for name, part in parts._asdict().items()}
-    answer = ModelTrained(model=str(out), rows=sizes, metrics=tuple(wanted), validation_losses=tuple(losses))
+    answer = ModelTrained(model=str(out), rows=sizes, metrics=wanted, validation_losses=tuple(losses))
     words = ", ".join(f"{loss:.3f}" for loss in losses)
     told = f"model of {len(losses)} networks in {out}; best validation losses {words}"
     terminal.result(answer, f"{told}; errors are in {out / CARD}")

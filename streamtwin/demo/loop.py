@@ -136,14 +136,15 @@ def train(out: Path, settings: Settings, audience: Audience) -> tuple[LearnedCos
     from models.pipeline import train as train_ensembles
     from models.settings import OURS
     from scenarios import learning
-    from twin.metrics import METRICS
 
     rows = datasets.read(out / "dataset")
     parts = datasets.split(rows, settings.seed)
     network = OURS.model_copy(update={"members": settings.members, "patience": settings.patience})
+    wanted = datasets.learnable(rows, parts.train)
     with audience.progress("steps at most") as report:
-        ensembles = train_ensembles(
-            rows, parts, network, settings.seed, progress=learning.steps(learning.networks(network, METRICS), report)
-        )
-    learning.write_model(ensembles, out / "model")
+        told = learning.steps(learning.networks(network, wanted), report)
+        ensembles = train_ensembles(rows, parts, network, settings.seed, wanted, told)
+    held = {"rows kept apart": learning.kept_apart(rows, parts.test)}
+    about = {"dataset": "dataset", "preset": "ours"}
+    learning.write_model(ensembles, out / "model", learning.card_of(ensembles, held, "model", about))
     return prediction.load(out / "model"), rows, learning.learning_curve(ensembles)

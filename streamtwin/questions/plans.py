@@ -90,11 +90,10 @@ class PlanRules(Options):
 
     def requirements(self) -> Requirements:
         """Requirements of the options on a plan. Raises BadInput if an option cannot be read."""
-        from optimizers.objectives import LATENCIES, Requirements
-        from twin.metrics import QUANTILES
+        from optimizers.objectives import LIMITED, Requirements
 
         limits = _numbers("--at-most", self.at_most, "e2e_latency_s=500ms")
-        predicted = {name for name in limits if name in LATENCIES or name in QUANTILES}
+        predicted = {name for name in limits if name in LIMITED}
         return Requirements(
             head_room=self.head_room,
             at_most={name: most for name, most in limits.items() if name in predicted},

@@ -21,10 +21,23 @@ from twin.plan import ExecutionPlan
 from twin.quantities import unit_of_time, written
 from twin.query import Query
 
+OF = {"p50": "median", "p95": "95 %", "p99": "99 %"}
 OBJECTIVES: Mapping[str, str] = {
     "e2e_latency_s": "end-to-end latency, mean",
     "processing_latency_s": "processing latency, mean",
     "throughput_per_s": "results a second",
+    "result_delay_s": "delay of results behind their windows, mean",
+    **{
+        f"{name}.{q}": f"{words}, {share}"
+        for name, words in (
+            ("e2e_latency_s", "end-to-end latency"),
+            ("processing_latency_s", "processing latency"),
+            ("result_delay_s", "delay of results behind their windows"),
+        )
+        for q, share in OF.items()
+    },
+    "checkpoint_duration_s": "duration of checkpoints, mean",
+    "checkpoint_bytes": "bytes of a checkpoint, mean",
     "price": "price of the hosts",
     "traffic_bytes_per_s": "bytes a second between hosts",
     "subtasks_changed": "subtasks moved, started or stopped",

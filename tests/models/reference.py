@@ -37,7 +37,8 @@ class Reference:
                 self._operators_to_hosts()
                 self._hosts_to_operators()
             self._data_flow()
-        readout = sum([*self.operators, *self.hosts])
+        nodes = [*self.operators, *self.hosts]
+        readout = sum(nodes) / (len(nodes) if self.config.readout == "mean" else 1)
         if self.config.context.size:
             x = encode(CONTEXT, np.array([self.graph.context]))[0, self.config.context]
             readout = np.concatenate([readout, mlp(self.parameters["encoders_context"], x.astype(float))])

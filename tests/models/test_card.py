@@ -63,7 +63,7 @@ def test_a_model_with_gates_and_intervals_shows_both(monkeypatch: pytest.MonkeyP
     small = RESIDUAL.model_copy(update={"members": 1, "network": network})
     model = LearnedCostModel("mine", pipeline.train(dataset(), split(dataset(), 0), small, 1))
     text = card(model, (RateModelAlone(),), {"rows kept apart": held()}, {})
-    assert cells(text, "## Gates")["calm"]
+    assert cells(text, "## Gates")["processing_latency_s"]
     low, high = model.around(model.predict_graphs(held().graphs), "processing_latency_s")
     truth = held().label_G("processing_latency_s")
     inside = ((low <= truth) & (truth <= high))[~np.isnan(truth)].mean()

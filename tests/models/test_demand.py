@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.job_columns import Peaks, job_columns, peaks_of, plan_physics, variations
+from models.job_columns import Bursts, Peaks, job_columns, peaks_of, plan_physics, variations
 from scenarios.spaces.families import drawn
 from tests.twin.worlds import chain, deployment, sink, source
 from twin.job import compile
@@ -46,22 +46,22 @@ def test_of_a_wave_and_of_a_staircase() -> None:
 def test_a_mix_of_sources_has_lower_peaks_than_each() -> None:
     operators = [source("a"), source("b"), {"kind": "filter", "name": "f", "selectivity": 1}, sink()]
     job = deployment(operators, [("a", "f"), ("b", "f"), ("f", "sink")], {"a": SPIKES, "b": SPIKES})
-    found = variations(compile(job).apart)
+    found = variations(compile(job).apart)[0]
     assert found["a"].peak == pytest.approx(50 / 18)
     assert found["sink"].peak == found["f"].peak == pytest.approx(1 + (50 / 18 - 1) / np.sqrt(2))
     assert found["f"].peak_s == pytest.approx(2.0)
     one = deployment(operators, [("a", "f"), ("b", "f"), ("f", "sink")], {"a": SPIKES, "b": 18})
-    assert variations(compile(one).apart)["f"].peak == pytest.approx(1 + (50 / 18 - 1) / 2)
+    assert variations(compile(one).apart)[0]["f"].peak == pytest.approx(1 + (50 / 18 - 1) / 2)
 
 
 def test_the_hottest_key_group_and_its_drift() -> None:
     window = {"policy": "time", "size_s": 1}
     sums = {"kind": "aggregate", "name": "sums", "window": window, "group_by": "int", "groups": 40, "key_groups": 4}
     job = chain([sums], 100.0)
-    assert variations(compile(job).apart)["sums"].hottest == 0.25
+    assert variations(compile(job).apart)[0]["sums"].hottest == 0.25
     keys = {"sums": KeySkew(zipf=1.0, drift_every_s=5.0)}
     job = job.model_copy(update={"workload": job.workload.model_copy(update={"keys": keys})})
-    skewed = variations(compile(job).apart)
+    skewed = variations(compile(job).apart)[0]
     assert skewed["sums"].hottest == pytest.approx(1 / (1 + 1 / 2 + 1 / 3 + 1 / 4))
     assert (skewed["sums"].drifts_per_s, skewed["sink"].hottest) == (0.2, 0.0)
 
@@ -77,3 +77,22 @@ def test_what_is_used_at_peaks_is_no_less_than_on_average(index: int) -> None:
         and any(law.peak_rate_per_s > law.mean_rate_per_s for law in job.workload.arrivals.values())
     )
     assert found["busiest"] >= 1
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.1, 4.0), st.floats(0.0, 9.0), st.floats(0.1, 5.0)), min_size=1, max_size=6),
+    st.floats(0.5, 3.0),
+)
+def test_bursts_of_independent_sources_add_up_by_squares(
+    sources: list[tuple[float, float, float]], more: float
+) -> None:
+    """As deviations of independent sums do: two equal sources add sqrt(2) times what one does, and count as two."""
+    work, excess, peak_s = map(np.array, zip(*sources, strict=True))
+    each = Bursts(np.diag(excess), peak_s)
+    added, count, seconds = each.on(work[None])
+    assert added[0] == pytest.approx(np.sqrt(np.sum((work * excess) ** 2)))
+    assert count[0] <= len(sources) * (1 + 1e-9)
+    assert seconds[0] <= peak_s.max() * (1 + 1e-9)
+    twice = Bursts(np.diag(np.tile(excess, 2)), np.tile(peak_s, 2)).on(np.tile(work, 2)[None])
+    assert (twice[0][0], twice[1][0]) == (pytest.approx(np.sqrt(2) * added[0]), pytest.approx(2 * count[0]))
+    assert each.on(more * work[None])[0][0] == pytest.approx(more * added[0])

@@ -23,6 +23,7 @@ CONFIGS = {
     "default": NetworkConfig(hidden=5, outputs=3),
     "physics": NetworkConfig(hidden=5, features="physics", estimates=True, residual=True),
     "residual": NetworkConfig(hidden=5, residual=True),
+    "composed": NetworkConfig(hidden=5, features="composed", estimates=True, residual=True, readout="mean"),
     "operators only": NetworkConfig(hidden=5, features="operators"),
     "traditional": NetworkConfig(hidden=5, features="rates", scheme="traditional", rounds=2),
 }

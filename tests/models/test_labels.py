@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.labels import RATIO_LIMIT, LabelScale, in_units, scaled, scaling_of, targets
+from models.labels import RATIO_LIMIT, LabelScale, Scaling, in_units, scaled, scaling_of, targets
 from twin.errors import BadInput
-from twin.metrics import METRICS
+from twin.metrics import DELAY, ESTIMATED, LATENCIES, METRICS, QUANTILES
 
 COSTS = st.floats(1e-5, 1e6)
 ROWS = st.lists(st.tuples(COSTS, COSTS, COSTS, st.booleans(), st.booleans()), min_size=2, max_size=30)
@@ -63,3 +63,49 @@ def test_probability_of_any_logit_is_finite_and_ordered() -> None:
 def test_no_label_cannot_be_learned() -> None:
     with pytest.raises(BadInput, match="throughput_per_s has no label"):
         scaling_of(("throughput_per_s",), np.array([[np.nan]]), "log")
+
+
+@given(st.lists(st.floats(-50, 50), min_size=len(ESTIMATED), max_size=len(ESTIMATED)), st.permutations(ESTIMATED))
+def test_quantiles_of_a_latency_never_fall_from_one_to_the_next(outputs: list[float], metrics: list[str]) -> None:
+    """Whatever networks say, in whatever order of their outputs; and nothing else is changed by that."""
+    rates_1xA = np.full((1, len(ESTIMATED)), 0.25)
+    scaling = Scaling((0.5,) * len(metrics), (2.0,) * len(metrics), "residual")
+    found = dict(
+        zip(metrics, in_units(metrics, np.array([outputs]), rates_1xA, np.zeros(1, int), scaling)[0], strict=True)
+    )
+    for latency in LATENCIES:
+        p50, p95, p99 = (found[f"{latency}.{each}"] for each in ("p50", "p95", "p99"))
+        assert p50 <= p95 <= p99
+        alone = in_units(
+            [f"{latency}.p50"],
+            np.array([[outputs[metrics.index(f"{latency}.p50")]]]),
+            rates_1xA,
+            np.zeros(1, int),
+            Scaling((0.5,), (2.0,), "residual"),
+        )
+        assert p50 == alone[0, 0] or latency == DELAY
+
+
+def test_quantiles_are_learned_beside_the_mean_and_a_silent_network_says_their_usual_ratio() -> None:
+    """Labels of a quantile are four times the rate model's mean in all rows: so a network of no output says that."""
+    metrics = ("e2e_latency_s", "e2e_latency_s.p99")
+    rates_GxA = np.full((8, len(ESTIMATED)), 0.5)
+    labels_GxA = np.full((8, len(ESTIMATED)), 0.5)
+    labels_GxA[:, ESTIMATED.index("e2e_latency_s.p99")] = 2.0
+    scaling = scaling_of(metrics, scaled(metrics, labels_GxA, rates_GxA, "residual"), "residual")
+    found = in_units(metrics, np.zeros((8, 2)), rates_GxA, np.zeros(8, int), scaling)
+    np.testing.assert_allclose(np.exp(found), [[0.5, 2.0]] * 8)
+
+
+def test_every_quantile_is_of_a_latency() -> None:
+    assert {name.partition(".")[0] for name in QUANTILES} == set(LATENCIES)
+
+
+@given(st.lists(st.floats(-50, 50), min_size=len(ESTIMATED), max_size=len(ESTIMATED)))
+def test_no_delay_of_results_is_longer_than_their_latency(outputs: list[float]) -> None:
+    rates_1xA = np.full((1, len(ESTIMATED)), 0.25)
+    scaling = Scaling((0.5,) * len(ESTIMATED), (2.0,) * len(ESTIMATED), "residual")
+    (found,) = in_units(ESTIMATED, np.array([outputs]), rates_1xA, np.zeros(1, int), scaling)
+    for each in ("", ".p50", ".p95", ".p99"):
+        delay, whole = (ESTIMATED.index(f"{name}{each}") for name in (DELAY, "processing_latency_s"))
+        assert found[delay] <= found[whole]

@@ -20,7 +20,7 @@ from models.vectors import DERIVED
 from tests.models.deployments import random_deployment
 from tests.models.untrained import begun
 from twin.errors import BadInput
-from twin.metrics import METRICS
+from twin.metrics import CHECKPOINTS, ESTIMATED, METRICS
 
 FEW = TreeSettings(rounds=80, patience=20, leaf_rows=5)
 SOME: dict[str, Predictor] = {
@@ -59,11 +59,11 @@ def test_a_contestant_predicts_every_row_and_comes_back_from_its_folder(
     parts = split(dataset(), 0)
     fitted = SOME[name].fit(dataset(), parts, 0)
     found = fitted.predict(dataset().take(parts.test))
-    assert set(found) == set(METRICS)
+    assert set(METRICS) <= set(found) <= set(ESTIMATED)
     for metric, values in found.items():
         assert values.shape == parts.test.shape
-        assert np.isfinite(values).all()
-        assert (values >= 0).all()
+        assert np.isfinite(values).all() or metric in CHECKPOINTS  # of which there are none
+        assert not (values < 0).any()
         assert metric not in METRICS[3:] or (values <= 1).all()
     seen = coverage_of(dataset().graphs, parts.train)
     for held in [each.seen for each in getattr(getattr(fitted, "model", None), "ensembles", ())]:

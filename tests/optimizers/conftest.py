@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from twin.cluster import Cluster, Host
-from twin.metrics import METRICS, Estimates
+from twin.metrics import FURTHER, METRICS, Estimates
 from twin.plan import ExecutionPlan
 from twin.query import Filter, Join, Query, Sink, Source, Stream, TimeWindow
 from twin.randomness import random_stream
@@ -30,21 +30,22 @@ class TableModel:
 
     broken: float = 0.2
     name: str = "table"
+    further: tuple[str, ...] = FURTHER
 
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
-        rows = np.array([self._row(plan) for plan in plans]).reshape(len(plans), 5)
-        throughput, processing_s, e2e_s, a, b = rows.T
+        rows = np.array([self._row(plan) for plan in plans]).reshape(len(plans), 5 + len(FURTHER))
+        throughput, processing_s, e2e_s, a, b, *more = rows.T
         backpressured = np.where(a < self.broken, 0.5 + a, 0.5 * a)
         success = np.where(b < self.broken, 0.5 * b, 0.5 + 0.5 * b)
         columns = (throughput, processing_s, e2e_s, backpressured, success)
-        return Estimates(dict(zip(METRICS, columns, strict=True)), np.zeros(len(plans)))
+        return Estimates(dict(zip((*METRICS, *FURTHER), (*columns, *more), strict=True)), np.zeros(len(plans)))
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
         return ()
 
     def _row(self, plan: ExecutionPlan) -> np.ndarray:
         text = str(sorted(plan.placement.items())).encode()
-        return random_stream(int.from_bytes(hashlib.sha256(text).digest()[:6], "big"), "table").random(5)
+        return random_stream(int.from_bytes(hashlib.sha256(text).digest()[:6], "big"), "table").random(5 + len(FURTHER))
 
 
 def tree() -> Query:

@@ -181,7 +181,7 @@ def test_where_no_plan_has_the_head_room_that_is_asked_the_one_with_the_most_is_
     ("wrong", "says"),
     [
         ({"head_room": -0.1}, "head room must be >= 0"),
-        ({"at_most": {"e2e": 1.0}}, "a limit of 'e2e', which is no latency"),
+        ({"at_most": {"e2e": 1.0}}, "a limit of 'e2e', which no prediction knows"),
         ({"at_most": {"e2e_latency_s": 0.0}}, "above 0"),
         ({"prices": {"a": 0.0}}, "must be > 0"),
     ],

@@ -131,7 +131,7 @@ def test_rows_are_of_what_was_measured_of_the_runs():
     rows = rows_of(jobs, [RunOutcome({f"{name}.mean": 1.0 for name in METRICS} | {"success": 1.0})] * 2)
     for job, found in zip(jobs, rows.rates_GxA, strict=True):
         wanted = RateModel().predict(job, [job.plan])
-        assert found.tolist() == [wanted[metric][0] for metric in METRICS]
+        assert found[: len(METRICS)].tolist() == [wanted[metric][0] for metric in METRICS]
 
 
 def test_refusals(tmp_path):

@@ -110,6 +110,8 @@ def test_what_only_runs_tell_is_an_objective_or_a_limit_and_typos_are_named() ->
         with pytest.raises(BadInput, match=words):
             found(job, objective)
     with pytest.raises(BadInput, match="with a budget, runs judge any measure of theirs"):
+        planner.optimize(job, objective="hosts.plant.cpu")
+    with pytest.raises(BadInput, match=r"'rates' does not predict e2e_latency_s\.p99; let runs judge, with a budget"):
         planner.optimize(job, objective="e2e_latency_s.p99")
 
 

@@ -13,9 +13,11 @@ from models.labels import KINDS
 from models.prediction import SHARE
 from optimizers.interface import Problem, Status
 from optimizers.milp.ages import fixed_s
+from optimizers.objectives import Requirements
 from optimizers.planner.judging import WORTH
 from optimizers.selection import estimate, sees_beyond_rates
 from optimizers.space import SpacePlans, as_plans
+from scenarios.files.scenario_file import load
 from scenarios.planning import planner
 from scenarios.planning.cost_models import cost_model, cost_models, is_learned, planner_for
 from scenarios.planning.planner import optimize
@@ -23,7 +25,7 @@ from scenarios.suite.families import TOGETHER, demanding
 from tests.twin import worlds
 from tests.twin.worlds import sink, source
 from twin.errors import BadInput
-from twin.metrics import Ranged, Unsure
+from twin.metrics import CHECKPOINTS, ESTIMATED, LATENCIES, Ranged, Unsure
 from twin.randomness import random_stream
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
@@ -95,6 +97,49 @@ def test_its_file_is_small_and_of_todays_features():
     assert "simulated" in (shipped.FOLDER / "card.md").read_text(encoding="utf-8")
 
 
+def test_the_second_file_is_small_of_todays_features_and_of_what_composes():
+    file = shipped.COMPOSED / "all.msgpack"
+    assert file.stat().st_size < MOST_BYTES
+    (ensemble,) = shipped.planner().models[1].ensembles
+    assert ensemble.manifest["feature_version"] == FEATURE_VERSION
+    assert ensemble.metrics == ESTIMATED
+    assert set(ensemble.manifest["demands"]) == {"arrivals", "drift", "pauses", "checkpoints"}
+    assert "simulated" in (shipped.COMPOSED / "card.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["word-count", "cdc", "enrichment", "nexmark-q4", "nexmark-q16", "nexmark-q20"])
+def test_jobs_of_kinds_that_the_first_model_never_saw_are_judged(name):
+    """Where it refuses, the second answers for all metrics, with quantiles in order."""
+    job = load(name)
+    with pytest.raises(BadInput, match="never saw"):
+        shipped.model().predict(job, [job.plan])
+    found = cost_model("learned").predict(job, [job.plan])
+    known = [metric for metric in ESTIMATED if metric not in CHECKPOINTS or job.checkpoints is not None]
+    assert all(np.isfinite(found[metric]).all() for metric in known)
+    for latency in LATENCIES:
+        p50, p95, p99 = (found[f"{latency}.{each}"][0] for each in ("p50", "p95", "p99"))
+        assert p50 <= p95 <= p99
+
+
+def test_more_sources_than_it_learned_from_are_judged_by_the_one_that_saw_as_many():
+    """Six machines that cut in bursts: the first model learned from three sources at most, and is off by factors."""
+    job = load("machine-stop")
+    assert "plan sources" in shipped.model().beyond(job) and not cost_model("learned").beyond(job)
+    run_s = simulate(job).metrics.value("e2e_latency_s")
+    assert cost_model("learned").predict(job, [job.plan])["e2e_latency_s"][0] == pytest.approx(run_s, rel=0.5)
+
+
+def test_a_quantile_is_an_objective_and_a_limit_of_planners():
+    """The plan of the least p99, as predicted, is no worse than the given one by the same predictions; and a limit that
+    no plan keeps is told."""
+    job, p99 = load("edge-filter"), "e2e_latency_s.p99"
+    found = optimize(job, "local-search", "learned", objective=p99)
+    given, chosen = cost_model("learned").predict(job, [job.plan, found.plan])[p99]
+    assert found.objective == pytest.approx(chosen) and chosen <= given * (1 + 1e-9)
+    kept = optimize(job, "local-search", "learned", requirements=Requirements(at_most={p99: 1e-6}))
+    assert not kept.fulfils and f"keeps {p99} to at most 1e-06 s" in kept.message
+
+
 @pytest.mark.parametrize("name", sorted(jobs()))
 def test_what_it_chooses_keeps_up_and_is_near_the_best_by_rates(name):
     scenario = jobs()[name]
@@ -162,7 +207,7 @@ def test_runs_longer_than_any_that_it_learned_from_are_answered_as_the_longest()
     learned, longest = cost_model("learned"), demanding(10000).with_run(horizon_s=240.0)
     longer = longest.with_run(horizon_s=600.0)
     plans = [longest.plan]
-    assert learned.run_s(longer) == 240.0 and learned.blind_to(longer) and not learned.blind_to(longest)
+    assert shipped.model().run_s(longer) == 240.0 and learned.blind_to(longer) and not learned.blind_to(longest)
     for metric in ("e2e_latency_s", "processing_latency_s"):
         assert learned.predict(longer, plans)[metric] == pytest.approx(
             learned.predict(longest, plans)[metric], rel=0.05

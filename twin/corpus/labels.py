@@ -25,7 +25,7 @@ Row = Mapping[str, Any]
 def further_labels(operators: Sequence[Row], events: Sequence[Row], warmup_s: float) -> dict[str, Any]:
     """Labels `behind_share`, `backlog_max`, `checkpoint_duration_s` and `checkpoint_bytes`; None for what is not known.
 
-    operators, events: rows of these tables of a trace, of one run.
+    operators, events: rows of these tables of one run; details of events as in a trace, or not yet as JSON.
     """
     return {**_behind(measured(operators, warmup_s)), **_checkpoints(events, warmup_s)}
 
@@ -49,7 +49,7 @@ def _checkpoints(events: Sequence[Row], warmup_s: float) -> dict[str, Any]:
     done = [
         row
         for row in events
-        if row["kind"] == CHECKPOINT and row["at_s"] >= warmup_s and parse_json(row["detail"])["status"] == COMPLETED
+        if row["kind"] == CHECKPOINT and row["at_s"] >= warmup_s and _detail(row)["status"] == COMPLETED
     ]
     if not done:
         return {"checkpoint_duration_s": None, "checkpoint_bytes": None}
@@ -57,3 +57,8 @@ def _checkpoints(events: Sequence[Row], warmup_s: float) -> dict[str, Any]:
         "checkpoint_duration_s": sum(row["end_s"] - row["at_s"] for row in done) / len(done),
         "checkpoint_bytes": sum(row["bytes"] for row in done) / len(done),
     }
+
+
+def _detail(event: Row) -> Mapping[str, Any]:
+    found = event["detail"]
+    return parse_json(found) if isinstance(found, str) else found

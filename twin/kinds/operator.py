@@ -106,6 +106,12 @@ class OperatorBase(Spec):
         return bool(self.event_windows)
 
     @property
+    def awaits(self) -> str:
+        """What its results wait for beside their records: the `end` of a window, in processing time, or the `watermark`
+        that tells it; empty if nothing."""
+        return "watermark" if self.event_windows else ""
+
+    @property
     def keeps_rows(self) -> bool:
         """Whether it keeps rows by key, which are in key groups: if their number is not given, Flink's default."""
         return False

@@ -70,6 +70,11 @@ class Session(LateTo, KeyedOperator):
         return "results" if self.needs_event_time else "untimed"
 
     @property
+    def awaits(self) -> str:
+        """The end of a session: its gap without a record."""
+        return "watermark" if self.needs_event_time else "end"
+
+    @property
     def needs_event_time(self) -> bool:
         """Whether sessions are over event time."""
         return self.time == "event"

@@ -135,6 +135,13 @@ class Windowed(LateTo, KeyedOperator):
         return "windows" if self.needs_event_time else "untimed"
 
     @property
+    def awaits(self) -> str:
+        """The end of a window over time."""
+        if self.needs_event_time:
+            return "watermark"
+        return "end" if self.window.policy == "time" else ""
+
+    @property
     def spreads(self) -> bool:
         """Whether it is no join: results are counted by how frequent keys are."""
         return not self.joins

@@ -128,10 +128,11 @@ class Reached:
 
 class Results(NamedTuple):
     """Results at the sinks: number a second over the measured time [N]; their ages since ingestion and generation, in
-    seconds [2, N]."""
+    seconds [2, N]; and their delay [N], as `twin.metrics.Metrics.result_delay_s`."""
 
     per_s: np.ndarray
     ages_s: np.ndarray
+    delay_s: np.ndarray
 
 
 def results(state: Reached, ages: Ages, measured: MeasuredSpan) -> Results:
@@ -139,4 +140,4 @@ def results(state: Reached, ages: Ages, measured: MeasuredSpan) -> Results:
     job = state.layout.job
     answered = np.array([[job.calling[o].answered if o in job.calling else 1.0] for o in job.sinks])
     arriving = ((state.offered.in_on * ages.fills.taken_on)[job.sinks] * answered).sum(axis=0)
-    return Results(np.asarray(arriving * held_back(ages.results_s[2], measured)), ages.results_s[:2])
+    return Results(np.asarray(arriving * held_back(ages.results_s[2], measured)), ages.results_s[:2], ages.delay_s)

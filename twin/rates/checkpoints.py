@@ -23,7 +23,7 @@ from twin.kinds.windowed import Windowed
 from twin.rates.arrays import JobArrays
 from twin.rates.backpressure import Reached, Results
 from twin.rates.channels import MeasuredSpan
-from twin.rates.latency import Ages
+from twin.rates.latency import Ages, in_service_s
 from twin.rates.layout import Layout
 from twin.rates.load import Load, entries_on, entry_bytes_on, windows_on
 from twin.rates.network import Hops, used_hops
@@ -99,12 +99,13 @@ def _sent_on(layout: Layout, found: Load, storage: str, bytes_on: np.ndarray) ->
 
 @dataclass(frozen=True, slots=True)
 class Commits:
-    """Commits of exactly-once sinks, in seconds. period_s: from one checkpoint to the next; duration_s: of one; wait_s:
-    of a result. [N] each"""
+    """Checkpoints, and commits of exactly-once sinks at their ends, in seconds. period_s: from one checkpoint to the
+    next; duration_s: of one; size: bytes of one; wait_s: of a result for its commit. [N] each"""
 
     spec: Checkpoints
     period_s: np.ndarray
     duration_s: np.ndarray
+    size: np.ndarray
     wait_s: np.ndarray
 
     def seen(self, found: Results, measured: MeasuredSpan) -> Results:
@@ -114,7 +115,8 @@ class Commits:
         lasting one.
         """
         share = (self._before(measured.end_s) - self._before(measured.start_s)) * self.period_s / measured.length_s
-        return Results(found.per_s * np.minimum(share, 1.0), np.minimum(found.ages_s + self.wait_s, measured.end_s))
+        waited_s = (np.minimum(each_s + self.wait_s, measured.end_s) for each_s in (found.ages_s, found.delay_s))
+        return Results(found.per_s * np.minimum(share, 1.0), *waited_s)
 
     def _before(self, at_s: float) -> np.ndarray:
         """Number of checkpoints that are complete by `at_s`, as a mean over the possible starts of the first. [N]"""
@@ -138,35 +140,37 @@ def commits(state: Reached, ages: Ages, spec: Checkpoints) -> Commits:
     sinks = layout.job.sinks
     weights = np.maximum(found.in_on[sinks], 1e-12)
     passed_s = (passed_on[sinks] * weights).sum(axis=0) / weights.sum(axis=0)
-    return Commits(spec, period_s, duration_s, period_s / 2.0 + np.maximum(duration_s - passed_s, 0.0))
+    wait_s = period_s / 2.0 + np.maximum(duration_s - passed_s, 0.0)
+    return Commits(spec, period_s, duration_s, bytes_on.sum(axis=0), wait_s)
 
 
 def _in_order(layout: Layout, found: Load, ages: Ages) -> tuple[np.ndarray, np.ndarray]:
     """Seconds from a checkpoint's beginning until an operator has the barriers of all its inputs, and seconds that
-    records take to it and through it, without windows. [O, N] each"""
+    records take to it and through it, without windows. [O, N] each
+
+    Records that come together wait for each other; a barrier comes at any time, and finds some of them waiting only for
+    the share of the time in which there is work.
+    """
     job, sent_sn = layout.job, layout.carried_sn(found.out_on)
     last_on, passed_on = np.zeros((2, len(job.names), layout.size))
-    last_on[job.sources] = _in_service(found)[job.sources]
+    last_on[job.sources] = in_service_s(found)[job.sources]
     for o, streams in enumerate(job.inputs):
         total = np.maximum(sent_sn[streams].sum(axis=0), 1e-12)
         passed_on[o] = ages.channel_s[o] + ages.queue_s[o]
         for s in streams:
             producer = job.producer_s[s]
-            last_on[o] = np.maximum(last_on[o], last_on[producer] + ages.way_sn[s] + ages.line_s[o])
+            bunched = np.isfinite(found.bursts_on[producer])
+            waits_s = ages.line_s[o] * np.where(bunched, np.minimum(found.used_on[o], 1.0), 1.0)
+            last_on[o] = np.maximum(last_on[o], last_on[producer] + ages.way_sn[s] + waits_s)
             passed_on[o] += sent_sn[s] / total * passed_on[producer]
     return last_on, passed_on
-
-
-def _in_service(found: Load) -> np.ndarray:
-    """Mean time in seconds until a task is done with the record in service, if there is one. [O, N]"""
-    return np.asarray(np.minimum(found.busy_on, 1.0) * found.line_s_on * (1.0 + found.line_scv_on) / 2.0)
 
 
 def _overtaking(layout: Layout, found: Load, ages: Ages) -> tuple[np.ndarray, np.ndarray]:
     """Seconds from a checkpoint's beginning until an operator has the last and the first of its barriers; it passes the
     first on. [O, N] each"""
     job = layout.job
-    left_on = _in_service(found)
+    left_on = in_service_s(found)
     last_on, first_on = left_on.copy(), left_on.copy()
     for o, streams in enumerate(job.inputs):
         if streams:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from twin.kinds.ages import IN_ORDER, Disorder, HeldRecords
+from twin.kinds.windowed import Windowed
+from twin.query import AnyOperator
 from twin.rates.channels import Full, MeasuredSpan, channel_waits_s, full_channels, held_back
 from twin.rates.filling import Shown, shown
 from twin.rates.layout import Layout
@@ -97,11 +99,13 @@ def _read_s(at_s: np.ndarray, disorder_s: float) -> np.ndarray:
 #   they are first full.
 # * A source that ingests a share f of what is offered falls behind by (1 - f) t (`twin.rates.filling`). No result of a
 #   run is older than its horizon.
+# * The delay of results begins again where they wait for a window: at its end or, over event time, with the watermark,
+#   which comes as late as records that pass no window. Where results wait for records alone, it is that of the last.
 
 
 class Ages(NamedTuple):
     """Ages and waits in seconds. results_s: processing latency, end-to-end latency and lag of the results over the
-    sinks, [3, N].
+    sinks, [3, N]; delay_s: their delay since all that they waited for was there [N].
 
     ages_s: of what operators emit, [3, O, N]; parts of it: channel_s, queue_s, line_s and window_s [O, N] (see
     RateAnswer). blocked_on: whether an operator's input channels are full in the end. [O, N] fills: how they fill.
@@ -109,6 +113,7 @@ class Ages(NamedTuple):
     """
 
     results_s: np.ndarray
+    delay_s: np.ndarray
     ages_s: np.ndarray
     channel_s: np.ndarray
     queue_s: np.ndarray
@@ -141,6 +146,7 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
     )
     size = (len(job.names), layout.size)
     ages, (channel_on, queue_on, waited_on, window_on) = np.zeros((3, *size)), np.zeros((4, *size))
+    (delay_on, way_on), busy_s = np.zeros((2, *size)), in_service_s(found)
     sent_sn = layout.carried_sn(found.out_on)
     burst_on = np.where(np.isfinite(found.bursts_on), found.out_on / np.maximum(found.bursts_on, 1e-12), 1.0)
     batch_sn, turn_on = batch_waits_s(layout, found, burst_on, lines.line_on)
@@ -155,6 +161,7 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
             ages[:, o] = service_on[o]
             ages[1, o] += np.where(share[source] < 1.0, fills.behind_on[o], wait_on[o])
             ages[2, o] += np.where(share[source] < 1.0, 0.0, wait_on[o])
+            delay_on[o] = way_on[o] = ages[0, o]
             continue
         producers = [job.producer_s[s] for s in streams]
         leaving = ages[:, producers] + beside_sn[streams]
@@ -185,13 +192,42 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
         through = job.operators[o].ages_s(arriving, mixed, held)
         channel_on[o] = mixed[0] - _mixed(rates, leaving)[0]
         window_on[o] = through[0] - mixed[0]
-        ages[:, o] = through + queue_on[o]
-        if o in job.windows.all:
-            ages[:, o] += _evaluated_s(layout, found, o)
+        made_s = _evaluated_s(layout, found, o) if o in job.windows.all else np.zeros(layout.size)
+        ages[:, o] = through + queue_on[o] + made_s
+        moved_s = (beside_sn + channel_sn + batch_sn)[streams]
+        delayed_s, way_s = _mixed(rates, np.stack([delay_on[producers], way_on[producers]]) + moved_s)
+        way_s += queue_on[o]
+        if job.operators[o].awaits == "end":
+            delay_on[o] = busy_s[o] + made_s
+        else:
+            delayed_s += queue_on[o]
+            delay_on[o] = _begun_s(job.operators[o], delayed_s, way_s, window_on[o], held.disorder) + made_s
+        way_on[o] = way_s + made_s
     weights = (offered.in_on * fills.taken_on)[job.sinks]
-    results = _mixed(weights, ages[:, job.sinks])
+    results = np.minimum(_mixed(weights, ages[:, job.sinks]), measured.end_s)
+    (delay_s,) = np.minimum(_mixed(weights, delay_on[None, job.sinks]), results[0])
     parts = channel_on, queue_on, waited_on, window_on
-    return Ages(np.minimum(results, measured.end_s), ages, *parts, blocked_on, fills, channel_sn, link_sn)
+    return Ages(results, delay_s, ages, *parts, blocked_on, fills, channel_sn, link_sn)
+
+
+def _begun_s(
+    operator: AnyOperator, delayed_s: np.ndarray, way_s: np.ndarray, window_s: np.ndarray, disorder: Disorder
+) -> np.ndarray:
+    """Delay of results when their operator begins to make them, in seconds, if they wait for records or watermarks.
+    [N]
+
+    delayed_s: of the records that it has taken; way_s: what these took on their way, windows apart; window_s: what the
+    operator adds to their ages before it begins.
+    """
+    if operator.awaits:
+        return np.maximum(way_s + disorder.slack_s, delayed_s)  # a window before it may have waited already
+    alone = operator.joins or isinstance(operator, Windowed)  # results wait for records, of which the last one tells
+    return delayed_s if alone else delayed_s + window_s
+
+
+def in_service_s(found: Load) -> np.ndarray:
+    """Mean time in seconds until a task is done with the record in service, if there is one. [O, N]"""
+    return np.asarray(np.minimum(found.busy_on, 1.0) * found.line_s_on * (1.0 + found.line_scv_on) / 2.0)
 
 
 def _behind_answers_s(layout: Layout, found: Load, o: int) -> np.ndarray | float:
@@ -232,7 +268,7 @@ def _taken(layout: Layout, found: Load, o: int) -> np.ndarray:
 
 
 def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:
-    """Mean over K streams by their rates [K, N], of ages [3, K, N]; where nothing flows, all count alike. [3, N]"""
+    """Mean over K streams by their rates [K, N], of A ages [A, K, N]; where nothing flows, all count alike. [A, N]"""
     if len(rates) == 1:
         return ages[:, 0]
     rates = np.where(rates.sum(axis=0) > 0.0, rates, 1.0)

@@ -8,7 +8,7 @@ Sockets count by distance, clock and memory bandwidth (`twin.rates.sockets`). No
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from twin.checkpoints import Checkpoints
 from twin.deployment import Deployment
 from twin.job import compile
-from twin.metrics import BACKPRESSURE_SHARE, Estimates
+from twin.metrics import BACKPRESSURE_SHARE, CHECKPOINTS, DELAY, Estimates
 from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer, together
 from twin.rates.arrays import JobArrays
@@ -56,13 +56,15 @@ class RateModel:
 
     horizon_s: length of the run that is predicted, from an empty start, > 0; None: that of the scenario, measured after
     its warm-up, and of a deployment the usual one. warmup_s: start of the measured part of a run of `horizon_s`, below
-    it. endless: whether backpressure is that of an endless run, in which every overload shows.
+    it. endless: whether backpressure is that of an endless run, in which every overload shows. further: what it
+    estimates beside METRICS, of checkpoints only where a scenario takes some.
     """
 
     horizon_s: float | None = None
     warmup_s: float = 0.0
     endless: bool = False
     name: str = "rates"
+    further: tuple[str, ...] = (DELAY, *CHECKPOINTS)
 
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
         """Estimates each plan; the spread is 0. Raises KeyError if a plan does not fit the scenario."""
@@ -140,14 +142,17 @@ class RateModel:
         job = layout.job
         ages = result_ages_s(layout, offered, reached, share, measured)
         found = results(state, ages, measured)
-        if (spec := _exactly_once(job.deployment)) is not None:
-            found = commits(state, ages, spec).seen(found, measured)
+        took = dict[str, np.ndarray]()
+        if (spec := _checkpoints(job.deployment)) is not None:
+            taken = commits(state, ages, spec)
+            took = {"checkpoint_duration_s": taken.duration_s, "checkpoint_bytes": taken.size}
+            found = taken.seen(found, measured) if spec.sinks == "exactly-once" else found
         offered_on, ingested = offered.pressure(job), ages.fills.taken_on[job.sources]
         tolerated = (1.0 + BACKPRESSURE_SHARE) ** SHARPNESS
-        taken, held_s = share if self.endless else ingested, ages.fills.held_s[job.sources]
-        seen = np.minimum(offered_on.max(axis=0), _seen(share, taken, held_s, measured))
+        kept, held_s = share if self.endless else ingested, ages.fills.held_s[job.sources]
+        seen = np.minimum(offered_on.max(axis=0), _seen(share, kept, held_s, measured))
         backpressured = 1.0 - 1.0 / (1.0 + np.minimum(seen, 100.0) ** SHARPNESS / tolerated)
-        costs, chances = _costs(found, crashed, backpressured, reached, measured)
+        costs, chances = _costs(found, crashed, backpressured, reached, measured, took)
         slow_on = layout.mean(layout.slow_cn)  # work takes so many times as much CPU time
         speed_on = whole_speed_on(layout, reached)
         return RateAnswer(
@@ -188,16 +193,20 @@ class RateModel:
         )
 
 
-def _exactly_once(deployment: Deployment) -> Checkpoints | None:
-    """Checkpoints that results wait for; None if they do not wait."""
-    spec = deployment.checkpoints if isinstance(deployment, Scenario) else None
-    return spec if spec is not None and spec.sinks == "exactly-once" else None
+def _checkpoints(deployment: Deployment) -> Checkpoints | None:
+    """Checkpoints of a deployment; None if it has none."""
+    return deployment.checkpoints if isinstance(deployment, Scenario) else None
 
 
 def _costs(
-    found: Results, crashed: np.ndarray, backpressured: np.ndarray, reached: Load, measured: MeasuredSpan
+    found: Results,
+    crashed: np.ndarray,
+    backpressured: np.ndarray,
+    reached: Load,
+    measured: MeasuredSpan,
+    took: Mapping[str, np.ndarray],
 ) -> tuple[Estimates, np.ndarray]:
-    """Estimated costs, and the chances of a result [N]; see `RateAnswer`."""
+    """Estimated costs, and the chances of a result [N]; see `RateAnswer`. took: of checkpoints."""
     throughput = np.where(crashed, 0.0, found.per_s)
     chances = _chances(reached.fires_on, throughput, measured.length_s)
     success = 1.0 - 0.5**chances  # one half at one expected output
@@ -207,6 +216,8 @@ def _costs(
         "e2e_latency_s": found.ages_s[1],
         "backpressured": backpressured,
         "success": success,
+        DELAY: found.delay_s,
+        **took,
     }
     return Estimates(costs, spread=np.zeros(len(throughput))), chances
 

@@ -20,7 +20,7 @@ from tests.commands import refused, twin
 from tests.scenarios.calibration.test_points import JOB
 from twin.checkpoints import Checkpoints
 from twin.errors import BadInput
-from twin.metrics import METRICS
+from twin.metrics import ESTIMATED
 from twin.scenario import Scenario
 from twin.spec import parse
 from twin.trace import TRAINING_ROWS
@@ -69,7 +69,7 @@ def test_rows_of_measured_runs_are_rows_that_models_read(files: tuple[Path, Path
     table = pq.read_table(out)  # the whole folder
     assert set(TRAINING_ROWS.names) < set(table.column_names) and table["measured"].to_pylist() == [True, True]
     found = dataset.read(out)
-    labels = dict(zip(METRICS, found.labels_GxA.T, strict=True))
+    labels = dict(zip(ESTIMATED, found.labels_GxA.T, strict=True))
     assert labels["throughput_per_s"] == pytest.approx([100, 500])
     assert labels["backpressured"].tolist() == [0, 1]
     assert labels["processing_latency_s"] == pytest.approx([0.02, 0.02])
