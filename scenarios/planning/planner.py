@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from optimizers.interface import Candidate, Optimizer, PlanningProgress, Problem, Solution, Stopped, never, traits_of
-from optimizers.objectives import NOTHING_MORE, OBJECTIVES, Requirements
+from optimizers.objectives import NOTHING_MORE, OBJECTIVES, USUAL_METRIC, Requirements
 from optimizers.planner import Planner
 from optimizers.planner.loads import RatesAt
 from optimizers.plugins import faults_told
@@ -30,8 +30,6 @@ from twin.plan import ExecutionPlan
 from twin.scenario import Scenario
 from twin.simulation import simulate
 
-USUAL = "processing_latency_s"
-"""Default target metric of optimizers that take any."""
 ESTIMATES = 1000
 GIVEN = "as-given"
 
@@ -221,8 +219,8 @@ def objective_of(optimizers: Iterable[Optimizer], asked: str | None = None) -> s
         if asked not in OBJECTIVES:
             raise BadInput(f"{unpredicted(f'unknown objective {asked!r}: it')}; {suggest(asked, OBJECTIVES)}")
         return asked
-    wanted = {traits_of(each).objective or USUAL for each in optimizers}
-    return wanted.pop() if len(wanted) == 1 else USUAL
+    wanted = {traits_of(each).objective or USUAL_METRIC for each in optimizers}
+    return wanted.pop() if len(wanted) == 1 else USUAL_METRIC
 
 
 def unpredicted(what: str) -> str:

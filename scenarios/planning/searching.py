@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from optimizers.interface import USUAL_S, Candidate, Optimizer, Problem, Solution, Status
-from optimizers.objectives import OBJECTIVES, PRICE, Requirements, at_rate
+from optimizers.objectives import OBJECTIVES, PRICE, USUAL_METRIC, Requirements, at_rate
 from optimizers.planner.judging import KEPT, OUTSIDE, early
 from optimizers.planner.loads import loads_of, planned_for, rates_at
 from optimizers.plugins import AnswerError, PredictionError, faults_told, fitting
@@ -41,7 +41,6 @@ from twin.steadiness import in_short_periods
 # what runs are judged by ---------------------------------------------------------------------------------------------
 
 
-USUAL = "processing_latency_s"
 MORE_IS_BETTER = frozenset({"throughput_per_s", "records_out", "records_in", measures.KEEPS_UP, "success"})
 """Measures of which more is better; of all others, less is."""
 FAILED = 10.0
@@ -109,12 +108,12 @@ class Goal:
     def predicted(self) -> str:
         """The objective by which predictions propose plans: the same, if some cost model estimates it."""
         name = self.objective.removesuffix(measures.MEAN)
-        return name if name in OBJECTIVES else USUAL
+        return name if name in OBJECTIVES else USUAL_METRIC
 
     @property
     def names(self) -> tuple[str, ...]:
         """Measures that runs must tell."""
-        first = f"{USUAL}{measures.MEAN}" if self.follows else self.objective
+        first = f"{USUAL_METRIC}{measures.MEAN}" if self.follows else self.objective
         return tuple(dict.fromkeys([first, *(name for name in self.at_most if not _follows(name))]))
 
     @property

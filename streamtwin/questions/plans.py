@@ -197,7 +197,7 @@ class OptimizePlan(Question):
     def search(self, scenario: Scenario, searching: Searching, rules: PlanRules, runs: Runs) -> PlanSearch:
         """Search for a plan of the scenario, which notes what its prediction lacks. Raises BadInput for options that
         make no sense."""
-        from optimizers.objectives import prices_h
+        from optimizers.objectives import USUAL_METRIC, prices_h
         from optimizers.registry import optimizer_by_name
         from scenarios.planning import planner
         from scenarios.planning.cost_models import cost_model
@@ -215,7 +215,7 @@ class OptimizePlan(Question):
         if budget is None or objective is None:
             objective = planner.objective_of([optimizer_by_name(optimizer)], objective)
         if budget is not None:
-            Goal.of(scenario, objective or planner.USUAL, requirements)  # raises for wrong names, before long work
+            Goal.of(scenario, objective or USUAL_METRIC, requirements)  # raises for wrong names, before long work
         prices_h(scenario, requirements.prices)
         costs = cost_model(self.model)
         search = PlanSearch(
