@@ -14,7 +14,7 @@ from tests.twin.changing import HOSTS, STATE, column, job, passing
 from tests.twin.checkpointed import steady, taken
 from tests.twin.machine.runs import same_however
 from tests.twin.random_event_jobs import event_time_scenario
-from tests.twin.worlds import chain
+from tests.twin.worlds import chain, dealt, placed
 from twin.control import PeriodStatistics, Reconfiguration
 from twin.deployment import Deployment
 from twin.errors import BadInput
@@ -24,6 +24,7 @@ from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
+from twin.world.ports import Port
 
 MB_PER_S = 10.0
 REDEPLOY_S = 3.0
@@ -417,3 +418,28 @@ def test_one_end_of_a_forward_stream_alone_is_not_scaled() -> None:
             run(paired(1), first, other)
     with pytest.raises(BadInput, match="needs equal subtasks; use rebalance or hash"):
         run(paired(1), first, second, how="live")
+
+
+def test_whether_records_wait_is_told_without_a_count_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among marks of event time, as by the count: a job with very many records that wait is stopped in seconds."""
+    told, plain = set[bool](), Port.holds_records.fget
+    assert plain is not None
+
+    def checked(port: Port) -> bool:
+        found = plain(port)
+        assert found == (port.waiting() > 0)
+        told.add(found)
+        return found
+
+    monkeypatch.setattr(Port, "holds_records", property(checked))
+    window = {"policy": "time", "size_s": 1.0, "time": "event"}
+    work = [
+        {"kind": "map", "name": "a", "service_time_s": 0.01, "service_scv": 0},
+        {"kind": "aggregate", "name": "sums", "window": window, "service_time_s": 1e-4},
+    ]
+    given = placed(dealt(chain(work, {"law": "poisson", "rate_per_s": 2000.0}), a="rebalance"), source=("h",) * 3)
+    data = dict(given) | {"engine": FLINK}
+    scale = Scale(at_s=8.5, operator="a", placement=("h",) * 2)
+    settings = RunSettings(horizon_s=60, period_s=1)
+    found = simulate(Scenario.of(parse(Deployment, data), settings, (scale,)))
+    assert told == {False, True} and len(restarted(found)) == 1

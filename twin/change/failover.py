@@ -328,10 +328,10 @@ class Restarts:
                 continue
             for task in tasks:
                 task.logic.save()
-            waiting = [(port, count) for task in tasks for port in task.ports if (count := port.waiting())]
+            waiting = [(port, port.remaining) for task in tasks for port in task.ports if port.holds_records]
             for port, _ in waiting:
                 port.flush()
-            sent = sent or any(port.waiting() < count for port, count in waiting)
+            sent = sent or any(port.remaining < count for port, count in waiting)
             if waiting:
                 at_work.add(name)
         return bool(at_work), sent

@@ -290,13 +290,39 @@ class Port(StructView, layout=k.PORT):
 
     def waiting(self) -> int:
         """Number of records that have not left."""
+        marks = sum([Item(here).mark != 0 for first in self._lists for here in chain(first)]) if self._heeds else 0
+        return self.remaining - marks
+
+    @property
+    def remaining(self) -> int:
+        """Number of records, and marks among them, that have not left."""
         gathered = 0
         if self.kind == k.GATHERING:
             gathered = int(self.memory.blocks[self.here, "buffers"]["count"].sum())
-        lists = [self.first_held, *[each.first_unsent for each in self.channels.values() if each.unsent]]
-        heeds = self.task.barriers is not None or self.task.heeds
-        marks = sum([Item(here).mark != 0 for first in lists for here in chain(first)]) if heeds else 0
-        return int(self.held + gathered + sum([each.unsent for each in self.channels.values()]) - marks)
+        return int(self.held + gathered + sum([each.unsent for each in self.channels.values()]))
+
+    @property
+    def holds_records(self) -> bool:
+        """Whether a record has not left; looks no further than the first, as there may be very many."""
+        if not self._heeds or not self.remaining:
+            return self.remaining > 0
+        if self.kind == k.GATHERING and self.memory.blocks[self.here, "buffers"]["count"].any():
+            return True  # no mark is gathered
+        for here in self._lists:
+            while here and Item(here).mark:
+                here = Item(here).next
+            if here:
+                return True
+        return False
+
+    @property
+    def _heeds(self) -> bool:
+        return self.task.barriers is not None or self.task.heeds
+
+    @property
+    def _lists(self) -> list[int]:
+        """First ones of the lists of what has not left, of which some may be marks; 0 for none."""
+        return [self.first_held, *[each.first_unsent for each in self.channels.values() if each.unsent]]
 
     def clear(self) -> None:
         """Drops what has not left, and frees all buffers."""
