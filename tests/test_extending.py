@@ -49,11 +49,7 @@ ADDED = {
     },
     "optimizers/policies/once.py": {
         "optimizers/policies/registry.py": [
-            (
-                "from optimizers.policies.relieve",
-                "from optimizers.policies.once import OnceSpec\nfrom optimizers.policies.relieve",
-            ),
-            ("        MonitoringSpec,\n", "        MonitoringSpec,\n        OnceSpec,\n"),
+            ('        "relieve": ', '        "once": "optimizers.policies.once:OnceSpec",\n        "relieve": '),
         ]
     },
     "twin/partitionings/a_third.py": {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pkgutil import resolve_name
 from typing import Annotated, Any, Protocol
 
 import numpy as np
@@ -106,8 +107,37 @@ class PolicySpec(Spec):
         raise NotImplementedError
 
 
+class Policies(Mapping[str, type[PolicySpec]]):
+    """Policies by name, which scenarios may name from now on; each is imported when it is asked for.
+
+    places: `module:class` by name.
+    """
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = places
+        _OFFERED.update(dict.fromkeys(places, self))
+
+    def __getitem__(self, name: str) -> type[PolicySpec]:
+        found: type[PolicySpec] = resolve_name(self._places[name])
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+_OFFERED: dict[str, Policies] = {}
+
+
 def policy_specs() -> dict[str, type[PolicySpec]]:
-    """All policies that were imported so far, by name."""
+    """All policies that are offered, or were imported so far, by name. It imports those that are offered."""
+    offered = {name: policies[name] for name, policies in _OFFERED.items()}
+    return offered | _imported()
+
+
+def _imported() -> dict[str, type[PolicySpec]]:
     return {each.model_fields["name"].default: each for each in PolicySpec.__subclasses__()}
 
 
@@ -118,10 +148,11 @@ def policy_spec(value: object) -> PolicySpec:
     data = {"name": value} if isinstance(value, str) else value
     if not isinstance(data, Mapping) or not isinstance(data.get("name"), str):
         raise ValueError("a policy is a name, or a mapping of 'name' and options")
-    known = policy_specs()
-    if data["name"] not in known:
-        raise ValueError(f"unknown policy {data['name']!r}; {suggest(data['name'], known)}")
-    return parse(known[data["name"]], data)
+    name = data["name"]
+    spec = _imported().get(name) or (_OFFERED[name][name] if name in _OFFERED else None)
+    if spec is None:
+        raise ValueError(f"unknown policy {name!r}; {suggest(name, sorted({*_OFFERED, *_imported()}))}")
+    return parse(spec, data)
 
 
 class _Schema:

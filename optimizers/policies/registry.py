@@ -1,34 +1,26 @@
-"""Policies by name. A new one is a file with a policy and its spec, and a line here."""
+"""Policies by name. A new one is a file with a policy and its spec, and a line here; it is imported once named."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from optimizers.policies.adaptation import AdaptationSpec
-from optimizers.policies.balance import AlbicSpec, BalanceSpec, ColaSpec, FluxSpec, JointSpec
-from optimizers.policies.ds2 import Ds2Spec
-from optimizers.policies.flink_autoscaler import FlinkAutoscalerSpec
-from optimizers.policies.monitoring import MonitoringSpec
-from optimizers.policies.relieve import RelieveSpec
-from optimizers.policies.split_combine import SplitCombineSpec
-from twin.control import PolicySpec
+from twin.control import Policies
 
-POLICIES: Mapping[str, type[PolicySpec]] = {
-    spec.model_fields["name"].default: spec
-    for spec in (
-        AdaptationSpec,
-        AlbicSpec,
-        BalanceSpec,
-        ColaSpec,
-        Ds2Spec,
-        FlinkAutoscalerSpec,
-        FluxSpec,
-        JointSpec,
-        MonitoringSpec,
-        RelieveSpec,
-        SplitCombineSpec,
-    )
-}
+POLICIES = Policies(
+    {
+        "adaptation": "optimizers.policies.adaptation:AdaptationSpec",
+        "albic": "optimizers.policies.balance:AlbicSpec",
+        "balance": "optimizers.policies.balance:BalanceSpec",
+        "cola": "optimizers.policies.balance:ColaSpec",
+        "ds2": "optimizers.policies.ds2:Ds2Spec",
+        "flink-autoscaler": "optimizers.policies.flink_autoscaler:FlinkAutoscalerSpec",
+        "flux": "optimizers.policies.balance:FluxSpec",
+        "joint": "optimizers.policies.balance:JointSpec",
+        "monitoring": "optimizers.policies.monitoring:MonitoringSpec",
+        "relieve": "optimizers.policies.relieve:RelieveSpec",
+        "split-combine": "optimizers.policies.split_combine:SplitCombineSpec",
+    }
+)
 
 WORDS: Mapping[str, str] = {
     "albic": "Brings pairs of key groups that exchange much onto one host, and balances: ALBIC (Algorithm 2)",
