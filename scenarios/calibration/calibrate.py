@@ -6,11 +6,11 @@ import math
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import NormalDist
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
-from scipy import stats
 
 from scenarios.calibration import newton
 from scenarios.calibration.newton import NewtonFit, Predicted
@@ -456,7 +456,7 @@ def _with_hidden(engine: EngineProfile, hidden: Mapping[str, float]) -> EnginePr
 def _odd(best: Explained) -> tuple[str, ...]:
     """Rows that contradict the fit, and other rows whose cost of a record contradicts that at another point."""
     errors_r = np.abs(best.fit.errors_r)
-    typical = max(float(np.median(errors_r)) / stats.norm.ppf(0.75), 0.01)
+    typical = max(float(np.median(errors_r)) / NormalDist().inv_cdf(0.75), 0.01)
     rows = list(zip(best.rows.name_r, best.rows.cores_r, best.rows.cores_r - best.off_r, strict=True))
     far = {
         name: f"{cores:.2g} cores, where the others say {said:.2g}"

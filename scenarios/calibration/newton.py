@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import optimize, special, stats
 
 from scenarios.calibration.points import KEEPS_UP, Point
 from twin.metrics import by_operator
@@ -177,9 +177,11 @@ def fit(
         return np.stack(columns, axis=1)
 
     def descended(start_k: np.ndarray, error: float) -> Any:
+        from scipy.optimize import least_squares  # here, because most commands need no SciPy
+
         bounds = (-FARTHEST, FARTHEST)
         limits = {"max_nfev": MOST, "xtol": CLOSE, "ftol": CLOSE, "args": (error,)}
-        return optimize.least_squares(residuals, start_k, jac=slopes, bounds=bounds, loss="soft_l1", **limits)
+        return least_squares(residuals, start_k, jac=slopes, bounds=bounds, loss="soft_l1", **limits)
 
     def loss(start_k: np.ndarray) -> float:
         return _robust(residuals(start_k, COARSE))
@@ -213,13 +215,17 @@ def _far(miss: Miss, error: float) -> bool:
 def _weighed(miss: Miss, error: float) -> float:
     """Residual whose square is minus twice the log-likelihood, if errors of readings are `error` times the least."""
     off = miss.off / error
-    return float(np.sqrt(-2.0 * special.log_ndtr(off))) if miss.bound else off
+    if not miss.bound:
+        return off
+    from scipy.special import log_ndtr  # here, because most commands need no SciPy
+
+    return float(np.sqrt(-2.0 * log_ndtr(off)))
 
 
 def _typical(off: Sequence[Miss]) -> float:
     """Typical distance of readings that are no bounds (scaled median), in standard deviations; at least 1."""
     sizes = [abs(miss.off) for miss in off if not miss.bound]
-    return max(1.0, float(np.median(sizes)) / float(stats.norm.ppf(0.75))) if sizes else 1.0
+    return max(1.0, float(np.median(sizes)) / NormalDist().inv_cdf(0.75)) if sizes else 1.0
 
 
 def _together(count: int, costs: int) -> list[np.ndarray]:

@@ -10,7 +10,6 @@ from statistics import fmean, harmonic_mean, median
 from typing import Literal
 
 import numpy as np
-from scipy import optimize
 
 from scenarios.calibration.points import Point, one_job
 from scenarios.calibration.unit_costs import (
@@ -269,9 +268,11 @@ def _intercept(used: Sequence[float], works: Sequence[float]) -> Base | None:
     """Base in used = base + slope x work, neither below 0; None if it is hardly more than its error."""
     if not _apart(works):
         return None
+    from scipy.optimize import nnls  # here, because most commands need no SciPy
+
     used_p = np.maximum(used, 1e-9)
     parts_p2 = np.array([[1.0, work] for work in works]) / used_p[:, None]
-    (base, slope), off = optimize.nnls(parts_p2, np.ones(len(works)))
+    (base, slope), off = nnls(parts_p2, np.ones(len(works)))
     error = max(LEAST_ERROR, off / max(1, len(works) - 2) ** 0.5)
     spread = float(error * np.sqrt(np.linalg.inv(parts_p2.T @ parts_p2)[0, 0]))
     told = slope > 0.0 and SURE * spread < base < used_p.min()
@@ -468,13 +469,12 @@ def _fitted(
 ) -> Explained:
     exponent = structure.exponent
     if exponent is None:
+        from scipy.optimize import minimize_scalar  # here, because most commands need no SciPy
 
         def criterion(power: float) -> float:
             return _settled(points, works, costs, replace(structure, exponent=float(power)), turns=1).fit.deviance
 
-        exponent = float(
-            optimize.minimize_scalar(criterion, bounds=EXPONENTS, method="bounded", options={"xatol": 0.01}).x
-        )
+        exponent = float(minimize_scalar(criterion, bounds=EXPONENTS, method="bounded", options={"xatol": 0.01}).x)
     found = _settled(points, works, costs, replace(structure, exponent=exponent), turns=TURNS)
     return replace(found, structure=structure)
 

@@ -8,7 +8,6 @@ from statistics import harmonic_mean
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import optimize, stats
 
 from scenarios.calibration.points import Point
 from twin.job import compile
@@ -346,7 +345,9 @@ class LinearFit:
 
     def intervals_k2(self) -> np.ndarray:
         """Ends of 95 % confidence intervals, >= 0 [K, 2]."""
-        width_k = self.spread_k * stats.t.ppf(0.975, max(self.freedom, 1))
+        from scipy.special import stdtrit  # here, because most commands need no SciPy
+
+        width_k = self.spread_k * stdtrit(max(self.freedom, 1), 0.975)
         return np.maximum(np.stack([self.values_k - width_k, self.values_k + width_k], axis=1), 0.0)
 
 
@@ -357,6 +358,8 @@ def fit(rows: Rows, costs: Sequence[UnitCost]) -> LinearFit:
 
 
 def _weighted(rows: Rows, costs: Sequence[UnitCost], weight_r: np.ndarray) -> LinearFit:
+    from scipy.optimize import nnls  # here, because most commands need no SciPy
+
     prior_k = np.array([each.prior for each in costs])
     scale_k = used_k = np.maximum(prior_k, UNSAID * (prior_k == 0.0))
     shown = int((np.abs(rows.need_rk).max(axis=0, initial=0.0) > 1e-9).sum())
@@ -369,7 +372,7 @@ def _weighted(rows: Rows, costs: Sequence[UnitCost], weight_r: np.ndarray) -> Li
         need_rk, used_k = rows.need_rk * weight_r[:, None] * scale_k, scale_k
         pull = error / PRIOR_SPREAD
         stacked = np.vstack([need_rk, pull * np.eye(len(costs))])
-        found_k, _ = optimize.nnls(stacked, np.concatenate([asked_r, pull * prior_k / scale_k]))
+        found_k, _ = nnls(stacked, np.concatenate([asked_r, pull * prior_k / scale_k]))
         errors_r, values_k = asked_r - need_rk @ found_k, found_k * scale_k
         error = max(LEAST_ERROR, float(np.sqrt((errors_r**2).sum() / freedom)))
         scale_k = np.maximum(scale_k, values_k)

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 
 from optimizers import plugins
 from optimizers.interface import Optimizer
@@ -65,7 +65,7 @@ class CalibratedCostModel:
         latencies = [RateModel().predict(each, plans)[LATENCY] for each in ends(self.profile, scenario)]
         low_n, high_n = np.sort(np.maximum(latencies, 1e-9), axis=0)
         widened = math.log(intervals.beyond[kind].factor) if kind in intervals.beyond else 0.0
-        return np.asarray((np.log(high_n / low_n) / 2.0 + widened) / stats.norm.ppf(0.5 + LEVEL / 2.0))
+        return np.asarray((np.log(high_n / low_n) / 2.0 + widened) / NormalDist().inv_cdf(0.5 + LEVEL / 2.0))
 
 
 # names ---------------------------------------------------------------------------------------------------------------

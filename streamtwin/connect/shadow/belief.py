@@ -197,11 +197,11 @@ def trend(times_s: Sequence[float], rates_per_s: Sequence[float], now_s: float) 
 
 def _half_width(x: np.ndarray, residuals: np.ndarray) -> float:
     """Half of the confidence interval of a slope, from the residuals about the line."""
-    from scipy import stats
+    from scipy.special import stdtrit
 
     free = len(x) - 2
     scatter = math.sqrt(float(np.sum(residuals**2)) / free / float(np.sum((x - x.mean()) ** 2)))
-    return float(stats.t.ppf((1 + CONFIDENCE) / 2, free)) * scatter
+    return float(stdtrit(free, (1 + CONFIDENCE) / 2)) * scatter
 
 
 LEAST_BUSY = 0.01
