@@ -28,9 +28,9 @@ from scenarios.beside import doubts
 from scenarios.executing import Processes
 from scenarios.files.scenario_file import dump, parse_scenario
 from streamtwin import capacity
+from twin.deployment import steady_rates
 from twin.errors import BadInput
 from twin.files import write_text
-from twin.flow import steady_rates
 from twin.profiles import PROFILES
 from twin.randomness import child_seed, random_stream
 from twin.rates.model import RateModel

@@ -24,8 +24,8 @@ from twin.metrics import BINARY_METRICS, ESTIMATED, FURTHER, METRICS
 from twin.randomness import random_stream
 from twin.rates.channels import MeasuredSpan
 from twin.rates.model import RateModel
-from twin.retired import meant
 from twin.trace import TRAINING_ROWS
+from twin.words import meant
 
 REMEDY = "make the dataset again with 'twin dataset CORPUS OUT'"
 MEASURED = "measured"

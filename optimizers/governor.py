@@ -18,8 +18,7 @@ from optimizers.interface import Problem, Solution, Traits, plan_on
 from optimizers.rules import bin_range, capability
 from optimizers.selection import choose, estimate
 from twin.cluster import Host
-from twin.deployment import Deployment
-from twin.flow import nominal_rates
+from twin.deployment import Deployment, nominal_rates
 from twin.kinds.flow import OperatorRates
 from twin.plan import ExecutionPlan
 

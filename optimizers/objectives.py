@@ -17,10 +17,10 @@ from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.metrics import FURTHER, REGRESSION_METRICS, TABLE, CostModel, estimates
 from twin.partitionings.traits import Ends
-from twin.partitions import read_shares
 from twin.plan import ExecutionPlan
 from twin.quantities import unit_of_time
 from twin.rates.coefficients import PlacementCoefficients
+from twin.workload import read_shares
 
 # requirements --------------------------------------------------------------------------------------------------------
 # Requirements on a plan beside keeping up: head room and latencies; and the prices of hosts.

@@ -28,12 +28,12 @@ from scenarios.suite.families import FAMILIES, changing, unbalanced
 from scenarios.suite.members import MEMBERS
 from twin.control import policy_spec
 from twin.errors import BadInput, raised
-from twin.executor import Executor
 from twin.files import stamped, unstamped, write_text
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate
+from twin.work import Executor
 
 # judges --------------------------------------------------------------------------------------------------------------
 # Judges of the suite, one for each kind of problem: placement, hosts to rent, migration of key groups, scaling.

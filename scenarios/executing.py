@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from twin.errors import BadInput
-from twin.executor import Executor
+from twin.work import Executor
 
 # progress ------------------------------------------------------------------------------------------------------------
 # Shows the progress of long work: a bar for a person at a terminal, a line at every tenth elsewhere.
@@ -147,7 +147,7 @@ IMPORTED = "twin.simulation"
 
 
 class Processes:
-    """Executor of work in processes of this machine; a `twin.executor.Executor`.
+    """Executor of work in processes of this machine; a `twin.work.Executor`.
 
     workers: number of processes; None: one a core. Raises BadInput for fewer than 1.
     """

@@ -73,7 +73,7 @@ def fan_out(
 
 
 class OnSpark:
-    """Executor (twin.executor.Executor) on Spark; its session begins with the first work.
+    """Executor (twin.work.Executor) on Spark; its session begins with the first work.
 
     say: called when it starts. Raises BadInput as `check_master` does.
     """
@@ -86,7 +86,7 @@ class OnSpark:
         self._open = ExitStack()
 
     def each(self, work: Callable[[Any], Any], items: Sequence[Any], done: Callable[[int, Any], None]) -> None:
-        """Calls `done` with the result of `work` for each item, as `twin.executor.Executor.each`."""
+        """Calls `done` with the result of `work` for each item, as `twin.work.Executor.each`."""
         if items:
             fan_out(self._started(), work, items, done)
 

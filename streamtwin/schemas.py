@@ -22,10 +22,9 @@ from streamtwin.demo.story import JudgedPlan
 from streamtwin.questions.registry import QUESTIONS
 from twin.cluster import Cluster
 from twin.errors import BadInput, suggest
-from twin.metrics import Metrics
+from twin.metrics import Metrics, StandardErrors
 from twin.run import HostTotals, LinkTotals, OperatorTotals
 from twin.scenario import Scenario
-from twin.standard_errors import StandardErrors
 
 
 class Happened(TypedDict):

@@ -23,9 +23,9 @@ from twin.events import (
 )
 from twin.keys import group_count
 from twin.kinds.mechanism import Collecting, Selecting
-from twin.partitions import readers
 from twin.plan import Location
 from twin.query import AnyOperator, Stream, Windowed
+from twin.workload import readers
 
 LIVE = "set engine.rescaling=live"
 CHANGES = Migration | Scale

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from twin.event_time import in_time
 from twin.keys import group_count
 from twin.kinds.mechanism import Selecting
 from twin.plan import Location, Subtasks
-from twin.query import AnyOperator, Query
+from twin.query import AnyOperator, Query, in_time
 from twin.spec import Spec
 
 if TYPE_CHECKING:

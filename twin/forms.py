@@ -13,9 +13,8 @@ from typing import Annotated, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from twin.event_time import merged_windows, partial_panes
 from twin.job import Job
-from twin.query import AnyOperator
+from twin.query import AnyOperator, merged_windows, partial_panes
 from twin.spec import Spec
 from twin.windows import US_PER_S, EventWindow, Panes, Span, ending, expected_keys, formations
 

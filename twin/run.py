@@ -12,8 +12,7 @@ from twin import metrics
 from twin.breakdown import SpentTime, spent_times
 from twin.histograms import histogram_of, quantile_s
 from twin.kinds.registry import SINKS, SOURCES
-from twin.metrics import TABLE, Latency, MarkerAge, Metrics, Totals, measured
-from twin.standard_errors import UNKNOWN, StandardErrors
+from twin.metrics import TABLE, UNKNOWN, Latency, MarkerAge, Metrics, StandardErrors, Totals, measured
 from twin.world.meters import Row
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from twin.breakdown import visits
 from twin.change.controller import Controller
 from twin.change.running_job import RunningJob
 from twin.change.timeline import play, reads_again, restarts
-from twin.collector import collector_paused
 from twin.control import Policy
 from twin.deployment import Deployment
 from twin.guards import conservation
@@ -27,13 +26,22 @@ from twin.guards.cautions import cautions
 from twin.guards.watch import MOST_S, RunWatch
 from twin.job import Job, compile
 from twin.kinds.registry import SINKS
-from twin.metrics import marker_ages, means_s, measured
-from twin.precision import PrecisionStop, batches_of, too_short, until_the_end
+from twin.metrics import UNKNOWN, few_results, marker_ages, means_s, measured, standard_errors
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.scenario import RunSettings, Scenario, config_hash
-from twin.standard_errors import UNKNOWN, few_results, standard_errors
-from twin.steadiness import filling, full, measured_from_s, queue_growth_per_s, source_of_change
+from twin.steadiness import (
+    PrecisionStop,
+    batches_of,
+    filling,
+    full,
+    measured_from_s,
+    queue_growth_per_s,
+    source_of_change,
+    too_short,
+    until_the_end,
+)
 from twin.version import VERSION
+from twin.work import collector_paused
 from twin.world.meters import Statistics
 from twin.world.world import World, meters
 

@@ -21,8 +21,7 @@ from pydantic import (
 
 from twin.errors import BadInput, Path, error_location, suggest, value_at
 from twin.quantities import number, own_unit, units_of
-from twin.retired import with_todays_keys
-from twin.words import ours, remedy
+from twin.words import ours, remedy, with_todays_keys
 
 
 @cache

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from twin.errors import BadInput
 from twin.files import altered, new_folder, seal, sums
-from twin.retired import meant
+from twin.words import meant
 
 _F, _I, _S, _B = pa.float64(), pa.int64(), pa.string(), pa.bool_()
 

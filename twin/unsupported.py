@@ -14,14 +14,12 @@ import numpy as np
 
 from twin.chaining import fused, links_of
 from twin.errors import some_of
-from twin.event_time import in_time
-from twin.job import compile
-from twin.kin import kin
+from twin.job import compile, kin
 from twin.kinds.windowed import Windowed
-from twin.partitions import even
 from twin.profiles import Noise
-from twin.query import AnyOperator
+from twin.query import AnyOperator, in_time
 from twin.scenario import Scenario
+from twin.workload import even
 
 PLAIN_LAWS = ("constant", "poisson")
 COURSES = ("steps", "replay")

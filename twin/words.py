@@ -1,20 +1,23 @@
-"""Words that engines and their users have for what a scenario says otherwise: what to write instead, in one line.
-
-A word that means this in one place only is given as `place word`: the place is the key above the word or, if the word
-is a value, its own key (`mode exactly-once`). Upper and lower case, hyphens, underscores and a unit at the end make no
-difference. Further words are further lines here; keys of Flink's configuration are in `twin.flink_settings`.
-"""
+"""Words for what a scenario says otherwise, those of engines and their users, and those of older versions: what to
+write instead, in one line."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from twin.errors import suggest
 from twin.flink_settings import RECOVERY, SINKS
 from twin.flink_settings import told as of_flink
 from twin.quantities import SECONDS, unit_of_time
+
+# words of others -----------------------------------------------------------------------------------------------------
+# A word that means this in one place only is given as `place word`: the place is the key above the word or, if the word
+# is a value, its own key (`mode exactly-once`). Upper and lower case, hyphens, underscores and a unit at the end make
+# no difference. Further words are further lines here; keys of Flink's configuration are in `twin.flink_settings`.
+
 
 SLACK = "write slack_s: seconds by which watermarks are behind the newest record (disorder_s: by which records are)"
 SINK = "write kind: sink, and checkpoints: {sinks: exactly-once} if it is transactional"
@@ -145,3 +148,64 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     else:
         for key, part in value.items():
             yield from _leaves(f"{path}.{key}", part)
+
+
+# words of older versions ---------------------------------------------------------------------------------------------
+# Words of older versions: files with them still run, with one warning a word, and options are answered.
+#
+# Run settings of versions that could also simulate coarsely mean nothing any more. Keys that spoke of tuples and
+# replicas speak of records and subtasks, and `replicas` is `parallelism`.
+
+
+RETIRED = ("fidelity", "segments")
+LEAVE_OUT = "leave it out: every run is exact"
+OPTIONS = {
+    "prove": "runs judge plans with --budget now: --budget 20 in CPU seconds, or in runs, --budget 40runs",
+    "drive": "leave it out: under a learned model, milp chooses among plans near the best by rates",
+    "budget": "how many plans predictions may look at is --estimates now",
+}
+"""Options that commands had, and what to do instead."""
+NEWER = {"tuple": "record", "tuples": "records", "replica": "subtask", "replicas": "subtasks"}
+"""Words within keys, and those that are said today."""
+RENAMED = {"replicas": "parallelism", "tuplesIn": "recordsIn", "tuplesOut": "recordsOut"}
+"""Whole keys, and what they are today."""
+
+
+class Retired(UserWarning):
+    """Warning about a setting that no longer means anything, or has another name."""
+
+
+def told_retired(names: Iterable[str]) -> bool:
+    """Whether any of these run settings is retired; if so, warns of it, once."""
+    gone = any(name in RETIRED for name in names)
+    if gone:
+        _warn(f"{' and '.join(f'run.{name}' for name in RETIRED)} can be left out: every run is exact")
+    return gone
+
+
+def newer(key: str) -> str:
+    """What an older version's key is called today; the key itself if that has not changed."""
+    return RENAMED.get(key) or "_".join(NEWER.get(word, word) for word in key.split("_"))
+
+
+def meant(key: str, known: Collection[str]) -> str:
+    """The one of the known keys that is meant: the name that the key has today if only that is known."""
+    today = key if key in known else newer(key)
+    return today if today in known else key
+
+
+def renamed(key: str, known: Collection[str]) -> str:
+    """As `meant`, with a warning where a key that somebody has written is called otherwise today."""
+    today = meant(key, known)
+    if today != key:
+        _warn(f"{key} is called {today} now; files that say {key} still run")
+    return today
+
+
+def with_todays_keys(data: Mapping[Any, Any], known: Collection[str]) -> dict[Any, Any]:
+    """Data with each key as it is called today, as `renamed` has it."""
+    return {renamed(key, known) if isinstance(key, str) else key: value for key, value in data.items()}
+
+
+def _warn(words: str) -> None:
+    warnings.warn(words, Retired, stacklevel=1)  # always from this line, as Python shows a warning once a line

@@ -7,9 +7,8 @@ from typing import Any
 from benchmarks.peers import cases
 from tests.twin.worlds import chain, dealt
 from twin.deployment import Deployment
-from twin.overrides import put
 from twin.profiles import STORM
-from twin.scenario import RunSettings, Scenario
+from twin.scenario import RunSettings, Scenario, put
 from twin.simulation import simulate
 
 

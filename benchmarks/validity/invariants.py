@@ -20,9 +20,8 @@ from tests.twin.machine.digests import digest_of
 from tests.twin.machine.runs import outcome
 from tests.twin.worlds import HOST, deployment
 from twin.deployment import Deployment
-from twin.overrides import put
 from twin.profiles import STORM
-from twin.scenario import RunSettings, Scenario
+from twin.scenario import RunSettings, Scenario, put
 from twin.trace import TABLES, read_table
 
 # pins ----------------------------------------------------------------------------------------------------------------

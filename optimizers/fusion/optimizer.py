@@ -20,9 +20,8 @@ from optimizers.selection import choose, said
 from optimizers.space import Space, SpacePlans, counts_of
 from twin.chaining import Fused, Link, attributes_of, links_of, trees, why_apart, why_never
 from twin.chaining import links as links_within
-from twin.deployment import Deployment
+from twin.deployment import Deployment, nominal_rates
 from twin.errors import BadInput, suggest
-from twin.flow import nominal_rates
 from twin.keys import key_groups_of
 from twin.kinds.windowed import Windowed
 from twin.plan import ExecutionPlan

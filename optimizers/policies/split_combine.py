@@ -17,10 +17,10 @@ from optimizers.policies.rounds import Round, Rounds
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.event_time import merged_windows
 from twin.events import Combine, Split, combined_with, is_combined
 from twin.forms import Cost, WindowForm, cost, period_of_job, unit_costs
 from twin.job import compile
+from twin.query import merged_windows
 from twin.windows import US_PER_S
 
 MOST_S = 300.0

@@ -17,9 +17,8 @@ from twin.arrivals.laws import ArrivalLaw
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.metrics import TABLE, Totals
-from twin.overrides import put
 from twin.run import host_totals, metrics_of, operator_totals
-from twin.scenario import RunSettings, Scenario, config_hash
+from twin.scenario import RunSettings, Scenario, config_hash, put
 from twin.workload import Constant, Poisson
 
 # points --------------------------------------------------------------------------------------------------------------

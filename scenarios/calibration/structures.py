@@ -29,10 +29,9 @@ from scenarios.calibration.unit_costs import (
 )
 from twin.chaining import fused, one_a_task
 from twin.errors import BadInput
-from twin.overrides import put
 from twin.query import Windowed
 from twin.rates.model import RateModel
-from twin.scenario import Scenario
+from twin.scenario import Scenario, put
 
 # the CPU time of a host ----------------------------------------------------------------------------------------------
 # Splits the CPU time of a host: used by records, used by the engine without any, and used by others.

@@ -15,10 +15,9 @@ from twin import files
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.files import new_folder, parse_json, seal
-from twin.metrics import from_sources
+from twin.metrics import StandardErrors, from_sources
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.spec import parse
-from twin.standard_errors import StandardErrors
 from twin.steadiness import full, queue_growth_per_s
 from twin.trace import damage, read_table
 from twin.world.meters import Row

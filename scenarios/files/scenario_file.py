@@ -20,10 +20,9 @@ from twin.errors import BadInput
 from twin.errors import Path as InFile
 from twin.files import parse_json
 from twin.kinds.registry import BY_KIND
-from twin.overrides import put_all
 from twin.plan import Location, check_count
 from twin.profiles import PROFILES, EngineProfile, changes_of
-from twin.scenario import Scenario
+from twin.scenario import Scenario, put_all
 from twin.scheduling import emptiest, resized
 from twin.spec import parse, tags
 

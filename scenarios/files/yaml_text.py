@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from twin.collector import collector_paused
 from twin.errors import BadInput
 from twin.files import DEEPEST, TOO_DEEP
+from twin.work import collector_paused
 
 FLOW_WIDTH = 110
 """Number of characters of a line, into which a mapping of scalars must fit to be written on one."""

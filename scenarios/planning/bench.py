@@ -14,13 +14,13 @@ import numpy as np
 from optimizers.objectives import OBJECTIVES
 from scenarios.executing import Processes
 from twin.errors import BadInput
-from twin.executor import Executor
 from twin.metrics import DELAY, OF_RESULTS, QUANTILES, Estimates, Metrics
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
 from twin.run import Run
 from twin.scenario import Scenario, config_hash
 from twin.steadiness import in_short_periods
+from twin.work import Executor
 
 # outcomes ------------------------------------------------------------------------------------------------------------
 # Outcomes of plans in the simulator, and the regret of one against another.

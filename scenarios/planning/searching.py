@@ -25,7 +25,6 @@ from scenarios.executing import Processes
 from scenarios.files.documents import Number
 from scenarios.planning.cost_models import is_learned, planner_for
 from twin.errors import BadInput, TooMuch
-from twin.executor import Executor
 from twin.histograms import histogram_of, merge, quantile_s
 from twin.kinds.registry import SINKS
 from twin.metrics import CostModel, measured
@@ -37,6 +36,7 @@ from twin.run import Run
 from twin.scenario import Scenario
 from twin.simulation import simulate
 from twin.steadiness import in_short_periods
+from twin.work import Executor
 
 # what runs are judged by ---------------------------------------------------------------------------------------------
 

@@ -29,11 +29,11 @@ from scenarios.files.documents import CLOSED, Number
 from scenarios.planning.bench import PlanBench, Simulate, half_width95, spared_s
 from scenarios.planning.searching import SEARCHED
 from twin.errors import BadInput, raised
-from twin.executor import Executor
 from twin.metrics import BINARY_METRICS, OF_RESULTS, CostModel, estimates
 from twin.plan import ExecutionPlan
 from twin.randomness import random_stream
 from twin.scenario import Scenario
+from twin.work import Executor
 
 REFUSED, FAILED = "refused", "failed"
 UNASKED = BASELINES | {"as-given", SEARCHED}

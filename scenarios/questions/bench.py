@@ -25,15 +25,15 @@ from scenarios.measures import measures, of
 from scenarios.planning.bench import half_width95
 from scenarios.questions.kept import Kept, RunOutcome, key
 from twin.errors import BadInput, TooMuch
-from twin.executor import Executor
 from twin.guards.watch import MOST_S
 from twin.histograms import GROWTH
+from twin.metrics import NO_ERRORS, few_results
 from twin.randomness import child_seed
 from twin.run import Run
 from twin.scenario import Scenario
 from twin.simulation import simulate
-from twin.standard_errors import NO_ERRORS, few_results
 from twin.steadiness import filling
+from twin.work import Executor
 
 Job = tuple[Scenario, int]
 """Scenario to run, and its seed."""

@@ -20,9 +20,8 @@ import numpy as np
 from scenarios.files.yaml_text import parse_text
 from twin.cluster import Cluster
 from twin.errors import BadInput, suggest
-from twin.overrides import put, value_at
 from twin.quantities import NUMBER, UNIT, number
-from twin.scenario import Scenario
+from twin.scenario import Scenario, put, value_at
 from twin.scheduling import as_many, resized
 from twin.spec import parse
 

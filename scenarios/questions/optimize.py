@@ -21,10 +21,10 @@ from scenarios.questions.kept import RunOutcome
 from scenarios.questions.prediction import measures_predicted
 from scenarios.questions.resources import FULL, binding, resources
 from twin.errors import BadInput
-from twin.executor import Executor
 from twin.metrics import CostModel, Unsure
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
+from twin.work import Executor
 
 TELLS = "--budget 20 lets runs tell"
 PRICE, BUYER = "price", "milp-hosts"

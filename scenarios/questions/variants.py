@@ -20,8 +20,7 @@ from scenarios.files.yaml_text import parse_text
 from scenarios.questions.kept import key
 from scenarios.questions.knobs import OLDER, SUBTASKS, Knob, SubtasksKnob, knob, values
 from twin.errors import BadInput, suggest
-from twin.overrides import put
-from twin.scenario import Scenario
+from twin.scenario import Scenario, put
 from twin.spec import parse
 
 FLAG = "--event"

@@ -17,7 +17,7 @@ import numpy as np
 
 from scenarios.spaces.draws import Between, OneOf
 from scenarios.spaces.generator import log_uniform
-from twin.flow import steady_rates
+from twin.deployment import steady_rates
 from twin.guards.cautions import updated
 from twin.kinds.by_key import LASTING_S
 from twin.kinds.registry import BY_KIND

@@ -39,7 +39,7 @@ from scenarios.spaces.generator import (
 from scenarios.spaces.wide import PERIODS
 from twin.checkpoints import Checkpoints
 from twin.cluster import Cluster, Link
-from twin.flow import steady_rates
+from twin.deployment import steady_rates
 from twin.key_skew import KeySkew
 from twin.keys import group_count
 from twin.kinds.by_key import LASTING_S

@@ -12,8 +12,8 @@ from optimizers.interface import plan_on
 from optimizers.rules import PlacementSpace
 from scenarios.spaces.draws import Between, Draw, OneOf
 from twin.cluster import Cluster, Host
+from twin.deployment import steady_rates
 from twin.errors import BadInput
-from twin.flow import steady_rates
 from twin.plan import ExecutionPlan
 from twin.profiles import STORM, EngineProfile, Memory, PerKind, PerType
 from twin.query import (

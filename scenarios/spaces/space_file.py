@@ -29,12 +29,11 @@ from twin.cluster import Host
 from twin.errors import BadInput, suggest
 from twin.kinds.aggregate import AggregateFunction
 from twin.kinds.map import FilterFunction
-from twin.overrides import put_all, value_at
 from twin.plan import ExecutionPlan
 from twin.profiles import PROFILES
 from twin.query import Aggregate, CountWindow, DataType, TimeWindow
 from twin.randomness import child_seed, random_stream
-from twin.scenario import RunSettings, Scenario
+from twin.scenario import RunSettings, Scenario, put_all, value_at
 from twin.spec import Spec, parse
 from twin.workload import Workload
 

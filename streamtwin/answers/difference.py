@@ -16,8 +16,8 @@ from scenarios.files.documents import document
 from scenarios.questions.variants import short
 from streamtwin.tables import rounding
 from streamtwin.tables.tables import Wide, number, of_rows, places, seconds
+from twin.metrics import ERRORS
 from twin.run import Run
-from twin.standard_errors import ERRORS
 
 NAMES = ("scenario", "variant", "optimizer", "cost_model", "kind", "name", "strategy")
 """Keys of the texts that name an element of a list."""

@@ -23,7 +23,6 @@ from streamtwin.options import add
 from streamtwin.package import PACKAGES
 from streamtwin.questions.runs import QUESTIONS
 from twin.errors import BadInput, Unfinished, one_line, suggest
-from twin.retired import LEAVE_OUT, OPTIONS, RETIRED, newer
 from twin.version import VERSION
 
 UsageError: Any = typer.BadParameter.__base__
@@ -193,6 +192,8 @@ def _given(error: Any, words: Sequence[str]) -> str:
 
 def _similar(error: Any) -> str:
     """Hint for an unknown option: that it is retired, or the nearest one of the command if the message has none."""
+    from twin.words import LEAVE_OUT, OPTIONS, RETIRED, newer
+
     name = getattr(error, "option_name", None)
     if name and name.lstrip("-") in RETIRED:
         return f" ({LEAVE_OUT})"

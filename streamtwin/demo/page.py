@@ -15,7 +15,7 @@ from streamtwin.report.page import STYLE, inline
 from streamtwin.tables.job_maps import drawn
 from streamtwin.tables.tables import seconds
 from twin.cluster import Host
-from twin.flow import nominal_rates
+from twin.deployment import nominal_rates
 from twin.scenario import Scenario
 from twin.version import VERSION
 

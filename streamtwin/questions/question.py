@@ -20,8 +20,8 @@ from streamtwin.options import Options
 if TYPE_CHECKING:
     from scenarios.questions.bench import Bench, Of
     from streamtwin.answers.presentation import Presentation
-    from twin.executor import Executor
     from twin.scenario import Scenario
+    from twin.work import Executor
 
 SILENT = Lines(lambda _text: None)
 FAR_AT_ONCE = 16

@@ -27,9 +27,9 @@ from streamtwin.tables.tables import Wide, number, seconds
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.files import altered, parse_json
+from twin.metrics import ERRORS
 from twin.run import Run
 from twin.scenario import Scenario
-from twin.standard_errors import ERRORS
 
 MOST_ROWS = 50
 NARROW = 6

@@ -18,10 +18,9 @@ from twin.chaining import fused, written
 from twin.deployment import Deployment
 from twin.histograms import GROWTH, histogram_of, quantile_s
 from twin.kinds.registry import SINKS, SOURCES
-from twin.metrics import Latency, Metrics, measured
+from twin.metrics import ERRORS, Latency, Metrics, measured
 from twin.plan import Location
 from twin.run import OperatorTotals, Run
-from twin.standard_errors import ERRORS
 from twin.steadiness import window_slides_s
 from twin.world.meters import Row
 

@@ -13,9 +13,8 @@ from models.vectors import DERIVED, FLAT, derived_vector, flat_vector
 from papers.costream.judging import cells
 from tests.models.deployments import random_deployment
 from twin.cluster import Cluster
-from twin.deployment import Deployment
+from twin.deployment import Deployment, nominal_rates
 from twin.errors import BadInput
-from twin.flow import nominal_rates
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 

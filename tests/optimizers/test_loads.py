@@ -19,8 +19,8 @@ from scenarios.planning.planner import optimize
 from tests.optimizers.conftest import TableModel, on_first_host
 from twin.arrivals.laws import ArrivalLaw, BurstState, Bursty, Constant, Diurnal, Poisson, Spikes, Step, Steps
 from twin.arrivals.replay import Replay
+from twin.deployment import nominal_rates
 from twin.errors import BadInput
-from twin.flow import nominal_rates
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.workload import Workload

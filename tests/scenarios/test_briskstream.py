@@ -8,7 +8,7 @@ import pytest
 from scenarios.files import scenario_file
 from scenarios.files.scenario_file import set_value
 from twin.cluster import server_a, server_b
-from twin.flow import nominal_rates
+from twin.deployment import nominal_rates
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.scenario import Scenario

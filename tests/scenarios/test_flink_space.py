@@ -18,7 +18,7 @@ from scenarios.spaces.any_query import DRAWN_KINDS, LEAST_S, MOST_GAIN, OfRun, a
 from scenarios.spaces.families import drawn
 from scenarios.spaces.flink import MOST_OPERATORS, MOST_SOURCES, RECORDS, UTILISATION, utilisation
 from twin.arrivals.laws import Bursty
-from twin.flow import steady_rates
+from twin.deployment import steady_rates
 from twin.guards.cautions import updated
 from twin.kinds.registry import BY_KIND
 from twin.query import Windowed

@@ -23,7 +23,7 @@ from scenarios.spaces.generator import (
 )
 from scenarios.spaces.registry import SPACES
 from twin.cluster import Cluster
-from twin.flow import steady_rates
+from twin.deployment import steady_rates
 from twin.query import CountWindow, Query
 from twin.randomness import random_stream
 from twin.scenario import RunSettings, Scenario

@@ -28,9 +28,8 @@ from scenarios.spaces.space_file import (
 )
 from tests.commands import ROOT, refused
 from twin.errors import BadInput
-from twin.overrides import put_all, value_at
 from twin.randomness import child_seed, random_stream
-from twin.scenario import RunSettings, config_hash
+from twin.scenario import RunSettings, config_hash, put_all, value_at
 from twin.simulation import simulate
 
 EXAMPLES = ROOT / "docs" / "examples"

@@ -17,8 +17,8 @@ from spark.corpus import write_corpus
 from spark.executor import OnSpark, fan_out
 from spark.session import session
 from tests.scenarios.questions.jobs import shop
-from twin.executor import Executor
 from twin.simulation import simulate
+from twin.work import Executor
 
 RUNS = 4
 

@@ -37,5 +37,5 @@ def test_a_cluster_that_loses_a_machine_answers_as_this_one_does(tmp_path: Path)
     assert json.loads((tmp_path / "answer.json").read_text()) == measured(asked(Processes(1)))
     assert len(runs.read_text().splitlines()) == 2 * RUNS  # each once
     chunks = sorted((tmp_path / "corpus" / "chunks").glob("chunk-*"))
-    assert (tmp_path / "said").read_text().count("streamtwin.zip/twin/executor.py") == 4  # none from elsewhere
+    assert (tmp_path / "said").read_text().count("streamtwin.zip/twin/work.py") == 4  # none from elsewhere
     assert sum(read_table(chunk, "runs").num_rows for chunk in chunks) == 8

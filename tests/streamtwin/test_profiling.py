@@ -14,8 +14,8 @@ from scenarios.files.scenario_file import set_value
 from streamtwin.connect import profiles
 from streamtwin.connect.profiles import OperatorProfile, instantiate, profile
 from tests.commands import twin
+from twin.deployment import nominal_rates
 from twin.errors import BadInput
-from twin.flow import nominal_rates
 from twin.query import Join
 
 LR = scenario_file.load("briskstream-lr")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from streamtwin.connect.importers.run_graph import CYCLES, fitted, read_run_graph, validate
 from tests.streamtwin.test_run_graph import HOSTS, LINEAR, aggregate, edges, filter_node, source
+from twin.deployment import nominal_rates
 from twin.errors import BadInput
-from twin.flow import nominal_rates
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from tests.twin.worlds import deployment, joined, latencies_s, simulated, sink, source, world_of
-from twin.deployment import Deployment
-from twin.flow import nominal_rates
+from twin.deployment import Deployment, nominal_rates
 from twin.profiles import STORM
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.twin.worlds import deployment, simulated, sink, source
 from twin.deployment import Deployment
 from twin.events import Failure
-from twin.kin import Kin, kin, passes
+from twin.job import Kin, kin, passes
 from twin.profiles.storm import STORM
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.twin.worlds import HOST, chain, dealt, deployment, simulated, sink, source
-from twin.flow import nominal_rates
+from twin.deployment import nominal_rates
 from twin.randomness import child_seed, random_stream
 
 SCRIPT = """

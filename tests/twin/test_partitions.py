@@ -19,11 +19,11 @@ from twin.errors import BadInput
 from twin.events import Scale
 from twin.key_skew import first_reader
 from twin.kinds.source import KafkaSource
-from twin.partitions import read_shares
 from twin.rates.model import RateModel
 from twin.run import OperatorTotals
 from twin.scenario import RunSettings, Scenario
 from twin.spec import parse
+from twin.workload import read_shares
 
 RATE_PER_S = 1300.0
 FULL = [10, 1, 1, 1]

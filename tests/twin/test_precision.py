@@ -10,10 +10,10 @@ from scipy import stats
 
 from tests.twin.worlds import chain, queue, simulated
 from twin.events import SlowDown
-from twin.precision import joined, together
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
+from twin.steadiness import joined, together
 
 PRECISE = RunSettings(horizon_s=1e5, warmup_s=10.0, period_s=50.0, precision=0.1)
 SEEDS = 30

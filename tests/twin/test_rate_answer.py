@@ -15,8 +15,7 @@ from optimizers.space import as_plans
 from scenarios.spaces.generator import COSTREAM, random_scenario
 from tests.optimizers.claimed_jobs import claimed_job, every_plan
 from tests.twin.worlds import chain, joined, sink
-from twin.deployment import Deployment
-from twin.flow import flows
+from twin.deployment import Deployment, flows
 from twin.kinds.flow import Mixing
 from twin.kinds.join import stalling
 from twin.plan import ExecutionPlan

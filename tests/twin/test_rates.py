@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twin.flow import flows, nominal_rates, steady_rates
+from twin.deployment import flows, nominal_rates, steady_rates
 from twin.kinds.join import pairs
 from twin.query import (
     Aggregate,

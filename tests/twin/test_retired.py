@@ -15,11 +15,11 @@ from scenarios.files.scenario_file import set_values
 from tests.commands import refused
 from tests.twin.worlds import queue
 from twin.events import Migration
-from twin.retired import NEWER, Retired
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 from twin.trace import read_table, write_trace
+from twin.words import NEWER, Retired
 
 BEFORE = {today: word for word, today in NEWER.items()}
 OLDER = re.compile(rf"(?<![a-z])({'|'.join(BEFORE)})(?![a-z])")

@@ -15,11 +15,7 @@ from tests.twin.test_joins import star
 from tests.twin.worlds import chain, queue, simulated
 from twin.deployment import Deployment
 from twin.histograms import GROWTH, bucket, quantile_s
-from twin.randomness import random_stream
-from twin.run import Run
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
-from twin.standard_errors import (
+from twin.metrics import (
     ERRORS,
     FEWEST_BATCHES,
     MOST_BATCHES,
@@ -28,6 +24,10 @@ from twin.standard_errors import (
     few_results,
     ratio_error,
 )
+from twin.randomness import random_stream
+from twin.run import Run
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
 from twin.workload import Poisson
 
 SEEDS = 40

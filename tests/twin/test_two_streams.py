@@ -14,10 +14,9 @@ from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import Failure
 from twin.job import compile as compiled
-from twin.overrides import put
 from twin.query import Query
 from twin.rates.model import RateModel
-from twin.scenario import RunSettings, Scenario
+from twin.scenario import RunSettings, Scenario, put
 from twin.service_times import measure
 from twin.spec import parse
 

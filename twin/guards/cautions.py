@@ -13,12 +13,12 @@ from twin.events import AnyEvent, told_event
 from twin.job import Component, Job
 from twin.key_skew import KeySkew
 from twin.metrics import measured
-from twin.partitions import even, read_by, read_shares
 from twin.quantities import written
 from twin.query import AnyOperator, Query, Windowed
 from twin.scenario import RunSettings, Scenario
 from twin.scheduling import beyond_slots
 from twin.steadiness import in_step, outlasting, uneven
+from twin.workload import even, read_by, read_shares
 from twin.world.logics import CallLogic
 from twin.world.meters import Row
 from twin.world.world import World

@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twin.event_time import in_time
 from twin.operators.panes import History, WindowAudit
-from twin.query import Query
+from twin.query import Query, in_time
 from twin.windows import EventWindow, Span, covering
 from twin.world.world import World
 

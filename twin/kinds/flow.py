@@ -107,7 +107,7 @@ class Mixing(NamedTuple):
     count window of its own. whole: whether each subtask gets all of an input, by input; empty: of none. pieces_s:
     length of the partial results of an input, by input. spread: of keys that are not equally frequent. sets_per_s:
     evaluations a second of all subtasks of a producer, by input; empty if unknown. The others are those of
-    `twin.flow.Channels`.
+    `twin.deployment.Channels`.
     """
 
     by_chance: bool = False

@@ -10,8 +10,8 @@ from twin.profiles.brisk import BRISK
 from twin.profiles.flink import FLINK
 from twin.profiles.profile import EngineProfile
 from twin.profiles.storm import STORM
-from twin.retired import with_todays_keys
 from twin.spec import Spec
+from twin.words import with_todays_keys
 
 PROFILES = {profile.name: profile for profile in (STORM, FLINK, BRISK)}
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from twin.checkpoints import Checkpoints
-from twin.flow import key_shares
+from twin.deployment import key_shares
 from twin.key_skew import KeySkew
 from twin.keys import distinct_values, key_groups_of, touched
 from twin.kinds.windowed import Windowed

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from twin.flow import flows
+from twin.deployment import flows
 from twin.keys import key_groups_of
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.windowed import Windowed
@@ -27,7 +27,7 @@ from twin.rates.sockets import MEGA, Cells, demands, share_cores
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """State of N plans at some source rates. The first six are those of `twin.flow.Flow`, [O, N].
+    """State of N plans at some source rates. The first six are those of `twin.deployment.Flow`, [O, N].
 
     service_on: CPU time of an input record, without window evaluations. line_s_on, line_scv_on: CPU time of all chained
     operators from this one on, and its squared coefficient of variation. busy_on: demand of one subtask, in cores.
@@ -98,7 +98,7 @@ def flow_at(
     stalls_s: Mapping[str, np.ndarray] | None = None,
     counted: Mapping[str, np.ndarray] | None = None,
 ) -> dict[str, Flow]:
-    """Flow at given rates of the sources. stalls_s: as in `twin.flow.Channels`; counted: its `parallelism`."""
+    """Flow at given rates of the sources. stalls_s: as in `twin.deployment.Channels`; counted: its `parallelism`."""
     channels = job.channels._replace(stalls_s=stalls_s or {}, parallelism=counted or {})
     return flows(job.deployment.query, rates, True, channels)
 

@@ -12,9 +12,9 @@ from twin.deployment import Deployment
 from twin.key_skew import KeySkew, zipf_shares
 from twin.keys import contiguous, distinct_values, group_count
 from twin.partitionings.traits import Ends
-from twin.partitions import read_shares
 from twin.plan import ExecutionPlan, Location
 from twin.randomness import random_stream
+from twin.workload import read_shares
 
 if TYPE_CHECKING:
     from twin.rates.arrays import JobArrays

@@ -16,9 +16,9 @@ from twin.arrivals.laws import ArrivalLaw, Phase
 from twin.arrivals.replay import Replay
 from twin.machine import layout as k
 from twin.machine.checks import know
-from twin.partitions import read_by, readers
 from twin.query import AnyOperator
 from twin.randomness import random_stream
+from twin.workload import read_by, readers
 from twin.world.memory import RunMemory, StructView
 
 if TYPE_CHECKING:

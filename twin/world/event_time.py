@@ -12,7 +12,6 @@ from zlib import crc32
 import numpy as np
 import simpy
 
-from twin.event_time import merged_windows, partial_panes
 from twin.events import combined_with, is_combined
 from twin.forms import WindowForm, cost, period_of_job, unit_costs
 from twin.histograms import bucket
@@ -23,7 +22,7 @@ from twin.operators.ownership import Cut, EventTimePartitioner, Owed, Ownership,
 from twin.operators.panes import PANES, WINDOWS, Came, OperatorNotes, SpanContent, SpanStore, WindowNotes
 from twin.operators.records import Input, InputProgress, Record
 from twin.operators.watermark import MODIFICATION, TimedLogic
-from twin.query import Query, Stream
+from twin.query import Query, Stream, merged_windows, partial_panes
 from twin.windows import US_PER_S, EventWindow, Panes, Span, panes_of
 from twin.world.memory import RunMemory, StructView
 from twin.world.parts import SinkCounts

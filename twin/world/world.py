@@ -11,9 +11,8 @@ from typing import Any
 from simpy.events import NORMAL
 
 from twin.checkpoints import Checkpoints
-from twin.job import Component, Job, Stage
+from twin.job import Component, Job, Stage, kin
 from twin.keys import contiguous, distinct_values
-from twin.kin import kin
 from twin.kinds import mechanism
 from twin.machine import layout as k
 from twin.machine.advance import advance, count_pooled, expire, refill, wake_up, work_on

@@ -24,8 +24,7 @@ from benchmarks.table import print_table
 from scenarios.calibration.calibrate import own_cores
 from scenarios.calibration.structures import beside
 from twin.errors import BadInput
-from twin.overrides import put_all
-from twin.scenario import Scenario
+from twin.scenario import Scenario, put_all
 
 SOURCE = Path(__file__).with_name("LiveJob.java")
 SETUP = Setup(rest_port=18081, rpc_port=16123)

@@ -15,8 +15,7 @@ from scenarios.calibration.calibrate import Calibration, calibrate
 from scenarios.calibration.points import KEEPS_UP, Point, points_of
 from scenarios.calibration.structures import beside
 from streamtwin import capacity
-from twin.overrides import put_all
-from twin.scenario import Scenario
+from twin.scenario import Scenario, put_all
 from twin.simulation import simulate
 
 # points --------------------------------------------------------------------------------------------------------------

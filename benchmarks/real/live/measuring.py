@@ -20,7 +20,7 @@ from streamtwin.connect.importers.flink_answers import from_folder
 from streamtwin.connect.importers.flink_job import read_job
 from streamtwin.connect.importers.flink_live import from_endpoint
 from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
-from twin.overrides import put_all
+from twin.scenario import put_all
 
 # jobs ----------------------------------------------------------------------------------------------------------------
 # Jobs for the real Flink, with their rates: two light points of each are calibrated on, the others predicted.

@@ -15,8 +15,7 @@ from scenarios.files.documents import CLOSED
 from scenarios.files.yaml_text import parse_text
 from twin.errors import BadInput
 from twin.flink_settings import FREE, as_text, configured, joined, setting_of
-from twin.overrides import put_all
-from twin.scenario import Scenario
+from twin.scenario import Scenario, put_all
 
 _FLAT = re.compile(r"([A-Za-z$][\w.$-]*):(?:[ \t]+(.*))?")
 """Line of a configuration as Flink reads flink-conf.yaml: whatever follows the colon is text."""

@@ -24,9 +24,8 @@ from streamtwin.connect.importers.run_records import (
     twin_operator,
 )
 from twin.cluster import Cluster, Host
-from twin.deployment import Deployment
+from twin.deployment import Deployment, nominal_rates
 from twin.errors import BadInput
-from twin.flow import nominal_rates
 from twin.key_skew import KeySkew, default_key_groups
 from twin.kinds.flow import MIXED
 from twin.kinds.registry import BY_KIND, SOURCES

@@ -11,9 +11,8 @@ from optimizers.fusion.components import Splits, by_communication, fused
 from optimizers.fusion.optimizer import fusion_job
 from scenarios.files import registry, scenario_file
 from tests.optimizers.fusion.jobs import groups
-from twin.deployment import Deployment
+from twin.deployment import Deployment, nominal_rates
 from twin.errors import BadInput
-from twin.flow import nominal_rates
 from twin.spec import parse
 
 HOST = {"name": "h", "cpu_percent": 800, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1}

@@ -19,8 +19,8 @@ from streamtwin.connect.importers.flink_live import from_endpoint
 from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
 from tests.commands import refused, twin
 from tests.streamtwin.importers.flink_cluster import CONFIG, Cluster, detail, job_at, managers, plan, serving, written
+from twin.deployment import nominal_rates
 from twin.errors import BadInput
-from twin.flow import nominal_rates
 from twin.keys import contiguous
 from twin.profiles import BufferDebloat, NetworkMemory
 

@@ -12,7 +12,7 @@ from streamtwin.connect.importers.flink_flow import flow_of
 from streamtwin.connect.importers.flink_job import Vertex
 from streamtwin.connect.importers.flink_scenario import scenario_of
 from tests.streamtwin.importers.test_flink_versions import joining, vertex
-from twin.flow import nominal_rates
+from twin.deployment import nominal_rates
 
 TOLD = "counters do not tell which operator of its chain sends to which consumer"
 

@@ -27,8 +27,8 @@ from tests.commands import refused, twin
 from tests.streamtwin.importers.flink_cluster import Cluster, serving, written
 from tests.streamtwin.importers.test_flink_versions import joining, vertex
 from twin.chaining import written as chain_written
+from twin.deployment import nominal_rates
 from twin.errors import BadInput
-from twin.flow import nominal_rates
 from twin.rates.model import RateModel
 
 SAVED = Path(__file__).with_name("nexmark")

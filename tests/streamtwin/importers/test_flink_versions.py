@@ -15,7 +15,7 @@ from streamtwin.connect.importers.flink_job import FlinkJob, TaskManagers, Verte
 from streamtwin.connect.importers.flink_scenario import scenario_of
 from tests.commands import twin
 from tests.streamtwin.importers.flink_cluster import CONFIG, VERTICES, detail, job_at, managers, plan, written
-from twin.flow import nominal_rates
+from twin.deployment import nominal_rates
 from twin.query import Aggregate, Join
 from twin.workload import Constant
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scenarios.files import scenario_file
 from streamtwin.connect.importers.kafka_streams import PASSED, nodes_in, read_topology
 from tests.commands import refused, twin
+from twin.deployment import nominal_rates
 from twin.errors import BadInput
-from twin.flow import nominal_rates
 from twin.scenario import Scenario
 from twin.simulation import simulate
 
