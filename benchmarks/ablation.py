@@ -32,7 +32,7 @@ from models.encoding import Text, deployment_of
 from models.evaluation import row
 from twin.deployment import Deployment
 from twin.files import write_text
-from twin.kinds.ages import IN_ORDER, HeldRecords
+from twin.kinds.flow import IN_ORDER, HeldRecords
 from twin.metrics import METRICS, REGRESSION_METRICS
 from twin.rates.channels import MeasuredSpan, fair_rates
 from twin.rates.filling import Shown

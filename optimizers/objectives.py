@@ -16,7 +16,7 @@ from twin.cluster import Cluster
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.metrics import FURTHER, REGRESSION_METRICS, TABLE, CostModel, estimates
-from twin.partitionings.traits import Ends
+from twin.partitionings import Ends
 from twin.plan import ExecutionPlan
 from twin.quantities import unit_of_time
 from twin.rates.coefficients import PlacementCoefficients

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.twin.toys.a_third import third
-from twin.partitionings.traits import Partitioning
+from twin.partitionings import Partitioning
 
 ROOT = Path(__file__).resolve().parents[1]
 TOYS = Path(__file__).parent / "twin" / "toys"
@@ -52,15 +52,6 @@ ADDED = {
             ('        "relieve": ', '        "once": "optimizers.policies.once:OnceSpec",\n        "relieve": '),
         ]
     },
-    "twin/partitionings/a_third.py": {
-        "twin/partitionings/registry.py": [
-            (
-                "from twin.partitionings.traits",
-                "from twin.partitionings.a_third import A_THIRD\nfrom twin.partitionings.traits",
-            ),
-            ("        REBALANCE,\n", "        REBALANCE,\n        A_THIRD,\n"),
-        ]
-    },
     "scenarios/questions/typical.py": {},
     "streamtwin/answers/typical_told.py": {
         "streamtwin/questions/runs.py": [
@@ -76,6 +67,14 @@ ADDED = {
     },
 }
 """Edits for each new file: by changed file, a text and its replacement, which make the new name known."""
+PARTITIONING = (TOYS / "a_third.py").read_text(encoding="utf-8").partition("import Ends, Partitioning\n\n\n")[2]
+EDITED = {
+    "twin/partitionings.py": [
+        ("HASH = ", f"{PARTITIONING}HASH = "),
+        ("        REBALANCE,\n", "        REBALANCE,\n        A_THIRD,\n"),
+    ]
+}
+"""Edits without a new file."""
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +82,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     house = tmp_path_factory.mktemp("house")
     for package in ("twin", "models", "optimizers", "scenarios", "streamtwin", "spark", "figures"):
         shutil.copytree(ROOT / package, house / package, ignore=shutil.ignore_patterns("*.pyc"))
-    for file, lines in ADDED.items():
+    for file in ADDED:
         shutil.copy(next(ROOT.glob(f"tests/**/toys/{Path(file).name}")), house / file)
+    for lines in (EDITED, *ADDED.values()):
         for place, changes in lines.items():
             text = (house / place).read_text(encoding="utf-8")
             for before, after in changes:

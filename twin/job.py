@@ -16,7 +16,7 @@ from twin.deployment import Channels, Deployment, flows, nominal_rates, spreads
 from twin.errors import BadInput
 from twin.keys import group_count
 from twin.kinds.flow import Flow, OperatorRates
-from twin.partitionings.traits import Partitioning
+from twin.partitionings import Partitioning
 from twin.plan import Location
 from twin.profiles import EngineProfile
 from twin.query import AnyOperator, Query, Stream

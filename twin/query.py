@@ -13,20 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from twin.columns import Columns, DataType
 from twin.errors import BadInput, suggest
 from twin.key_skew import Alignment, alignment_by_name
 from twin.kinds.aggregate import Aggregate, AggregateFunction
+from twin.kinds.basic import Filter, FilterFunction, Map, Sink, Source
+from twin.kinds.flow import Columns, DataType
 from twin.kinds.join import Join
-from twin.kinds.map import Filter, FilterFunction, Map
 from twin.kinds.mechanism import Reading
 from twin.kinds.operator import Fraction, Name
 from twin.kinds.registry import KINDS, AnyOperator, Operator
-from twin.kinds.sink import Sink
-from twin.kinds.source import Source
 from twin.kinds.windowed import EventTimed, Windowed
-from twin.partitionings.registry import HASH, PARTITIONINGS, REBALANCE, PartitioningName
-from twin.partitionings.traits import Partitioning
+from twin.partitionings import HASH, PARTITIONINGS, REBALANCE, Partitioning, PartitioningName
 from twin.spec import Spec
 from twin.windows import CountWindow, EventWindow, Panes, TimeWindow, Window, completed, form, instance, panes_of
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from optimizers.milp.rows import Loads, PlacementColumns, Ways
 from optimizers.program import Program, Terms
-from twin.kinds.ages import oldest_s
+from twin.kinds.flow import oldest_s
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.queueing import RHO_MAX
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from optimizers.milp.ages import alone_s, card_factor, joins_in_windows, mean_of_results, side_shares
 from optimizers.space import Space
-from twin.kinds.ages import oldest_s
+from twin.kinds.flow import oldest_s
 from twin.rates.coefficients import PlacementCoefficients
 
 # the lower bound -----------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from optimizers.policies.room import can_move, continues, cores_by_subtask, host
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.events import Move
-from twin.partitionings.traits import Ends
+from twin.partitionings import Ends
 
 Subtask = tuple[str, int]
 Schedule = dict[Subtask, str]

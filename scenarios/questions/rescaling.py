@@ -24,7 +24,7 @@ from twin.errors import BadInput, suggest
 from twin.event_checks import together
 from twin.job import compile
 from twin.keys import group_count
-from twin.partitionings.registry import REBALANCE
+from twin.partitionings import REBALANCE
 from twin.plan import Location
 from twin.query import Query, Stream, Windowed
 from twin.scenario import Scenario

@@ -19,8 +19,8 @@ from scenarios.spaces.draws import Between, OneOf
 from scenarios.spaces.generator import log_uniform
 from twin.deployment import steady_rates
 from twin.guards.cautions import updated
-from twin.kinds.by_key import LASTING_S
 from twin.kinds.registry import BY_KIND
+from twin.kinds.rows import LASTING_S
 from twin.query import AnyOperator, Query
 
 # values --------------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ from twin.cluster import Cluster, Link
 from twin.deployment import steady_rates
 from twin.key_skew import KeySkew
 from twin.keys import group_count
-from twin.kinds.by_key import LASTING_S
+from twin.kinds.rows import LASTING_S
 from twin.plan import ExecutionPlan
 from twin.profiles import FLINK, EngineProfile, PerKind, PerType
 from twin.query import Query

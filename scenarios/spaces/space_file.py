@@ -28,7 +28,7 @@ from scenarios.spaces.generator import COSTREAM, HostTier, ParameterSpace, rando
 from twin.cluster import Host
 from twin.errors import BadInput, suggest
 from twin.kinds.aggregate import AggregateFunction
-from twin.kinds.map import FilterFunction
+from twin.kinds.basic import FilterFunction
 from twin.plan import ExecutionPlan
 from twin.profiles import PROFILES
 from twin.query import Aggregate, CountWindow, DataType, TimeWindow

@@ -15,7 +15,7 @@ from tests.twin.worlds import deployment, simulated, sink, source
 from twin.deployment import Deployment
 from twin.events import Failure
 from twin.job import Kin, kin, passes
-from twin.profiles.storm import STORM
+from twin.profiles import STORM
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 

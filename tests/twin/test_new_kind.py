@@ -54,12 +54,12 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     text = text.replace(line, f"{line} | Distinct")
     registry.write_text(
         text.replace(
-            "from twin.kinds.map",
-            "from twin.kinds.distinct import Distinct\nfrom twin.kinds.map",
+            "from twin.kinds.basic",
+            "from twin.kinds.distinct import Distinct\nfrom twin.kinds.basic",
             1,
         )
     )
-    partitionings = house / "twin" / "partitionings" / "registry.py"
+    partitionings = house / "twin" / "partitionings.py"
     text = partitionings.read_text()
     assert "        REBALANCE,\n" in text
     partitionings.write_text(text.replace("        REBALANCE,\n", f"        REBALANCE,\n        {LAST},\n"))

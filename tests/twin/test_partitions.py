@@ -18,7 +18,7 @@ from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import Scale
 from twin.key_skew import first_reader
-from twin.kinds.source import KafkaSource
+from twin.kinds.basic import KafkaSource
 from twin.rates.model import RateModel
 from twin.run import OperatorTotals
 from twin.scenario import RunSettings, Scenario

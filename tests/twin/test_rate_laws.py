@@ -11,9 +11,8 @@ from tests.twin.test_rate_batches import FREE, job, predict
 from tests.twin.worlds import dealt, placed
 from twin.deployment import Deployment
 from twin.key_skew import KeySkew, zipf_shares
-from twin.kinds.ages import HeldRecords, group_age_s, older_by_input_s
-from twin.kinds.flow import KeySpread
-from twin.kinds.selective import beside
+from twin.kinds.flow import HeldRecords, KeySpread, group_age_s, older_by_input_s
+from twin.kinds.operator import beside
 from twin.profiles import STORM
 from twin.query import Aggregate, Join, Map, Query, Sink, Source, Stream, TimeWindow
 from twin.rates.model import RateModel

@@ -15,7 +15,7 @@ from tests.twin.worlds import chain
 from twin.cluster import Host
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
-from twin.kinds.selective import Selective
+from twin.kinds.operator import Selective
 from twin.profiles import FLINK, STORM
 from twin.quantities import FACTORS, SECONDS, duration_s, number, unit_of_time
 from twin.query import Columns

@@ -20,7 +20,7 @@ from twin.deployment import Deployment
 from twin.events import RateChange
 from twin.key_skew import key_groups_of_keys, zipf_shares
 from twin.operators.key_groups import landed
-from twin.profiles.storm import STORM
+from twin.profiles import STORM
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate

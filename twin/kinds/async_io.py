@@ -9,10 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from twin.calls import Calls
-from twin.columns import Columns
+from twin.kinds.flow import Columns
 from twin.kinds.mechanism import Asking, Writing
-from twin.kinds.operator import Fraction, KeyedOperator, OperatorBase
-from twin.kinds.selective import Selective
+from twin.kinds.operator import Fraction, KeyedOperator, OperatorBase, Selective
 from twin.spec import Spec
 
 # asynchronous calls --------------------------------------------------------------------------------------------------

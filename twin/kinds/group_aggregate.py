@@ -8,12 +8,10 @@ from typing import Annotated, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from twin.columns import Columns, DataType
-from twin.kinds.ages import HeldRecords, poisson_mean
-from twin.kinds.by_key import ByKey, Changelog, Ttl, first_share, lasting_s, seen_keys
-from twin.kinds.flow import Flow, KeySpread, Mixing
+from twin.kinds.flow import Columns, DataType, Flow, HeldRecords, KeySpread, Mixing, poisson_mean
 from twin.kinds.mechanism import Aggregating
 from twin.kinds.operator import OperatorBase
+from twin.kinds.rows import ByKey, Changelog, Ttl, first_share, lasting_s, seen_keys
 
 
 class GroupAggregate(ByKey):

@@ -7,23 +7,14 @@ from typing import Annotated, get_args
 
 from pydantic import Field
 
-from twin.kinds.aggregate import Aggregate
+from twin.kinds.aggregate import Aggregate, Session
 from twin.kinds.async_io import AsyncIO, ExternalSink, LookupJoin
-from twin.kinds.compute import Compute
-from twin.kinds.consolidate import Consolidate
-from twin.kinds.deduplicate import Deduplicate
+from twin.kinds.basic import Filter, KafkaSource, KeyedState, Map, Router, Sink, Source
+from twin.kinds.compute import Compute, Consolidate
 from twin.kinds.group_aggregate import GroupAggregate
-from twin.kinds.interval_join import IntervalJoin
-from twin.kinds.join import Join
-from twin.kinds.map import Filter, KeyedState, Map
-from twin.kinds.over_aggregate import OverAggregate
-from twin.kinds.regular_join import RegularJoin
-from twin.kinds.router import Router
-from twin.kinds.session import Session
-from twin.kinds.sink import Sink
-from twin.kinds.source import KafkaSource, Source
-from twin.kinds.temporal_join import TemporalJoin
-from twin.kinds.top_n import TopN
+from twin.kinds.join import IntervalJoin, Join
+from twin.kinds.rows import Deduplicate, OverAggregate, TopN
+from twin.kinds.table_joins import RegularJoin, TemporalJoin
 
 OfPapers = Source | Filter | Map | Aggregate | Compute | Consolidate | Join | Sink
 OfJobs = AsyncIO | ExternalSink | KafkaSource | Router | Session | LookupJoin | KeyedState | TemporalJoin | IntervalJoin

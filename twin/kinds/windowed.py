@@ -9,8 +9,7 @@ from typing import Annotated, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from twin.columns import Columns
-from twin.kinds.flow import KeySpread, Mixing
+from twin.kinds.flow import Columns, KeySpread, Mixing
 from twin.kinds.operator import REFUSED, KeyedOperator, OperatorBase, StateAccess
 from twin.windows import EventWindow, Holds, Window
 

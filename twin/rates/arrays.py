@@ -19,9 +19,9 @@ from twin.deployment import Deployment
 from twin.forms import executed_s
 from twin.job import Component, Edge, Job
 from twin.keys import group_count
-from twin.kinds.ages import Disorder
+from twin.kinds.flow import Disorder
 from twin.kinds.mechanism import Reading
-from twin.kinds.selective import Selective
+from twin.kinds.operator import Selective
 from twin.query import AnyOperator, Query, Windowed
 from twin.rates.sockets import Places
 

@@ -21,7 +21,7 @@ from twin.chaining import (
     may_chain,
     path_to,
 )
-from twin.kinds.selective import beside
+from twin.kinds.operator import beside
 from twin.plan import ExecutionPlan
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ import numpy as np
 
 from twin.deployment import Deployment
 from twin.job import compile
-from twin.kinds.ages import HeldRecords, group_age_s, length_s
-from twin.kinds.flow import Flow
+from twin.kinds.flow import Flow, HeldRecords, group_age_s, length_s
 from twin.kinds.windowed import Windowed
 from twin.rates.arrays import JobArrays
 from twin.rates.load import entries_on, flow_at, held_bytes_on, scanned_on, stacked

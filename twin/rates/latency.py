@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twin.kinds.ages import IN_ORDER, Disorder, HeldRecords
+from twin.kinds.flow import IN_ORDER, Disorder, HeldRecords
 from twin.kinds.windowed import Windowed
 from twin.query import AnyOperator
 from twin.rates.channels import Full, MeasuredSpan, channel_waits_s, full_channels, held_back

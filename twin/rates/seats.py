@@ -11,7 +11,7 @@ from twin.chaining import still_fused
 from twin.deployment import Deployment
 from twin.key_skew import KeySkew, zipf_shares
 from twin.keys import contiguous, distinct_values, group_count
-from twin.partitionings.traits import Ends
+from twin.partitionings import Ends
 from twin.plan import ExecutionPlan, Location
 from twin.randomness import random_stream
 from twin.workload import read_shares

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from twin.calls import Calls
-from twin.kinds.selective import beside
+from twin.kinds.operator import beside
 from twin.rates.arrays import JobArrays
 from twin.rates.layout import Layout
 from twin.rates.load import Load

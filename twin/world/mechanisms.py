@@ -22,7 +22,7 @@ from twin.operators.panes import PANES
 from twin.operators.rows import OverLogic, RegularJoinLogic, TimedDeduplicateLogic, TimedOverLogic, TopLogic
 from twin.operators.updates import BatchLogic, DeduplicateLogic, GlobalLogic, GroupLogic, LocalLogic
 from twin.operators.watermark import TimedLogic
-from twin.partitionings.registry import groups_of
+from twin.partitionings import groups_of
 from twin.query import Windowed
 from twin.windows import TimeWindow, microseconds, slice_of
 from twin.world.event_time import ComputeInMemory, ComputingLogic

@@ -13,8 +13,7 @@ from twin.job import Edge
 from twin.key_skew import parts
 from twin.machine import layout as k
 from twin.operators.key_groups import AlignedKeys, KeyGroups, cumulative
-from twin.partitionings.registry import first_in_turn
-from twin.partitionings.traits import Ends
+from twin.partitionings import Ends, first_in_turn
 from twin.query import Windowed
 from twin.world.event_time import timed_deal
 from twin.world.lanes import Buffer

@@ -20,7 +20,7 @@ from scenarios.questions.kept import Kept
 from scenarios.questions.prediction import measures_predicted
 from twin.errors import BadInput
 from twin.key_skew import default_key_groups
-from twin.profiles.costs import NetworkMemory
+from twin.profile_costs import NetworkMemory
 from twin.scenario import Scenario
 
 # costs ---------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from streamtwin.connect.importers.flink_chain import OUT_OF, Step
 from streamtwin.connect.importers.flink_flow import ONE_FOR_ONE
 from streamtwin.connect.importers.flink_job import CALLS, Vertex
 from streamtwin.connect.importers.flink_times import gap_s_in, keys_that_give, window_in
-from twin.kinds.by_key import most_of
+from twin.kinds.rows import most_of
 
 JOINS = re.compile("CoGroup|Join")
 """Words in the descriptions of windows that join; several inputs of other windows are one stream."""

@@ -22,7 +22,7 @@ from twin.errors import BadInput
 from twin.flink_settings import BACKENDS, as_parts, configured, value
 from twin.keys import contiguous
 from twin.kinds.registry import BY_KIND, SOURCES
-from twin.partitionings.registry import PARTITIONINGS
+from twin.partitionings import PARTITIONINGS
 from twin.scenario import Scenario
 from twin.spec import parse
 

@@ -9,8 +9,7 @@ import pytest
 
 from tests.twin.event_jobs import WINDOWS, compute, ended, job, logic_of, sink, source
 from twin.errors import BadInput
-from twin.profiles.flink import FLINK
-from twin.profiles.storm import STORM
+from twin.profiles import FLINK, STORM
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate

@@ -11,7 +11,7 @@ import pytest
 
 from tests.twin.machine.runs import same_however
 from tests.twin.worlds import chain
-from twin.kinds.map import Map
+from twin.kinds.basic import Map
 from twin.operators.logic import Logic
 from twin.operators.records import Record
 from twin.scenario import RunSettings, Scenario

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twin.partitionings.traits import Ends, Partitioning
+from twin.partitionings import Ends, Partitioning
 
 
 def third(ends: Ends) -> list[float]:

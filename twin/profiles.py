@@ -1,4 +1,8 @@
-"""Constants of a stream engine: the CPU time and size of a record, and the capacity of a channel."""
+"""Engine profiles: the CPU time and size of a record, and the capacity of a channel.
+
+Each number can be replaced in a scenario file; docs/profiles.md says where it comes from. A new profile stands here,
+and in `PROFILES`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,9 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from twin.profiles.costs import (
+from twin.errors import suggest
+from twin.profile_costs import (
+    BufferDebloat,
     Memory,
     Micros,
     NetworkMemory,
@@ -24,6 +30,31 @@ from twin.profiles.costs import (
 from twin.query import AnyOperator, Columns, Query, Windowed
 from twin.spec import Spec
 from twin.windows import Holds, WindowState
+from twin.words import with_todays_keys
+
+__all__ = [
+    "BRISK",
+    "CACHE_LINE_BYTES",
+    "FLINK",
+    "PROFILES",
+    "STORM",
+    "BufferDebloat",
+    "EngineProfile",
+    "Memory",
+    "NetworkMemory",
+    "Noise",
+    "PerKind",
+    "PerType",
+    "Recovery",
+    "Rescaling",
+    "StateBackend",
+    "changes_of",
+    "profile_by_name",
+]
+
+# constants of an engine ----------------------------------------------------------------------------------------------
+# Constants of a stream engine: the CPU time and size of a record, and the capacity of a channel.
+
 
 Rates = Mapping[str, float] | None
 """Records a second by producer, as weights; 0 for a producer without one. Equal weights if None, or if all are 0."""
@@ -355,3 +386,137 @@ def _mean(values: Mapping[str, float], rates: Rates) -> float:
     if sum(weights) <= 0.0:
         return fmean(values.values())
     return sum(value * weight for value, weight in zip(values.values(), weights, strict=True)) / sum(weights)
+
+
+# Storm ---------------------------------------------------------------------------------------------------------------
+# Profile of Storm: costs of the order that makes Costream's parameter space span both sides of saturation; not
+# measured.
+#
+# Its Table II (one subtask an operator, 100 to 25,600 records/s, half a core to eight) does so, as its authors report.
+
+
+STORM = EngineProfile(
+    name="storm",
+    record_us=PerKind(source=160, filter=130, map=130, aggregate=220, join=270, sink=90),
+    value_us=PerType(ints=20, strings=50, doubles=30),
+    result_us=80,
+    scan_us=0.5,
+    serialise_ns_per_byte=60,
+    deserialise_ns_per_byte=60,
+    service_scv=0.5,
+    value_bytes=PerType(ints=8, strings=24, doubles=8),
+    record_bytes=40,
+    channel_records=1024,
+    memory=Memory(base_mb=300, object_overhead=8.0, onset=0.5, crash=1.0, slowdown_at_crash=4.0),
+)
+
+
+# Flink ---------------------------------------------------------------------------------------------------------------
+# Profile of Flink, with costs of the order measured on a real Flink 2.3: a few microseconds a record.
+
+
+# accumulator_bytes: the window, two longs (TimeWindow.Serializer), and the timer at its end: a time, the window again,
+# and the key, here an int (TimerSerializer).
+FLINK = EngineProfile(
+    name="flink",
+    record_us=PerKind(source=1.5, filter=1.0, map=1.0, aggregate=2.0, join=2.5, sink=1.0),
+    value_us=PerType(ints=0.1, strings=0.4, doubles=0.15),
+    result_us=1.0,
+    scan_us=0.02,
+    serialise_ns_per_byte=4,
+    deserialise_ns_per_byte=4,
+    service_scv=0.5,
+    value_bytes=PerType(ints=4, strings=16, doubles=8),
+    record_bytes=16,
+    network_memory=NetworkMemory(),
+    memory=Memory(base_mb=700, object_overhead=4.0, onset=0.7, crash=1.0, slowdown_at_crash=4.0),
+    buffer_bytes=32_768,
+    flush_s=0.1,
+    slots=True,
+    watermark_interval_s=0.2,  # pipeline.auto-watermark-interval
+    lateness="window",
+    window_state="accumulators",
+    accumulator_bytes=44,
+    rescaling=Rescaling(how="restart"),
+)
+
+
+# BriskStream ---------------------------------------------------------------------------------------------------------
+# Profile of BriskStream (SIGMOD 2019), as published of its word count on its Server A.
+
+
+BRISK = EngineProfile(
+    name="brisk",
+    record_us=PerKind(source=0.5, filter=0.4, map=0.6, aggregate=0.6, join=1.2, sink=0.1),
+    value_us=PerType(ints=0.0, strings=0.0, doubles=0.0),
+    result_us=0.1,
+    scan_us=0.01,
+    serialise_ns_per_byte=4,
+    deserialise_ns_per_byte=4,
+    service_scv=0.1,
+    value_bytes=PerType(ints=8, strings=24, doubles=8),
+    record_bytes=8,
+    channel_records=4096,
+    memory=Memory(base_mb=500, object_overhead=4.0, onset=0.7, crash=1.0, slowdown_at_crash=4.0),
+    memory_factor=1.0,
+    batch_records=100,
+    flush_s=0.01,
+)
+
+
+# profiles by name ----------------------------------------------------------------------------------------------------
+# Engine profiles by name, and what differs from one of them.
+
+
+PROFILES = {profile.name: profile for profile in (STORM, FLINK, BRISK)}
+
+
+COSTS = "record_us"
+"""Key that each profile with all of its numbers has."""
+
+
+def profile_by_name(value: Any) -> Any:
+    """Replaces a profile's name by the profile, and a mapping with `profile`, a name, by that profile with the changes
+    beside it, nested as in a profile; keeps anything else. Raises ValueError for an unknown name."""
+    if isinstance(value, str):
+        return _named(value)
+    if not isinstance(value, Mapping):
+        return value
+    value = with_todays_keys(value, EngineProfile.model_fields)
+    if "profile" in value:
+        changes = {key: part for key, part in value.items() if key != "profile"}
+        return _merged(_named(value["profile"]).model_dump(mode="json"), changes)
+    if value and COSTS not in value:
+        given = next((each for each in value.values() if isinstance(each, str) and each in PROFILES), "flink")
+        raise ValueError(f"not all numbers of an engine; write profile: {given} for that engine with these changes")
+    return value
+
+
+def changes_of(profile: EngineProfile) -> dict[str, Any] | None:
+    """Fields in which a profile differs from the one of its name, nested, by their values; None if none has its
+    name."""
+    return _differences(profile, PROFILES[profile.name]) if profile.name in PROFILES else None
+
+
+def _named(name: Any) -> EngineProfile:
+    if not isinstance(name, str) or name not in PROFILES:
+        raise ValueError(f"unknown engine profile {name!r}; {suggest(str(name).lower(), PROFILES)}")
+    return PROFILES[name]
+
+
+def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    parts = {key: _merged(base[key], part) for key, part in changes.items() if _both(base.get(key), part)}
+    return {**base, **changes, **parts}
+
+
+def _both(one: Any, other: Any) -> bool:
+    return isinstance(one, Mapping) and isinstance(other, Mapping)
+
+
+def _differences(spec: Spec, base: Spec) -> dict[str, Any]:
+    found = dict[str, Any]()
+    for name in type(spec).model_fields:
+        mine, other = getattr(spec, name), getattr(base, name)
+        if mine != other:
+            found[name] = _differences(mine, other) if isinstance(mine, Spec) and isinstance(other, Spec) else mine
+    return found
