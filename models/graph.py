@@ -25,8 +25,7 @@ from models.labels import kinds_of_plans
 from twin.deployment import Deployment
 from twin.kinds.registry import KINDS
 from twin.metrics import ESTIMATED
-from twin.rates.answer import RateAnswer
-from twin.rates.model import RateModel
+from twin.rates.model import RateAnswer, RateModel
 from twin.scenario import RunSettings
 
 HORIZON_S: float = RunSettings().horizon_s

@@ -22,8 +22,7 @@ from twin.metrics import ESTIMATED, METRICS
 from twin.plan import ExecutionPlan
 from twin.query import AnyOperator
 from twin.randomness import random_stream
-from twin.rates.answer import RateAnswer
-from twin.rates.model import RateModel
+from twin.rates.model import RateAnswer, RateModel
 from twin.rates.seats import Placements
 from twin.scenario import Scenario
 

@@ -26,8 +26,7 @@ from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.metrics import BINARY_METRICS, ESTIMATED, FURTHER, METRICS, Estimates
 from twin.plan import ExecutionPlan
-from twin.rates.answer import RateAnswer
-from twin.rates.model import SEEN, RateModel
+from twin.rates.model import SEEN, RateAnswer, RateModel
 from twin.scenario import Scenario
 from twin.steadiness import measured_from_s
 from twin.unsupported import unsupported_features

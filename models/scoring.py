@@ -15,7 +15,7 @@ from models.settings import NetworkConfig
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.plan import ExecutionPlan, Location
-from twin.rates.answer import RateAnswer
+from twin.rates.model import RateAnswer
 from twin.rates.seats import Placements
 
 # layers --------------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from models.features import LEARNED
 from models.job_columns import HARDWARE, JobColumns, composed, operator_physics, plan_physics
 from twin.kinds.registry import SINKS, SOURCES
 from twin.metrics import METRICS
-from twin.rates.answer import RateAnswer
+from twin.rates.model import RateAnswer
 
 NEAR_FULL = 0.95
 LEAST = 1e-12

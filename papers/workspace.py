@@ -17,8 +17,6 @@ from scenarios.executing import Audience, Progress
 from scenarios.learning import CorpusRecipe
 from scenarios.spaces.families import Make
 from twin.corpus.chunks import ChunkTask, Simulate, cut, keep_whole, simulate_chunk
-from twin.corpus.columns import TITLE, describe, of_corpora
-from twin.corpus.labels import further_labels
 from twin.corpus.manifest import (
     CHUNKS,
     CorpusSpec,
@@ -27,6 +25,7 @@ from twin.corpus.manifest import (
     read_manifest,
     sole_writer,
 )
+from twin.corpus.rows import TITLE, describe, further_labels, of_corpora
 from twin.errors import BadInput
 from twin.files import new_folder, parse_json, stamped, unstamped, write_text
 from twin.metrics import METRICS

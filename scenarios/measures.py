@@ -17,7 +17,7 @@ from operator import add, ge, gt, le, lt, mul, sub
 from typing import Any, NamedTuple
 
 from twin.breakdown import parts
-from twin.corpus.labels import further_labels
+from twin.corpus.rows import further_labels
 from twin.errors import BadInput, suggest
 from twin.metrics import CHECKPOINTS, LATENCIES, Latency
 from twin.quantities import NUMBER, SECONDS, UNIT, number, unit_of_time

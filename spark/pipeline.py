@@ -21,10 +21,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from spark.session import run_job
 from twin.corpus.card import card, card_text
 from twin.corpus.chunks import CARD, Chunk, cut, failed_in, finished, require_whole
-from twin.corpus.columns import TITLE, describe, of_corpora
-from twin.corpus.labels import BEHIND, CHECKPOINT, COMPLETED
 from twin.corpus.manifest import CHUNKS, read_manifest, write_json
-from twin.corpus.rows import first_fault
+from twin.corpus.rows import BEHIND, CHECKPOINT, COMPLETED, TITLE, describe, first_fault, of_corpora
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.files import new_folder, write_text
@@ -180,7 +178,7 @@ def result_delays(periods: DataFrame) -> DataFrame:
 
 
 def behind(periods: DataFrame) -> DataFrame:
-    """Share of the time in which a run is behind, and its highest backlog, as `twin.corpus.labels.further_labels`."""
+    """Share of the time in which a run is behind, and its highest backlog, as `twin.corpus.rows.further_labels`."""
     sources = periods.where(F.col("kind").isin(*SOURCES) & F.col("backlog").isNotNull())
     each = sources.groupBy("run", "start_s", "end_s").agg(
         F.sum("backlog").alias("waiting"), F.sum("numRecordsIn").alias("taken")

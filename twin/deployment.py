@@ -266,7 +266,7 @@ def _sent(query: Query, found: Mapping[str, Flow], producer: str, consumer: str)
     return found[producer].out_per_s if share == 1.0 else share * found[producer].out_per_s
 
 
-# frequencies of keys --------------------------------------------------------------------------------------------------
+# frequencies of keys -------------------------------------------------------------------------------------------------
 
 
 def spreads(deployment: Deployment, names: Sequence[str]) -> dict[str, KeySpread]:

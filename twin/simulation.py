@@ -16,9 +16,8 @@ import simpy
 from simpy.core import StopSimulation
 
 from twin.breakdown import visits
-from twin.change.controller import Controller
+from twin.change.controller import Controller, play, reads_again, restarts
 from twin.change.running_job import RunningJob
-from twin.change.timeline import play, reads_again, restarts
 from twin.control import Policy
 from twin.deployment import Deployment
 from twin.guards import conservation

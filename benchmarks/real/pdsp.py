@@ -34,8 +34,7 @@ from scenarios.calibration.points import Point
 from tests.twin.worlds import deployment
 from twin.query import Query
 from twin.randomness import random_stream
-from twin.rates.answer import RateAnswer
-from twin.rates.model import RateModel
+from twin.rates.model import RateAnswer, RateModel
 from twin.scenario import RunSettings, Scenario
 
 # jobs ----------------------------------------------------------------------------------------------------------------

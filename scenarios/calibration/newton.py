@@ -12,8 +12,7 @@ import numpy as np
 from scenarios.calibration.points import KEEPS_UP, Point
 from twin.metrics import by_operator
 from twin.query import Query
-from twin.rates.answer import RateAnswer, markers_of
-from twin.rates.model import RateModel
+from twin.rates.model import RateAnswer, RateModel, markers_of
 from twin.scenario import Scenario
 
 # predicted readings --------------------------------------------------------------------------------------------------

@@ -275,7 +275,7 @@ def write_rows(rows: Sequence[Mapping[str, Any]], folder: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from twin.corpus.columns import describe
+    from twin.corpus.rows import describe
     from twin.files import new_folder
     from twin.trace import TRAINING_ROWS
 

@@ -305,7 +305,7 @@ def dataset(
     """
     from spark.pipeline import check_dataset, write_dataset
     from spark.session import session
-    from twin.corpus.columns import CARD
+    from twin.corpus.rows import CARD
 
     check_dataset(corpora, out)  # before a JVM is started in vain
     terminal.stage("starting Spark")

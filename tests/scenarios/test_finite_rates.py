@@ -21,8 +21,7 @@ from tests.twin.machine import random_jobs
 from tests.twin.random_event_jobs import event_time_scenario
 from tests.twin.worlds import chain
 from twin.metrics import DELAY
-from twin.rates.answer import RateAnswer
-from twin.rates.model import RateModel
+from twin.rates.model import RateAnswer, RateModel
 from twin.scenario import RunSettings, Scenario
 
 SAME = 1.0 + 1e-9

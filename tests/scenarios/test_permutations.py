@@ -26,8 +26,7 @@ from tests.optimizers.judged_jobs import ends_apart, small_job
 from twin.deployment import Deployment
 from twin.metrics import METRICS
 from twin.query import Columns, Filter, Query
-from twin.rates.answer import RateAnswer
-from twin.rates.model import RateModel
+from twin.rates.model import RateAnswer, RateModel
 from twin.rates.numa_rates import NumaJob, sustained
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario

@@ -9,7 +9,7 @@ import pytest
 
 from tests.twin.changing import e2e_s, job, run
 from tests.twin.worlds import chain, deployment, simulated, sink, source
-from twin.change import storage
+from twin.change import checkpoint
 from twin.control import PeriodStatistics, Policy, Reconfiguration
 from twin.deployment import Deployment
 from twin.errors import BadInput
@@ -130,7 +130,7 @@ def test_a_pause_stops_what_is_under_way() -> None:
 
 def test_records_get_their_turn_between_the_pieces_of_state(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records wait for one piece of state, here half a second, while a megabyte is on the card for 8 s."""
-    monkeypatch.setattr(storage, "PIECE_S", 0.5)
+    monkeypatch.setattr(checkpoint, "PIECE_S", 0.5)
     state = {"kind": "map", "name": "state", "key_groups": 2, "state_bytes_per_group": 5e5}
     ends = [("source", "state"), ("state", "end"), ("source", "sink")]
     job = deployment(

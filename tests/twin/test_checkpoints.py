@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.twin.changing import STATE, job
 from tests.twin.checkpointed import failures, hosts, lines, meeting, run, steady, taken
 from tests.twin.worlds import chain, deployment, joined, simulated, source
-from twin.change import storage
+from twin.change import checkpoint
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.keys import touched
@@ -158,9 +158,9 @@ def test_a_slow_link_shares_as_a_slow_card_does() -> None:
 @pytest.mark.parametrize("narrow", [True, False])
 def test_smaller_pieces_of_state_would_change_little(narrow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record waits for half a piece of state in the mean while state leaves, a third of the time."""
-    found, usual = {}, storage.PIECE_S
+    found, usual = {}, checkpoint.PIECE_S
     for piece_s in (2.5e-3, usual, 0.1):
-        monkeypatch.setattr(storage, "PIECE_S", piece_s)
+        monkeypatch.setattr(checkpoint, "PIECE_S", piece_s)
         found[piece_s] = uploaded(narrow)
     (less_s, less_took_s), (usual_s, took_s), (more_s, _) = found.values()
     assert usual_s - less_s == pytest.approx((usual - 2.5e-3) / 6, rel=0.3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twin.corpus.columns import COLUMNS, column_table
+from twin.corpus.rows import COLUMNS, column_table
 from twin.trace import TRAINING_ROWS
 
 UNITS = {"_per_s": "1/s", "_s": "s"}

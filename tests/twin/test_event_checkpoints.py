@@ -11,8 +11,7 @@ from tests.twin.checkpointed import failures, taken
 from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
 from tests.twin.random_event_jobs import checkpointed_scenario, event_time_scenario
 from twin.change import barriers
-from twin.guards.conservation import ConservationError
-from twin.guards.event_windows import emitted
+from twin.guards.conservation import ConservationError, emitted
 from twin.scenario import Scenario
 from twin.simulation import simulate
 from twin.spec import parse

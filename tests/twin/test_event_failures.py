@@ -10,8 +10,7 @@ from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
 from twin.change import kept, migration, running_job
 from twin.change.checkpoint import NoCheckpoints
 from twin.errors import BadInput
-from twin.guards.conservation import ConservationError
-from twin.guards.event_windows import emitted
+from twin.guards.conservation import ConservationError, emitted
 from twin.operators.panes import Noted, SpanStore, WindowNotes
 from twin.operators.watermark import TimedKept
 from twin.profiles import FLINK

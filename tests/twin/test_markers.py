@@ -9,8 +9,7 @@ import pytest
 
 from tests.twin.worlds import chain, deployment, simulated, sink, source
 from twin.metrics import MarkerAge, by_operator, by_source, marker_ages
-from twin.rates.answer import markers_of
-from twin.rates.model import RateModel
+from twin.rates.model import RateModel, markers_of
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 

@@ -21,9 +21,8 @@ from twin.kinds.join import stalling
 from twin.plan import ExecutionPlan
 from twin.profiles import STORM
 from twin.query import TimeWindow
-from twin.rates.answer import RateAnswer
 from twin.rates.channels import fair_rates
-from twin.rates.model import RateModel
+from twin.rates.model import RateAnswer, RateModel
 from twin.rates.numa_rates import NumaJob, most_results_per_s
 from twin.scenario import RunSettings
 from twin.spec import parse

@@ -18,8 +18,7 @@ from tests.twin.worlds import HOST, chain, deployment, placed, simulated, sink, 
 from twin.chaining import one_a_task
 from twin.deployment import Deployment
 from twin.profiles import FLINK, STORM
-from twin.rates.answer import RateAnswer
-from twin.rates.model import RateModel
+from twin.rates.model import RateAnswer, RateModel
 
 FREE = {"name": "free", "serialise_ns_per_byte": 0.0, "deserialise_ns_per_byte": 0.0}
 CREDITS = STORM.model_copy(update={**FREE, "flush_s": None, "channel_records": 10})

@@ -17,9 +17,8 @@ from tests.twin.test_rate_answer import host
 from tests.twin.worlds import deployment, simulated, sink, source
 from twin.deployment import Deployment
 from twin.profiles import FLINK, STORM
-from twin.rates.answer import RateAnswer
 from twin.rates.channels import fair_rates
-from twin.rates.model import RateModel
+from twin.rates.model import RateAnswer, RateModel
 
 CONSTANT = {"service_scv": 0.0}
 

@@ -15,8 +15,8 @@ from tests.twin.checkpointed import hosts
 from tests.twin.worlds import deployment, sink, source
 from twin.job import compile
 from twin.rates.arrays import JobArrays
+from twin.rates.channels import LinkLayout
 from twin.rates.layout import Layout
-from twin.rates.network import LinkLayout
 
 LINKS = [("e1", "fog", 5.0, 10.0), ("e2", "fog", 8.0, 20.0), ("fog", "cloud", 20.0, 100.0)]
 

@@ -15,8 +15,7 @@ from twin.cluster import Cluster, server_a, server_b
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
 from twin.profiles import BRISK
-from twin.rates.answer import RateAnswer
-from twin.rates.model import RateModel
+from twin.rates.model import RateAnswer, RateModel
 from twin.rates.numa_rates import NumaJob, sustained
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate

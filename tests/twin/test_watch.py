@@ -25,7 +25,7 @@ from twin.guards.watch import Offered
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
-from twin.world import calls, world
+from twin.world import clock, world
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = RunSettings(horizon_s=1e5, period_s=1e4)
@@ -35,7 +35,7 @@ SHORT = RunSettings(horizon_s=8, warmup_s=2, period_s=2)
 @pytest.fixture
 def closely(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets the watch look as often as it can, and judge and tell at each look."""
-    for module in (calls, world):
+    for module in (clock, world):
         monkeypatch.setattr(module, "LOOK", 1000)
     for limit in ("FIRST_S", "LOOK_S", "LONG_S", "TOLD_S"):
         monkeypatch.setattr(watch, limit, 0.0)

@@ -13,12 +13,11 @@ from twin.change.kept import Copy, TaskKept, asked, bytes_of, copy_at, keep, not
 from twin.machine import layout as k
 from twin.machine.advance import wake_up, work_on
 from twin.spending import BARRIER_TIME, CHANNEL_TIME
-from twin.world.lanes import Buffer
-from twin.world.network import Signal
+from twin.world.memory import ItemCells
+from twin.world.network import Buffer, Signal
 from twin.world.parts import Item, RecordLane, Task, chain, link
 from twin.world.ports import Path
 from twin.world.python_logics import timed_logic
-from twin.world.stations import ItemCells
 
 if TYPE_CHECKING:
     from twin.world.ports import Inbox

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import simpy
 
+from twin.change.checkpoint import Storage
 from twin.change.fan import regions
 from twin.change.kept import Checkpoint, finish, restore, stop_all
 from twin.change.running_job import Process, RunningJob, relocate
-from twin.change.storage import Storage
 from twin.checkpoints import Checkpoints
 from twin.events import Failure
 from twin.plan import Location
 from twin.scheduling import emptiest
-from twin.world.ledger import EventRecord
+from twin.world.meters import EventRecord
 from twin.world.parts import Task
 
 if TYPE_CHECKING:

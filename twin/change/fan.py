@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from twin.keys import contiguous
-from twin.world.lanes import Buffer
+from twin.world.network import Buffer
 from twin.world.parts import Task
 from twin.world.ports import Inbox, Port
 from twin.world.streams import PairedPartitioner, keys_drawn, make_inboxes, make_port

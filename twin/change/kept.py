@@ -16,7 +16,7 @@ from twin.machine import layout as k
 from twin.operators.panes import Noted, WindowNotes
 from twin.operators.records import EvaluationResult, InputProgress
 from twin.world.clock import Once
-from twin.world.lanes import Buffer, Flight, home
+from twin.world.network import Buffer, Flight, home
 from twin.world.parts import Card, Item, Leg, RecordLane, Task, chain, link
 from twin.world.ports import Inbox, Path
 from twin.world.python_logics import timed_logic

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import simpy
 
+from twin.change.checkpoint import carry
 from twin.change.fan import Fan, KeyFlow, flows_to, keys_of
 from twin.change.running_job import Process, RunningJob
-from twin.change.storage import carry
 from twin.events import Strategy, combined_with, mobility, why_not
 from twin.operators.compute import ComputeLogic
 from twin.operators.ownership import Cut, Ownership
@@ -19,7 +19,7 @@ from twin.operators.watermark import TimedLogic
 from twin.plan import Location
 from twin.windows import EventWindow, covering
 from twin.world.event_time import cut_after
-from twin.world.ledger import EventRecord
+from twin.world.meters import EventRecord
 from twin.world.parts import Task
 from twin.world.python_logics import timed_logic
 

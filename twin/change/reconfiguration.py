@@ -14,7 +14,7 @@ from twin.change.running_job import Process, RunningJob, add_subtask, dismiss, m
 from twin.events import Combine, Move, Repartition, Rescale, Split
 from twin.plan import Location
 from twin.world.brokers import deal_partitions
-from twin.world.ledger import EventRecord
+from twin.world.meters import EventRecord
 from twin.world.parts import Task
 
 

@@ -9,17 +9,15 @@ from typing import Any
 
 import simpy
 
-from twin.change.checkpoint import NoCheckpoints
+from twin.change.checkpoint import NoCheckpoints, carry
 from twin.change.fan import Fan
 from twin.change.kept import end_of, in_flight, signals
-from twin.change.storage import carry
 from twin.operators.records import WATERMARK, InputProgress, Mark
 from twin.operators.watermark import MODIFICATION
 from twin.plan import Location
 from twin.world.event_time import shippings
-from twin.world.lanes import home
-from twin.world.ledger import EventRecord, Ledger
-from twin.world.meters import HostMeter, LinkMeter, Statistics
+from twin.world.meters import EventRecord, HostMeter, Ledger, LinkMeter, Statistics
+from twin.world.network import home
 from twin.world.parts import Processor, Task
 from twin.world.ports import Path
 from twin.world.python_logics import timed_logic
@@ -275,7 +273,7 @@ def _has_ended(job: RunningJob, task: Task) -> bool:
     )
 
 
-# moves to another place -----------------------------------------------------------------------------------------------
+# moves to another place ----------------------------------------------------------------------------------------------
 
 
 def move_subtask(job: RunningJob, task: Task, operator: str, place: Location, record: EventRecord) -> Process:

@@ -405,7 +405,7 @@ def _of_checkpoints(world: World, spec: Checkpoints | None, end_s: float) -> Ite
         )
 
 
-# over event time: records that are in no window, and windows that never end -------------------------------------------
+# over event time: records that are in no window, and windows that never end ------------------------------------------
 
 
 def _of_event_time(job: Job, rows: Sequence[Row], totals: Mapping[str, Mapping[str, int]]) -> list[str]:

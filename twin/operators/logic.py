@@ -26,7 +26,7 @@ class Output(Protocol):
 
 
 class Station(Protocol):
-    """Interface that a logic uses of its subtask (`twin.world.stations.Station`)."""
+    """Interface that a logic uses of its subtask (`twin.world.memory.Station`)."""
 
     env: simpy.Environment
     name: str

@@ -5,7 +5,7 @@ state. Aligned barriers stay between the same records all the way. So from the s
 average and all of the next checkpoint, however long it is on its way; the time that a window adds comes on top.
 Unaligned ones are soon at the sink, and results wait from there. Sources, and tasks that unaligned barriers reach, take
 them when the record in service is done. The load of checkpoints on tasks is not included.
-Letters at the end of a name are the axes of `twin.rates.layout`; k is hops, as in `twin.rates.network`.
+Letters at the end of a name are the axes of `twin.rates.layout`; k is hops, as in `twin.rates.channels`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ from twin.keys import distinct_values, key_groups_of, touched
 from twin.kinds.windowed import Windowed
 from twin.rates.arrays import JobArrays
 from twin.rates.backpressure import Reached, Results
-from twin.rates.channels import MeasuredSpan
+from twin.rates.channels import Hops, MeasuredSpan, used_hops
 from twin.rates.latency import Ages, in_service_s
 from twin.rates.layout import Layout
 from twin.rates.load import Load, entries_on, entry_bytes_on, windows_on
-from twin.rates.network import Hops, used_hops
 from twin.rates.queueing import RHO_MAX
 
 PHASES = 100

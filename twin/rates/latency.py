@@ -9,11 +9,10 @@ import numpy as np
 from twin.kinds.flow import IN_ORDER, Disorder, HeldRecords
 from twin.kinds.windowed import Windowed
 from twin.query import AnyOperator
-from twin.rates.channels import Full, MeasuredSpan, channel_waits_s, full_channels, held_back
+from twin.rates.channels import Full, MeasuredSpan, channel_waits_s, full_channels, held_back, links_s
 from twin.rates.filling import Shown, shown
 from twin.rates.layout import Layout
 from twin.rates.load import Load
-from twin.rates.network import links_s
 from twin.rates.queueing import RHO_MAX
 from twin.rates.waiting import away_s, batch_waits_s, bunched_s, queues_s
 

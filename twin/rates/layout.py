@@ -19,7 +19,7 @@ from twin.plan import ExecutionPlan
 from twin.rates import chaining
 from twin.rates.arrays import JobArrays
 from twin.rates.chaining import Fusing
-from twin.rates.network import LinkLayout
+from twin.rates.channels import LinkLayout
 from twin.rates.seats import Seats, alike_cells, uneven_cells, uneven_shares
 from twin.rates.sockets import SocketLayout
 

@@ -19,9 +19,8 @@ from twin.keys import key_groups_of
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.windowed import Windowed
 from twin.rates.arrays import JobArrays
-from twin.rates.channels import burst_blocking, held_up
+from twin.rates.channels import burst_blocking, held_up, used_cards
 from twin.rates.layout import Layout
-from twin.rates.network import used_cards
 from twin.rates.sockets import MEGA, Cells, demands, share_cores
 
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from twin.machine import layout as k
 from twin.operators.records import Leaves, Mark, State
 from twin.world.logic import Logic, SessionLogic
-from twin.world.memory import RunMemory, StructView
+from twin.world.memory import KINDS, ItemCells, RunMemory, StructView
 from twin.world.parts import Item, SinkCounts, chain
-from twin.world.stations import KINDS, ItemCells
 
 if TYPE_CHECKING:
     from twin.job import Component

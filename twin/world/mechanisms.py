@@ -12,9 +12,8 @@ from twin.job import Component, Stage
 from twin.kinds import mechanism
 from twin.machine import layout as k
 from twin.machine.arena import addresses
-from twin.operators.compute import ComputeLogic
+from twin.operators.compute import ComputeLogic, TimedSessionLogic
 from twin.operators.consolidate import ConsolidateLogic
-from twin.operators.event_sessions import TimedSessionLogic
 from twin.operators.joins import IntervalLogic, TimedIntervalLogic, TimedJoinLogic, TimedTableLogic
 from twin.operators.key_groups import Likeness, keys_for
 from twin.operators.logic import Logic as Inner

@@ -16,16 +16,15 @@ from twin.machine.arena import addresses
 from twin.machine.checks import know
 from twin.machine.wires import CONTROL_S, KNOT_S
 from twin.spending import BUCKETS, WAYS, place
-from twin.world.memory import Draws, RunMemory, StructView
-from twin.world.stations import KINDS, Station
+from twin.world.memory import KINDS, Draws, RunMemory, Station, StructView
 
 if TYPE_CHECKING:
     from twin.operators.records import Mark
     from twin.plan import Location
     from twin.world.brokers import Broker
     from twin.world.clock import Clock
-    from twin.world.lanes import Lanes
     from twin.world.logics import Logics
+    from twin.world.network import Lanes
     from twin.world.ports import Inbox, Port
 
 
@@ -216,7 +215,7 @@ class Card(StructView, layout=k.CARD):
 
     def degrade(self, bandwidth_factor: float = 1.0, latency_factor: float = 1.0) -> None:
         """Multiplies bandwidth and latency, from now on; the inverse factors restore them. What is not sent yet is
-        planned again (`twin.world.lanes`).
+        planned again (`twin.world.network`).
 
         Raises ValueError for factors that are not positive.
         """

@@ -13,16 +13,14 @@ import simpy
 
 from twin.machine import layout as k
 from twin.machine.advance import refill
-from twin.world.memory import RunMemory, StructView
+from twin.world.memory import KINDS, ItemCells, RunMemory, StructView, dated, write
 from twin.world.parts import Counts, Item, Pool, Task, chain
-from twin.world.stations import KINDS, ItemCells, dated, write
 
 if TYPE_CHECKING:
     from twin.operators.records import Mark, Record
     from twin.plan import Location
     from twin.profiles import BufferDebloat, NetworkMemory
-    from twin.world.lanes import Buffer
-    from twin.world.network import Network
+    from twin.world.network import Buffer, Network
     from twin.world.streams import Partitioner
     from twin.world.world import World
 

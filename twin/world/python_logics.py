@@ -15,8 +15,7 @@ from twin.operators.panes import DIGEST_BITS
 from twin.operators.records import IDLE, WATERMARK, Leaves, Mark, Outlet, Record, State
 from twin.operators.watermark import TimedLogic, Watch
 from twin.world.logic import Logic, ReadLogic
-from twin.world.memory import RunMemory, StructView
-from twin.world.stations import FastView, ItemCells, cells, dated, partial, plain, write
+from twin.world.memory import FastView, ItemCells, RunMemory, StructView, cells, dated, partial, plain, write
 
 if TYPE_CHECKING:
     from twin.operators.key_groups import KeyGroups

@@ -16,8 +16,8 @@ from twin.operators.key_groups import AlignedKeys, KeyGroups, cumulative
 from twin.partitionings import Ends, first_in_turn
 from twin.query import Windowed
 from twin.world.event_time import timed_deal
-from twin.world.lanes import Buffer
 from twin.world.memory import Draws, StructView
+from twin.world.network import Buffer
 from twin.world.parts import Counts, Pool, Task
 from twin.world.ports import UNBOUNDED, Inbox, Port
 

@@ -27,21 +27,17 @@ from twin.profiles import Noise
 from twin.scenario import RunSettings
 from twin.world import event_time
 from twin.world.brokers import ArrivalClock, Broker, arrival_clocks
-from twin.world.calls import LOOK, Callbacks
-from twin.world.clock import Clock, Watch, held
+from twin.world.clock import LOOK, Callbacks, Clock, Watch, held
 from twin.world.event_time import EventTimes
-from twin.world.lanes import home
-from twin.world.ledger import Ledger
 from twin.world.logics import Gate, Logics, Tail
 from twin.world.mechanisms import make_logics, service_scv, tail_of
-from twin.world.memory import Draws, RunMemory
-from twin.world.meters import HostMeter, LinkMeter, OperatorMeter, StreamMeter
-from twin.world.network import Network
+from twin.world.memory import Draws, RunMemory, mark_of
+from twin.world.meters import HostMeter, Ledger, LinkMeter, OperatorMeter, StreamMeter
+from twin.world.network import Network, home
 from twin.world.parts import Card, Item, Pool, Processor, Spent, Task
 from twin.world.ports import Path, debloating
 from twin.world.python_logics import DatedSource, timed_logic
 from twin.world.sockets import BandwidthLimit, HostMemory, limit_sockets, pauses
-from twin.world.stations import mark_of
 from twin.world.streams import StreamParts, connect, number
 
 IN_PYTHON = 1000

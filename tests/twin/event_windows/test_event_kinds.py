@@ -12,8 +12,7 @@ import pytest
 
 from tests.twin.event_jobs import ended, job, sink, source
 from twin.errors import BadInput
-from twin.operators.compute import ComputeLogic
-from twin.operators.event_sessions import TimedSessionLogic
+from twin.operators.compute import ComputeLogic, TimedSessionLogic
 from twin.operators.joins import TimedJoinLogic, TimedTableLogic
 from twin.operators.watermark import TimedLogic
 from twin.run import Run

@@ -29,7 +29,7 @@ from twin.profiles import STORM
 from twin.run import waiting
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
-from twin.world.calls import Callbacks
+from twin.world.clock import Callbacks
 
 WINDOW = {"policy": "time", "size_s": 0.2, "slide_s": 0.1}
 
@@ -59,7 +59,7 @@ import sys
 
 from tests.twin.machine.test_running import far
 from twin import simulation
-from twin.world.calls import Callbacks
+from twin.world.clock import Callbacks
 
 def fail(*_):
     raise LookupError("nothing there")
