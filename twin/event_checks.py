@@ -200,12 +200,11 @@ def scaling_obstacle(name: str, deployment: Deployment, beside: Set[str] = froze
 
 def pairs_anew(stream: Stream, deployment: Deployment) -> bool:
     """Whether a restart may lead a forward stream anew, from each subtask to that of the same number: into filters,
-    maps and sinks, which keep nothing, and have heard no watermarks of those that will not send to them any more."""
+    maps and sinks, which keep nothing."""
     query, consumer = deployment.query, stream.consumer
     keyed = group_count(query, consumer, deployment.plan.parallelism(consumer)) is not None
     passes = isinstance(query.operator(consumer).mechanism, Selecting | Collecting) and not keyed
-    paired, stops = query.partitioning(stream).paired, deployment.engine.rescaling.stops
-    return paired and stops and passes and not timed.heeds(query, consumer)
+    return query.partitioning(stream).paired and deployment.engine.rescaling.stops and passes
 
 
 def _head(stream: Stream, deployment: Deployment) -> str:

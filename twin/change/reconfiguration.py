@@ -10,7 +10,7 @@ import simpy
 from twin.change.failover import Restarts
 from twin.change.fan import dealt_group_flows, even_flows, even_group_flows, flows_to
 from twin.change.migration import combine, component, flows_to_subtasks, is_together, migrate, split
-from twin.change.running_job import Process, RunningJob, add_subtask, dismiss, move_subtask
+from twin.change.running_job import Process, RunningJob, add_subtask, dismiss, lead_event_time, move_subtask
 from twin.events import Combine, Move, Repartition, Rescale, Split
 from twin.plan import Location
 from twin.world.brokers import deal_partitions
@@ -200,6 +200,7 @@ class Reconfigurer:
                 leaving = [task for task in self.world.tasks[names[0]] if task in self._leaving]
                 fan = self.job.fan(names[1])
                 fan.pair(edge.stream, [*producers, *leaving], [*consumers, *consumers[:1] * len(leaving)])
+                lead_event_time(self.job, edge.stream, producers, consumers)
                 self.job.checkpoints.plan_changed()
 
     # subtasks ------------------------------------------------------------------------------------------------------

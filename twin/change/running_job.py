@@ -15,6 +15,7 @@ from twin.change.kept import end_of, in_flight, signals
 from twin.operators.records import WATERMARK, InputProgress, Mark
 from twin.operators.watermark import MODIFICATION
 from twin.plan import Location
+from twin.query import Stream
 from twin.world.event_time import shippings
 from twin.world.meters import EventRecord, HostMeter, Ledger, LinkMeter, Statistics
 from twin.world.network import home
@@ -237,6 +238,45 @@ def _join_event_time(job: RunningJob, operator: str, task: Task) -> None:
         for consumer in job.world.tasks[stream.consumer]:
             if consumer.alignment is not None:
                 consumer.alignment.join((side, task.name), values)
+
+
+def lead_event_time(job: RunningJob, stream: Stream, producers: Sequence[Task], consumers: Sequence[Task]) -> None:
+    """Lets each consumer of a forward stream wait for the producer alone that it gets records from after a restart.
+
+    It begins at what that producer has announced, and so do all behind it up to operators over event time: these would
+    take records for late if they held on to the progress of another producer.
+    """
+    world, query = job.world, job.world.query
+    side, position = query.inputs(stream.consumer).index(stream), world.job.position(stream)
+    known = [task.alignment for task in consumers if task.alignment is not None]
+    for producer, consumer in zip(producers, consumers, strict=True):
+        if consumer.alignment is not None:
+            each = side, producer.name
+            idle = any(alignment.sleeps(each) for alignment in known)
+            consumer.alignment.lead(side, producer.name)
+            consumer.alignment.begin(each, producer.ports[position].told, idle)
+    behind = {stream.consumer}
+    for name in (each.name for each in query.topological if each.name in world.tasks):
+        passing = [task for task in world.tasks[name] if task.alignment is not None and timed_logic(task) is None]
+        if not (name in behind or behind & query.ancestors(name)) or not passing:
+            continue
+        behind.add(name)
+        for task in passing:
+            _announce_again(job, name, task)
+
+
+def _announce_again(job: RunningJob, operator: str, task: Task) -> None:
+    """Lets the consumers of a subtask that passes marks know no more of it than its own inputs have announced."""
+    alignment, query = task.alignment, job.world.query
+    assert alignment is not None
+    values = {kind: least for kind in KINDS if (least := alignment.least(kind)) > -math.inf}
+    for port, edge in zip(task.ports, job.world.job.outputs(operator), strict=True):
+        consumer = edge.stream.consumer
+        port.told = {kind: min(value, port.told[kind]) for kind, value in values.items() if kind in port.told}
+        each = query.inputs(consumer).index(edge.stream), task.name
+        for other in job.world.tasks[consumer]:
+            if other.alignment is not None and each in other.alignment.inputs:
+                other.alignment.begin(each, port.told, alignment.idle)
 
 
 def dismiss(job: RunningJob, operator: str, task: Task) -> Process:

@@ -151,6 +151,18 @@ class InputProgress:
         for kind, value in values.items():
             self._values.setdefault(kind, {})[each] = value
 
+    def lead(self, side: int, producer: str) -> None:
+        """Leaves one producer as the only input of a side."""
+        self.inputs = [each for each in self.inputs if each[0] != side] + [(side, producer)]
+
+    def begin(self, each: Input, values: dict[str, float], idle: bool) -> None:
+        """Begins again at what an input has announced, which may be less than was known of it."""
+        for known in self._values.values():
+            known.pop(each, None)
+        for kind, value in values.items():
+            self._values.setdefault(kind, {})[each] = value
+        (self._idle.add if idle else self._idle.discard)(each)
+
     def least(self, kind: str) -> float:
         """Progress of the station: -inf as long as any input has announced nothing."""
         values = self._values.get(kind, {})
@@ -165,7 +177,7 @@ class InputProgress:
         """Notes a mark of one input. Returns the marks, as kind and value, that the station passes on: of progress, if
         it is further than before or awake again, and that it is idle, if all inputs are. Values never fall."""
         each, kind = (side, mark.origin), WATERMARK if mark.kind == IDLE else mark.kind
-        before, asleep = self.least(kind), self._all_idle()
+        before, asleep = self.least(kind), self.idle
         if mark.kind == IDLE:
             self._idle.add(each)
         else:
@@ -174,11 +186,17 @@ class InputProgress:
             if kind == WATERMARK:
                 self._idle.discard(each)
         now = self.least(kind)
-        found = [(kind, now)] if now > before or (asleep and not self._all_idle()) else []
-        return [*found, (IDLE, 0.0)] if self._all_idle() and not asleep else found
+        found = [(kind, now)] if now > before or (asleep and not self.idle) else []
+        return [*found, (IDLE, 0.0)] if self.idle and not asleep else found
 
-    def _all_idle(self) -> bool:
+    @property
+    def idle(self) -> bool:
+        """Whether all inputs are idle."""
         return bool(self._idle) and self._idle.issuperset(self.inputs)
+
+    def sleeps(self, each: Input) -> bool:
+        """Whether an input is idle."""
+        return each in self._idle
 
 
 # results -------------------------------------------------------------------------------------------------------------

@@ -115,6 +115,31 @@ def test_a_rescaled_job_loses_and_doubles_nothing(before: int, after: int) -> No
     assert kept[0][-1] == pytest.approx(kept[1][-1], rel=0.01)
 
 
+def timed(parallelism: int) -> Scenario:
+    """Job in which forward streams lead to what passes watermarks, before windows of a second over event time."""
+    given = job(parallelism).model_dump(mode="json")
+    window = {"policy": "time", "size_s": 1, "time": "event"}
+    operators = {each["name"]: each for each in given["query"]["operators"]}
+    operators["bids"] |= {"disorder_s": 0.2, "slack_s": 0.2}
+    operators["last"] = {"name": "last", "kind": "aggregate", "window": window, "group_by": "int", "groups": 10}
+    given["query"]["operators"] = [*operators.values()]
+    given["plan"]["fused"] = []
+    return parse(Scenario, given)
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 3), (3, 1), (4, 2)])
+def test_watermarks_find_their_way_through_forward_streams_again(before: int, after: int) -> None:
+    """Ten results of each second, whatever pairs there are, and no record is late: no window closes too early, as a
+    subtask would let it that knows the watermark of the producer that it had, or never, as if it waited for that."""
+    change, calm = simulate(plan(timed(before), f"parallelism={after}").scenario), simulate(timed(before))
+    rows = [[row for row in run.operator_rows if row["operator"] == "last"] for run in (change, calm)]
+    results, late = (
+        [sum(row[of] for row in each) for each in rows] for of in ("numRecordsOut", "numLateRecordsDropped")
+    )
+    assert results[0] == results[1] >= 10 * 23, "of 23 seconds, and of what was born before the first one"
+    assert late == [0, 0] and change.duplicates == 0
+
+
 def test_a_rescaled_job_stops_once_and_catches_up_as_arithmetic_says() -> None:
     """All changes share a restart of 2 s. Then two sources of 600 us a record have 3,333 a second for 400."""
     answer = tried(job(), "parallelism=2")
