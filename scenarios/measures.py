@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from operator import add, ge, gt, le, lt, mul, sub
 from typing import Any, NamedTuple
 
-from twin.breakdown import parts
 from twin.corpus.rows import further_labels
 from twin.errors import BadInput, suggest
+from twin.histograms import WAYS
 from twin.metrics import CHECKPOINTS, LATENCIES, Latency
 from twin.quantities import NUMBER, SECONDS, UNIT, number, unit_of_time
-from twin.run import EventTimeTotals, HostTotals, LinkTotals, OperatorTotals, Run
+from twin.run import EventTimeTotals, HostTotals, LinkTotals, OperatorTotals, Run, parts
 from twin.scenario import Scenario
-from twin.spending import WAYS
 
 Measures = Mapping[str, float]
 """Numbers by name. Latencies are inf if nothing reached a sink; flags are 0 or 1."""

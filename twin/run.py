@@ -1,22 +1,27 @@
-"""Results of a simulation: metrics, totals, periods, and the manifest of how it was made."""
+"""Results of a simulation: metrics, totals, periods, the manifest of how it was made, and where the time went."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from twin import metrics
-from twin.breakdown import SpentTime, spent_times
-from twin.histograms import histogram_of, quantile_s
+from twin.histograms import WAYS, histogram_of, quantile_s, spent_quantile_s
 from twin.kinds.registry import SINKS, SOURCES
-from twin.metrics import TABLE, UNKNOWN, Latency, MarkerAge, Metrics, StandardErrors, Totals, measured
+from twin.metrics import TABLE, UNKNOWN, Ends, Latency, MarkerAge, Metrics, StandardErrors, Totals, measured
+from twin.query import Query
 from twin.world.meters import Row
 
 if TYPE_CHECKING:
     from twin.trace import Rows
+
+
+# results -------------------------------------------------------------------------------------------------------------
+# Results of a simulation: metrics, totals, periods, and the manifest of how it was made.
+
 
 LATE = ("numLateRecordsDropped", "numLateRecordsAside")
 
@@ -65,7 +70,7 @@ class OperatorTotals:
     """Totals of one operator after the warm-up, all subtasks together; busy, backpressured and idle are shares of time.
 
     subtasks: its present and former subtasks; empty if the run was read from a trace without them. spent: times that
-    records spend there, by way (`twin.spending.WAYS`, with `_s`); of chained operators, all are at the first. visits:
+    records spend there, by way (`twin.histograms.WAYS`, with `_s`); of chained operators, all are at the first. visits:
     share of the results on whose way it was; None if that is not known. event_time: None if it is not over event time.
     """
 
@@ -363,3 +368,84 @@ def link_totals(rows: Sequence[Row], warmup_s: float) -> tuple[LinkTotals, ...]:
             )
         )
     return tuple(totals)
+
+
+# where the time goes -------------------------------------------------------------------------------------------------
+# Where the time goes: which part of the mean end-to-end latency results spend at which operator, and how.
+
+
+@dataclass(frozen=True, slots=True)
+class SpentTime:
+    """Times that records spent at an operator in one way, in seconds; quantiles are within 1 %. count: of records, or
+    of results where it is they that wait."""
+
+    count: int
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+
+
+@dataclass(frozen=True, slots=True)
+class TimePart:
+    """Part of the mean end-to-end latency. mean_s: seconds of it. times: of single records at the operator."""
+
+    operator: str
+    way: str
+    mean_s: float
+    times: SpentTime
+
+
+def spent_times(rows: Iterable[Mapping[str, Any]]) -> dict[str, SpentTime]:
+    """Times by way, such as `queue_s`, from the rows of an operator's periods."""
+    sums: dict[str, float] = {}
+    counts: dict[str, dict[int, int]] = {}
+    for row in rows:
+        for each in row.get("spent") or ():
+            way = each["way"]
+            sums[way] = sums.get(way, 0.0) + each["sum_s"]
+            histogram = counts.setdefault(way, {})
+            for bucket, count in zip(each["buckets"], each["counts"], strict=True):
+                histogram[bucket] = histogram.get(bucket, 0) + count
+    found = {}
+    for way in WAYS:
+        if way in counts:
+            total = sum(counts[way].values())
+            quantiles = (spent_quantile_s(counts[way], q) for q in (0.5, 0.95, 0.99))
+            found[f"{way}_s"] = SpentTime(total, sums[way] / total, *quantiles)
+    return found
+
+
+def visits(query: Query, came: Mapping[Ends, float], results: Mapping[str, float]) -> dict[str, float]:
+    """Share of the results on whose way each operator was. Where streams meet, a result is from each in proportion.
+
+    came: records by stream; absent within a chain. results: by sink.
+    """
+    total = sum(results.values())
+    found = dict.fromkeys((operator.name for operator in query.topological), 0.0)
+    if not total:
+        return found
+    for name in reversed(list(found)):
+        found[name] += results.get(name, 0.0) / total
+        producers = query.upstream[name]
+        all_came = sum(came.get((each, name), 0.0) for each in producers)
+        for each in producers:
+            found[each] += found[name] * (came.get((each, name), 0.0) / all_came if all_came else 1.0 / len(producers))
+    return found
+
+
+def parts(operators: Sequence[Any]) -> list[TimePart]:
+    """Parts of the mean end-to-end latency, the largest first. operators: `OperatorTotals`."""
+    found = [
+        TimePart(each.operator, way.removesuffix("_s"), each.visits * _mean_s(each.spent, way), times)
+        for each in operators
+        if each.visits
+        for way, times in each.spent.items()
+    ]
+    return sorted(found, key=lambda part: -part.mean_s)
+
+
+def _mean_s(spent: Mapping[str, SpentTime], way: str) -> float:
+    """Mean time in one way of all records at an operator; few of them wait for barriers."""
+    times = spent[way]
+    return times.mean * (times.count / spent["queue_s"].count if way == "barriers_s" else 1.0)

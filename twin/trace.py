@@ -42,10 +42,10 @@ RUNS = pa.schema(
 
 SPENT = pa.struct(
     [
-        ("way", _S),  # of twin.spending.WAYS
+        ("way", _S),  # of twin.histograms.WAYS
         ("count", _I),  # times
         ("sum_s", _F),
-        ("buckets", pa.list_(pa.int32())),  # of twin.spending, ascending
+        ("buckets", pa.list_(pa.int32())),  # of twin.histograms, ascending
         ("counts", pa.list_(pa.int64())),
     ]
 )

@@ -23,7 +23,7 @@ from twin.errors import BadInput, suggest
 from twin.files import KEY, ChecksumError, of_json, parse_json
 from twin.query import AnyOperator, Query
 from twin.scenario import Scenario, config_hash
-from twin.service_times import MeasuredTimes, measure
+from twin.simulation import MeasuredTimes, measure
 from twin.spec import Spec, parse
 from twin.version import VERSION
 

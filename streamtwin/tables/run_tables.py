@@ -13,14 +13,14 @@ from figures.time_line import EventMark, Panel
 from streamtwin.tables import checkpoint_table, rounding
 from streamtwin.tables.checkpoint_table import apart
 from streamtwin.tables.tables import Column, Wide, cell, number, of_rows, seconds
-from twin import breakdown, metrics
+from twin import metrics
 from twin.chaining import fused, written
 from twin.deployment import Deployment
 from twin.histograms import GROWTH, histogram_of, quantile_s
 from twin.kinds.registry import SINKS, SOURCES
 from twin.metrics import ERRORS, Latency, Metrics, measured
 from twin.plan import Location
-from twin.run import OperatorTotals, Run
+from twin.run import OperatorTotals, Run, parts
 from twin.steadiness import window_slides_s
 from twin.world.meters import Row
 
@@ -183,7 +183,7 @@ def drops(run: Run) -> dict[str, int]:
 
 def _times(run: Run) -> Iterator[Wide]:
     """Table of where the time goes, of the parts that matter."""
-    e2e, found = run.metrics.e2e_latency_s, breakdown.parts(run.operators)
+    e2e, found = run.metrics.e2e_latency_s, parts(run.operators)
     if e2e is None or not e2e.mean or not found:
         return
     shown = [part for part in found if part.mean_s >= LEAST_PART * e2e.mean]

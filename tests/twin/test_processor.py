@@ -19,7 +19,7 @@ from twin.events import AnyEvent, Failure
 from twin.machine import layout as k
 from twin.profiles import STORM
 from twin.run import Run
-from twin.service_times import measure
+from twin.simulation import measure
 
 # processors ----------------------------------------------------------------------------------------------------------
 # Processor sharing: what is kept from one change to the next equals brute force over the whole.

@@ -12,11 +12,10 @@ import pytest
 from scenarios.files.run_folder import read_run, write_run
 from tests.twin.checkpointed import meeting, run
 from tests.twin.worlds import HOST, chain, deployment, joined, noting_worlds, queue, simulated, sink, source
-from twin.breakdown import parts
 from twin.files import SUMS
+from twin.histograms import BITS, BUCKETS, WAYS, middle_s, place
 from twin.profiles import STORM
-from twin.run import OperatorTotals, Run
-from twin.spending import BITS, BUCKETS, WAYS, middle_s, place
+from twin.run import OperatorTotals, Run, parts
 from twin.trace import LATER
 
 EVERY_10_MS = {"law": "constant", "rate_per_s": 100.0}

@@ -17,7 +17,7 @@ from twin.job import compile as compiled
 from twin.query import Query
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario, put
-from twin.service_times import measure
+from twin.simulation import measure
 from twin.spec import parse
 
 SELF = {"left": "early", "right": "late"}

@@ -10,9 +10,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twin.change.kept import Copy, TaskKept, asked, bytes_of, copy_at, keep, not_sent, on_path, take_out, told_only
+from twin.histograms import BARRIER_TIME, CHANNEL_TIME
 from twin.machine import layout as k
 from twin.machine.advance import wake_up, work_on
-from twin.spending import BARRIER_TIME, CHANNEL_TIME
 from twin.world.memory import ItemCells
 from twin.world.network import Buffer, Signal
 from twin.world.parts import Item, RecordLane, Task, chain, link

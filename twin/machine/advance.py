@@ -8,11 +8,21 @@ from typing import Any
 from twin.machine import layout as k
 from twin.machine.async_calls import answer, fly_now, through_gate
 from twin.machine.backpressure import block_now, go_on_now, mark_now, retry, unblock_now
-from twin.machine.calendar import cancel, pop, schedule
+from twin.machine.calendar import (
+    EPSILON,
+    advance_clock,
+    arm,
+    cancel,
+    cancel_now,
+    pop,
+    refresh_now,
+    relevel,
+    schedule,
+    start_now,
+)
 from twin.machine.channels import flush, flush_now, refill_port
 from twin.machine.items import commit_now, count_came, first_lane, plant, put_now, release, take_first
 from twin.machine.native import call, compiled, entries, float_at, inlined, whole_at
-from twin.machine.processors import EPSILON, advance_clock, arm, cancel_now, refresh_now, relevel, start_now
 from twin.machine.stations import (
     await_arrival,
     begin,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from twin.histograms import ANSWER_TIME
 from twin.machine import layout as k
 from twin.machine.backpressure import block, unblock
 from twin.machine.calendar import cancel, next_sequence, pop, push, ring_at, schedule
@@ -12,7 +13,6 @@ from twin.machine.draws import rounded, service, uniform
 from twin.machine.items import collect, release, spend
 from twin.machine.native import call, compiled, inlined
 from twin.machine.python_logics import listed, send_one
-from twin.spending import ANSWER_TIME
 
 
 @compiled

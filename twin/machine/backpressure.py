@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from twin.histograms import QUEUE_TIME
 from twin.machine import layout as k
+from twin.machine.calendar import advance_clock, relevel
 from twin.machine.items import append, records_in, release
 from twin.machine.native import call, compiled
-from twin.machine.processors import advance_clock, relevel
 from twin.machine.wires import transfer
-from twin.spending import QUEUE_TIME
 
 
 @compiled

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from twin.histograms import bucket
+from twin.histograms import BUCKETS, COMMIT_TIME, FIRST, SHIFT, bucket
 from twin.machine import layout as k
 from twin.machine.calendar import pop, push, put_at, ring_at
 from twin.machine.native import call, compiled, inlined, whole_at
-from twin.spending import BUCKETS, COMMIT_TIME, FIRST, SHIFT
 
 
 @compiled

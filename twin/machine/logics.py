@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from twin.histograms import WINDOW_TIME
 from twin.machine import layout as k
-from twin.machine.accumulators import put_in
 from twin.machine.async_calls import ask
 from twin.machine.channels import port_of, send, send_among, send_on, send_times
 from twin.machine.draws import rounded, service, uniform
@@ -19,8 +19,7 @@ from twin.machine.items import MANY, append, collect, copy_of, goes_on, new_item
 from twin.machine.native import call, compiled, inlined
 from twin.machine.python_logics import add_to_pane, let_emit, listed, plan_compute, plan_in_python, send_one
 from twin.machine.stores import join_session, plan_session, remember
-from twin.machine.windows import emit_window, last_us, plan_window
-from twin.spending import WINDOW_TIME
+from twin.machine.windows import emit_window, last_us, plan_window, put_in
 
 US_PER_S = 1e6
 

@@ -22,8 +22,8 @@ from twin.machine.checks import CHECK
 
 CACHE, FORMAT = "__pycache__", b"object code of streamtwin"
 """Folder beside the sources where object code is kept, and the beginning of its files."""
-SHARED = "histograms.py spending.py"
-"""Files beside the folder from which compiled code takes functions."""
+SHARED = "histograms.py"
+"""File beside the folder from which compiled code takes functions."""
 
 
 def sources() -> list[bytes]:

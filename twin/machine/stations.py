@@ -8,17 +8,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from twin.histograms import CHANNEL_TIME, QUEUE_TIME, RESULT_TIME, SERVICE_TIME
 from twin.machine import layout as k
-from twin.machine.accumulators import forget
 from twin.machine.backpressure import take_up
-from twin.machine.calendar import cancel, ring_at
+from twin.machine.calendar import cancel, ring_at, start_job
 from twin.machine.draws import service
 from twin.machine.items import new_item, release, spend
 from twin.machine.logics import emit, follow, leave_chain, plan, plan_chain, push_results, send_listed
 from twin.machine.native import call, compiled, float_at, inlined, whole_at
-from twin.machine.processors import start_job
-from twin.machine.windows import evaluate, leave
-from twin.spending import CHANNEL_TIME, QUEUE_TIME, RESULT_TIME, SERVICE_TIME
+from twin.machine.windows import evaluate, forget, leave
 
 
 @compiled

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from twin.histograms import RESULT_TIME, WINDOW_TIME
 from twin.machine import layout as k
 from twin.machine.calendar import cancel, ring_at
 from twin.machine.channels import send
-from twin.machine.contents import MIX
 from twin.machine.draws import chance
 from twin.machine.items import new_item, spend
 from twin.machine.native import call, compiled, whole_at
-from twin.spending import RESULT_TIME, WINDOW_TIME
 
+MIX = 2654435761
+"""Knuth's multiplicative hash."""
 SOON = 1e-9
 """Seconds by which rounding may miss the end of a session."""
 

@@ -1,21 +1,192 @@
-"""Windows: their evaluations and results."""
+"""Windows: their contents, the accumulators that count as their state, their evaluations and results."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from twin.machine import accumulators, contents
+from twin.histograms import RESULT_TIME, WINDOW_TIME
 from twin.machine import layout as k
 from twin.machine.channels import send
-from twin.machine.draws import rounded, uniform
+from twin.machine.draws import chance, rounded, uniform
 from twin.machine.items import goes_on, new_item, spend
 from twin.machine.native import call, compiled
-from twin.spending import RESULT_TIME, WINDOW_TIME
+from twin.machine.stores import MIX, find, forget_oldest, memo_of, touch
 
-US_PER_S = 1e6
+# contents ------------------------------------------------------------------------------------------------------------
+# Contents of windows: records with their keys, the oldest first.
+
+
+ELSEWHERE = -1
+"""Key of a record that matches nothing here, as its key belongs to another subtask."""
+
+
+@compiled
+def content_of(window: Any, side: int) -> Any:
+    """Content of one side of a window."""
+    return k.content_at(window.contents + k.CONTENT_BYTES * side)
+
+
+@compiled
+def row_of(content: Any, number: int) -> Any:
+    """Record of a content by number, the oldest first."""
+    place = content.first + number
+    if place >= content.room:
+        place -= content.room
+    return k.row_at(content.rows + k.ROW_BYTES * place)
+
+
+@compiled
+def side_of(window: Any, item: Any) -> int:
+    """Side of a window to which a record comes."""
+    return k.inbox_at(k.path_at(item.path).inbox).side if window.sides > 1 else 0
+
+
+@compiled
+def put_record(s: Any, window: Any, item: Any, position: float) -> None:
+    """Puts a record into a window, at `position`."""
+    content = content_of(window, side_of(window, item))
+    if content.count == content.room:
+        call(s.call_python, k.ROWS, content.here)
+    row = row_of(content, content.count)
+    row.position, row.key, row.born_s, row.taken_s = position, item.key, item.born_s, item.taken_s
+    content.count += 1
+
+
+@compiled
+def until(content: Any, position: float, low: int) -> int:
+    """Number of records up to a position, which is known to be at least `low`."""
+    high = content.count
+    while low < high:
+        middle = (low + high) >> 1
+        if position < row_of(content, middle).position:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@compiled
+def drop_records(window: Any, position: float) -> None:
+    """Drops records up to `position`, which no later window holds."""
+    for side in range(window.sides):
+        content = content_of(window, side)
+        gone = until(content, position, 0)
+        content.count -= gone
+        content.first += gone
+        if content.first >= content.room:
+            content.first -= content.room
+
+
+@compiled
+def entry_of(table: Any, key: int, stamp: int) -> Any:
+    """Entry of a key in a table, whose entries are valid for one stamp: the entry is new if it has another one."""
+    mask = table.room - 1
+    place = ((key ^ (key >> 15)) * MIX) & mask
+    while True:
+        entry = k.entry_at(table.entries + k.ENTRY_BYTES * place)
+        if entry.stamp != stamp or entry.key == key:
+            return entry
+        place = (place + 1) & mask
+
+
+@compiled
+def clear(s: Any, window: Any, side: int, records: int) -> Any:
+    """Table of a side, with room for the keys of `records` records, unless Python has stopped the run."""
+    table = k.table_at(window.tables + k.TABLE_BYTES * side)
+    while table.room < 2 * records and s.stopped == 0:
+        call(s.call_python, k.ENTRIES, table.here)
+    return table
+
+
+@compiled
+def draw_key(s: Any, window: Any, side: int, stream: int, kin: int, item: Any) -> int:
+    """Draws the key of a record that came without one: one of the keys that are here, or elsewhere."""
+    content = content_of(window, side)
+    if content.keys <= 1 and content.here_share == 1.0:
+        return 0
+    at = chance(s, stream, kin, item)
+    if content.here_share != 1.0:
+        at = at / content.here_share
+        if at >= 1.0:
+            return ELSEWHERE
+    key = int(at * content.scale)
+    return key if key < content.keys else content.keys - 1
+
+
+# accumulators --------------------------------------------------------------------------------------------------------
+# Accumulators of windows: how many an engine holds that adds each record to them at once, instead of the record.
+#
+# Results are made of the records, as their ages must be exact, so a run knows each record. What counts as state is one
+# accumulator for each key and open window, or for each key and slice where windows share their slices. Of a key, only
+# the last window that its latest record is in matters: all open windows up to this one have an accumulator of it.
+
+
+NEAR = 1e-9
+"""Part of a window by which rounding may miss its end."""
+
+
+@compiled
+def slice_at(window: Any, position: float) -> int:
+    """Number of the slice that a record at a position is in; slices are counted by their ends."""
+    return math.ceil(position / window.slice - NEAR)
+
+
+@compiled
+def last_at(window: Any, position: float) -> int:
+    """Number of the last window that a record at a position is in; windows are counted by their ends."""
+    return math.ceil((position + window.length) / window.slide - NEAR) - 1
+
+
+@compiled
+def put_in(s: Any, window: Any, item: Any, position: float) -> None:
+    """Puts a record into a window, at `position`, and counts the accumulators that it begins."""
+    put_record(s, window, item, position)
+    if window.states == 0:
+        return
+    store, key = k.store_at(window.states), item.key
+    content = content_of(window, 0)
+    row = row_of(content, content.count - 1)
+    row.following = 0
+    number = slice_at(window, position) if window.slice > 0.0 else last_at(window, position)
+    place, before = find(store, key), 0
+    if place != 0:
+        memo = memo_of(store, place)
+        memo.born_s = position
+        before = int(memo.at_s)
+        if before == number:
+            return
+    memo = touch(s, store, key)
+    memo.at_s, memo.born_s = float(number), position
+    row.following = 1  # it begins a slice of its key
+    window.begun += 1
+    window.lasts += number - before
+
+
+@compiled
+def forget(window: Any, position: float, number: int) -> None:
+    """Drops records up to `position`, which no later window holds, once window `number` has been evaluated."""
+    if window.states == 0:
+        drop_records(window, position)
+        return
+    closed = number
+    if window.slice > 0.0:
+        closed = math.floor(position / window.slice + NEAR)
+        content = content_of(window, 0)
+        for each in range(until(content, position, 0)):
+            window.begun -= row_of(content, each).following
+    drop_records(window, position)
+    window.closed = number
+    store = k.store_at(window.states)
+    while store.first != 0 and memo_of(store, store.first).at_s <= closed:
+        window.lasts -= int(memo_of(store, store.first).at_s)
+        forget_oldest(store)
+
 
 # evaluations ---------------------------------------------------------------------------------------------------------
+
+
+US_PER_S = 1e6
 
 
 @compiled
@@ -47,9 +218,9 @@ def evaluate(s: Any, window: Any, position: float, stream: int) -> float:
         window.ready_s = position
     before, start, looked_at = window.found_count, position - window.length, 0
     for side in range(window.sides):
-        content = contents.content_of(window, side)
-        low = contents.until(content, start, 0)
-        looked_at += contents.until(content, position, low) - low
+        content = content_of(window, side)
+        low = until(content, start, 0)
+        looked_at += until(content, position, low) - low
     if window.matches == 0:
         group(s, window, start, position)
     elif window.amplification >= 0.0:
@@ -64,17 +235,17 @@ def evaluate(s: Any, window: Any, position: float, stream: int) -> float:
 @compiled
 def group(s: Any, window: Any, start: float, position: float) -> None:
     """Adds one result a key, each as old as its key's oldest record."""
-    content = contents.content_of(window, 0)
-    low = contents.until(content, start, 0)
-    high = contents.until(content, position, low)
-    table = contents.clear(s, window, 0, high - low)
+    content = content_of(window, 0)
+    low = until(content, start, 0)
+    high = until(content, position, low)
+    table = clear(s, window, 0, high - low)
     if s.stopped != 0:
         return
     window.stamp += 1
     stamp = window.stamp
     for number in range(low, high):
-        row = contents.row_of(content, number)
-        entry = contents.entry_of(table, row.key, stamp)
+        row = row_of(content, number)
+        entry = entry_of(table, row.key, stamp)
         if entry.stamp != stamp:
             entry.key, entry.stamp = row.key, stamp
             entry.head = add_result(s, window, row.key, row.born_s, row.taken_s, waited_s(window, row))
@@ -89,20 +260,20 @@ def group(s: Any, window: Any, start: float, position: float) -> None:
 @compiled
 def index(s: Any, window: Any, side: int, start: float, position: float) -> None:
     """Links a side's records of the window by their keys, in their order."""
-    content = contents.content_of(window, side)
-    low = contents.until(content, start, 0)
-    high = contents.until(content, position, low)
-    table = contents.clear(s, window, side, high - low)
+    content = content_of(window, side)
+    low = until(content, start, 0)
+    high = until(content, position, low)
+    table = clear(s, window, side, high - low)
     if s.stopped != 0:
         return
     for number in range(low, high):
-        row = contents.row_of(content, number)
+        row = row_of(content, number)
         row.following = -1
-        entry = contents.entry_of(table, row.key, window.stamp)
+        entry = entry_of(table, row.key, window.stamp)
         if entry.stamp != window.stamp:
             entry.key, entry.stamp, entry.head = row.key, window.stamp, number
         else:
-            contents.row_of(content, entry.tail).following = number
+            row_of(content, entry.tail).following = number
         entry.tail = number
 
 
@@ -113,18 +284,18 @@ def match(s: Any, window: Any, start: float, position: float, stream: int) -> No
     window.stamp += 1
     for side in range(1, window.sides):
         index(s, window, side, start, position)
-    content = contents.content_of(window, 0)
-    low = contents.until(content, start, 0)
-    for number in range(low, contents.until(content, position, low)):
-        row = contents.row_of(content, number)
-        if row.key != contents.ELSEWHERE:
+    content = content_of(window, 0)
+    low = until(content, start, 0)
+    for number in range(low, until(content, position, low)):
+        row = row_of(content, number)
+        if row.key != ELSEWHERE:
             partners(s, window, 1, row, stream)
 
 
 @compiled
 def head_of(window: Any, side: int, key: int) -> int:
     """First record of a key on a side; -1 if there is none."""
-    entry = contents.entry_of(k.table_at(window.tables + k.TABLE_BYTES * side), key, window.stamp)
+    entry = entry_of(k.table_at(window.tables + k.TABLE_BYTES * side), key, window.stamp)
     return entry.head if entry.stamp == window.stamp else -1
 
 
@@ -135,13 +306,13 @@ def partners(s: Any, window: Any, first: int, own: Any, stream: int) -> None:
         head = head_of(window, side, own.key)
         if head < 0:
             return
-        contents.content_of(window, side).low_key = head
+        content_of(window, side).low_key = head
     last = window.sides - 1
     while goes_on(s, 1):
         oldest_born_s, oldest_taken_s, wait_s = own.born_s, own.taken_s, waited_s(window, own)
         for side in range(first, window.sides):
-            content = contents.content_of(window, side)
-            row = contents.row_of(content, content.low_key)
+            content = content_of(window, side)
+            row = row_of(content, content.low_key)
             if row.born_s < oldest_born_s:
                 oldest_born_s = row.born_s
             if row.taken_s < oldest_taken_s:
@@ -154,8 +325,8 @@ def partners(s: Any, window: Any, first: int, own: Any, stream: int) -> None:
                 add_result(s, window, own.key, oldest_born_s, oldest_taken_s, wait_s)
         side = last
         while side >= first:
-            content = contents.content_of(window, side)
-            following = contents.row_of(content, content.low_key).following
+            content = content_of(window, side)
+            following = row_of(content, content.low_key).following
             if following >= 0:
                 content.low_key = following
                 break
@@ -172,27 +343,27 @@ def measure(s: Any, window: Any, start: float, position: float, stream: int) -> 
     if window.by_time:
         fresh = 0.0
         for side in range(window.sides):
-            content = contents.content_of(window, side)
-            low = contents.until(content, position - window.slide, 0)
-            fresh += contents.until(content, position, low) - low
+            content = content_of(window, side)
+            low = until(content, position - window.slide, 0)
+            fresh += until(content, position, low) - low
     for _ in range(rounded(s, stream, window.amplification * fresh)):
         if not goes_on(s, 1):
             return
         born_s, taken_s, wait_s = math.inf, math.inf, 0.0
         present = 0
         for side in range(window.sides):
-            content = contents.content_of(window, side)
-            low = contents.until(content, start, 0)
-            count = contents.until(content, position, low) - low
+            content = content_of(window, side)
+            low = until(content, start, 0)
+            count = until(content, position, low) - low
             if count > 0:
                 present += 1
-                row = contents.row_of(content, low + int(uniform(s, stream) * count))
+                row = row_of(content, low + int(uniform(s, stream) * count))
                 born_s = row.born_s if row.born_s < born_s else born_s
                 if row.taken_s < taken_s:
                     taken_s, wait_s = row.taken_s, waited_s(window, row)
         if present == 0:
             return
-        add_result(s, window, contents.ELSEWHERE, born_s, taken_s, wait_s)
+        add_result(s, window, ELSEWHERE, born_s, taken_s, wait_s)
 
 
 @compiled
@@ -246,17 +417,17 @@ def plan_window(s: Any, task: Any, logic: Any, item: Any) -> float:
     """Puts a record into a window that counts records; returns the CPU seconds of the evaluation that it completes."""
     window = k.window_at(logic.window)
     if window.keyed == 0:
-        item.key = contents.draw_key(s, window, contents.side_of(window, item), task.stream, logic.kin, item)
+        item.key = draw_key(s, window, side_of(window, item), task.stream, logic.kin, item)
     if window.by_time:
         return 0.0
     window.seen += 1
-    accumulators.put_in(s, window, item, float(window.seen))
+    put_in(s, window, item, float(window.seen))
     window.ready_s, window.last_s = item.ready_s, item.taken_s
     if window.seen % int(window.slide):
         return 0.0
     before = window.found_count
     work_s = evaluate(s, window, float(window.seen), task.stream)
-    accumulators.forget(window, float(window.seen) + window.slide - window.length, window.seen // int(window.slide))
+    forget(window, float(window.seen) + window.slide - window.length, window.seen // int(window.slide))
     return work_s + (window.found_count - before) * logic.send_s
 
 
@@ -265,7 +436,7 @@ def emit_window(s: Any, task: Any, logic: Any, item: Any) -> None:
     """Puts a served record into a window over time; sends the results of a window that counts records."""
     window = k.window_at(logic.window)
     if window.by_time:
-        accumulators.put_in(s, window, item, task.end_s)
+        put_in(s, window, item, task.end_s)
     leave(s, task, window, task.end_s)
 
 

@@ -10,12 +10,12 @@ from heapq import heapify, heappop, heappush
 from itertools import product
 from operator import itemgetter
 
+from twin.histograms import WINDOW_TIME
 from twin.operators.key_groups import KeyGroups
 from twin.operators.logic import KeyedLogic, SinkLogic
 from twin.operators.panes import Dated, SpanStore
 from twin.operators.records import Every, Item, Leaves, Record, State, as_record, parted
 from twin.operators.watermark import TimedLogic
-from twin.spending import WINDOW_TIME
 from twin.windows import US_PER_S, EventWindow, Span, completed, covering, instances_with, last_end
 
 # interval joins ------------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ class Station(Protocol):
         """Takes a mark that a logic gives itself, behind all that waits."""
 
     def spend(self, way: int, time_s: float) -> None:
-        """Notes that a record has spent time here in one way (`twin.spending`)."""
+        """Notes that a record has spent time here in one way (`twin.histograms`)."""
 
     def job(self, outcome: EvaluationResult, work_s: float) -> None:
         """Begins other work of `work_s` core-seconds, and sends `outcome` when it is done."""

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from twin.histograms import RESULT_TIME, WINDOW_TIME
 from twin.operators.key_groups import KeyGroups
 from twin.operators.logic import Logic, SinkLogic
 from twin.operators.ownership import Owed, Ownership, Shipping
 from twin.operators.panes import Dated, SpanContent, SpanStore, WindowNotes
 from twin.operators.records import WATERMARK, Leaves, Mark, Record, State
-from twin.spending import RESULT_TIME, WINDOW_TIME
 from twin.windows import US_PER_S, Span
 
 MODIFICATION, RELEASE = "modification", "release"

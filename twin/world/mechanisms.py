@@ -11,7 +11,7 @@ from twin.calls import Calls
 from twin.job import Component, Stage
 from twin.kinds import mechanism
 from twin.machine import layout as k
-from twin.machine.arena import addresses
+from twin.machine.layout import addresses
 from twin.operators.compute import ComputeLogic, TimedSessionLogic
 from twin.operators.consolidate import ConsolidateLogic
 from twin.operators.joins import IntervalLogic, TimedIntervalLogic, TimedJoinLogic, TimedTableLogic

@@ -15,8 +15,8 @@ import numpy as np
 
 from twin.machine import layout as k
 from twin.machine.advance import do
-from twin.machine.arena import Arena
 from twin.machine.checks import know
+from twin.machine.layout import Arena
 from twin.machine.native import PLAIN, address_of
 from twin.operators.panes import Dated, Partial, SpanContent
 from twin.operators.records import IDLE, WATERMARK, EvaluationResult, InputProgress, Mark, Record
@@ -453,7 +453,7 @@ class Station:
             self.memory.do(k.FOLLOW_UP, self.here)
 
     def spend(self, way: int, time_s: float) -> None:
-        """Notes that a record has spent time here in one way (`twin.spending`)."""
+        """Notes that a record has spent time here in one way (`twin.histograms`)."""
         self.spent.note(way, time_s)
 
     # other work ------------------------------------------------------------------------------------------------------

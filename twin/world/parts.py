@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from twin.histograms import BUCKETS, WAYS, place
 from twin.machine import layout as k
 from twin.machine.advance import work_on
-from twin.machine.arena import addresses
 from twin.machine.checks import know
+from twin.machine.layout import addresses
 from twin.machine.wires import CONTROL_S, KNOT_S
-from twin.spending import BUCKETS, WAYS, place
 from twin.world.memory import KINDS, Draws, RunMemory, Station, StructView
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twin.machine import layout as k
-from twin.machine.accumulators import NEAR
-from twin.machine.arena import addresses
-from twin.machine.contents import ELSEWHERE
+from twin.machine.layout import addresses
+from twin.machine.windows import ELSEWHERE, NEAR
 from twin.operators.records import Every, Item, Leaves, State, parted
 from twin.world.logic import Logic, Store
 from twin.world.memory import Draws, RunMemory, StructView
@@ -43,7 +42,7 @@ class Content(StructView, layout=k.CONTENT):
 
     def draw_key(self, draws: Draws) -> int:
         """Draws the key of a record that has none: one of the keys that are here, or elsewhere
-        (`twin.machine.contents`)."""
+        (`twin.machine.windows`)."""
         if self.keys <= 1 and self.here_share == 1.0:
             return 0
         at = draws.uniform()
@@ -70,7 +69,7 @@ class WindowState(StructView, layout=k.WINDOW):
 class WindowLogic(Logic):
     """Logic of windows by processing time or count. window: their structure. likeness_for: returns the distribution of
     keys on each side, and the share of keys that are here, at a share of the input; None if that changes nothing. keys:
-    those that have accumulators (`twin.machine.accumulators`), of bytes_each; None if it holds records. copies: whether
+    those that have accumulators (`twin.machine.windows`), of bytes_each; None if it holds records. copies: whether
     each open window has its own copy of a record; simulated are they once."""
 
     code = k.WINDOW_OF

@@ -24,7 +24,7 @@ from tests.twin.checkpointed import meeting
 from tests.twin.worlds import chain
 from twin import machine
 from twin.machine import object_code
-from twin.machine.arena import Arena
+from twin.machine.layout import Arena
 from twin.profiles import STORM
 from twin.run import waiting
 from twin.scenario import RunSettings, Scenario
@@ -94,7 +94,7 @@ def test_an_error_in_what_compiled_code_calls_is_raised_where_the_run_was_starte
 
 def test_without_any_memory_a_run_says_so_and_ends() -> None:
     """Where not even a few items can be had, the process ends, as compiled code would write beyond its arrays."""
-    without = "from twin.machine.arena import Arena\n\n"
+    without = "from twin.machine.layout import Arena\n\n"
     without += "def none(*_):\n    raise MemoryError('none left')\n\nArena.chunk = none\n"
     status, said, complaint = in_another_process(without + FAILING, "_knot")
     assert (status, said) == (1, "") and complaint.endswith("MemoryError: none left\n")
