@@ -15,7 +15,7 @@ from itertools import count, islice
 
 from benchmarks.table import print_table
 from optimizers.interface import Problem
-from optimizers.planner.loads import MEAN, PEAK, rates_at
+from optimizers.planner import MEAN, PEAK, rates_at
 from optimizers.registry import optimizer_by_name
 from optimizers.space import SpacePlans
 from scenarios.planning import planner, validation

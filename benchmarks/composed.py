@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks.table import print_table
 from optimizers.interface import Problem
-from optimizers.planner.loads import rates_at
+from optimizers.planner import rates_at
 from optimizers.searching import predicted_order
 from optimizers.space import ALL_PLANS, SpacePlans, as_plans
 from scenarios.planning.cost_models import cost_model

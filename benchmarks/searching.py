@@ -33,7 +33,7 @@ import numpy as np
 from benchmarks.table import print_table
 from optimizers.interface import USUAL_S, Problem
 from optimizers.objectives import NOTHING_MORE, PRICE, Requirements
-from optimizers.planner.loads import loads_of, rates_at
+from optimizers.planner import loads_of, rates_at
 from optimizers.registry import OPTIMIZERS
 from optimizers.rules import distinct
 from optimizers.searching import Budget, predicted_order

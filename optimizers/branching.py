@@ -13,16 +13,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from optimizers.candidates import Candidates
 from optimizers.interface import LATE, Deadline, Problem, Solution, Status, Traits
 from optimizers.local_search import climb_on
 from optimizers.milp.ages import TOLERATED, fixed_s
+from optimizers.milp.moving import HUGE_S, Relaxation
 from optimizers.milp.optimizer import Milp
 from optimizers.milp.placing import CLOSE, about, admissible, missed
-from optimizers.milp.relaxation import HUGE_S, Relaxation
 from optimizers.objectives import LATENCIES
 from optimizers.rules import exchangeable
-from optimizers.selection import dealt_anew, estimate, said, sees_beyond_rates
+from optimizers.selection import Candidates, dealt_anew, estimate, said, sees_beyond_rates
 from optimizers.space import as_plans, counts_of
 from twin.errors import BadInput
 from twin.rates.coefficients import PlacementCoefficients

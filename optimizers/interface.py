@@ -218,9 +218,9 @@ class Solution:
     None if nothing is proved. evaluations: plans estimated. seconds: wall time of planning. alternatives: the next
     best.
     weighed: plans, and parts of plans, that an optimizer's own model weighed. simulated: number of the plans
-    estimated that a truer cost model judged (`optimizers.planner.loads`). given: the given plan, if it was judged.
+    estimated that a truer cost model judged (`optimizers.planner`). given: the given plan, if it was judged.
     among: the plans that the status is about, in words. runs, fulfils: as in `Candidate`. starts: plans by rates for
-    each load, by name, as the same cost model judges them (`optimizers.planner.loads`).
+    each load, by name, as the same cost model judges them (`optimizers.planner`).
     """
 
     status: Status

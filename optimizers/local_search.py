@@ -1,21 +1,107 @@
-"""Hill climbing from several starts: the usual optimizer, under any cost model."""
+"""Optimizers that need no program: hill climbing, the usual one; Governor's placement; samples of the space."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import ClassVar
 
 import numpy as np
 
-from optimizers.candidates import Candidates, KnownPlans, P, by_risk
-from optimizers.governor import governor_plan
-from optimizers.interface import Problem, Solution, Traits, never
-from optimizers.selection import choose
+from optimizers.interface import Problem, Solution, Traits, never, plan_on
+from optimizers.rules import MAX_LISTED, bin_range, capability
+from optimizers.selection import Candidates, KnownPlans, P, by_risk, choose, estimate
 from optimizers.space import SpacePlans, counts_of
+from twin.cluster import Host
+from twin.deployment import Deployment, nominal_rates
+from twin.errors import BadInput
+from twin.kinds.flow import OperatorRates
+from twin.plan import ExecutionPlan
 from twin.randomness import random_stream
+
+# Governor ------------------------------------------------------------------------------------------------------------
+# A placement by fixed policies and no cost model, in the style of Governor (Chaudhary, Zeuch, Markl, EDBT 2020).
+#
+# Costream's baseline and the start of its Exp 2. Governor places by policies that an administrator states; Costream
+# does not say which it used, so these are ours: sources sit at the edge, one a host from the weakest up; the sink sits
+# on the strongest host; operators that reduce their stream stay with their producer, or move one host up when it is
+# full; all others (joins, and whatever emits as much as it takes) go to the strongest host. A host has one slot a whole
+# reference core, at least one; the strongest takes everything. The result obeys Costream's three rules on any DAG.
+
+
+@dataclass(frozen=True, slots=True)
+class Governor:
+    """Planner that places by Governor's policies. It asks the cost model for one estimate, to report it; the plan does
+    not depend on it."""
+
+    traits: ClassVar = Traits(baseline=True)
+    name: str = "governor"
+
+    def solve(self, problem: Problem) -> Solution:
+        """Governor's plan; never raises. Operators that are pinned stay."""
+        started_s = time.perf_counter()
+        plan = governor_plan(problem)
+        return choose(problem, estimate(problem, [plan]), evaluations=1, started_s=started_s, complete=False)
+
+
+def governor_plan(problem: Problem) -> ExecutionPlan:
+    """Plan with Governor's placement, but for operators that are pinned."""
+    job = problem.deployment
+    plan = plan_on(job, governor_placement(job))
+    stays_o = problem.space.pinned_o(job)
+    stay = [each.name for each, stays in zip(job.query.topological, stays_o, strict=True) if stays]
+    return plan.with_placement({**plan.placement, **{name: job.plan.placement[name] for name in stay}})
+
+
+def governor_placement(deployment: Deployment) -> dict[str, str]:
+    """Governor's placement: host of each operator."""
+    query = deployment.query
+    rates = nominal_rates(query, deployment.workload.arrivals)
+    hosts = sorted(deployment.cluster.hosts, key=_strength)
+    strongest = hosts[-1]
+    used: Counter[str] = Counter()
+    placement: dict[str, Host] = {}
+    for operator in query.topological:
+        above = {placement[name].name for name in query.ancestors(operator.name)}
+        producers = [placement[stream.producer] for stream in query.inputs(operator.name)]
+        if operator.is_source:
+            host = min(hosts[:-1], key=lambda each: (used[each.name], _strength(each)), default=strongest)
+        elif operator.is_sink or len(producers) > 1 or not _reduces(rates[operator.name]):
+            host = strongest
+        else:
+            host = _stay_or_climb(hosts, producers[0], above, used)
+        placement[operator.name] = host
+        used[host.name] += 1
+    return {operator.name: placement[operator.name].name for operator in query.operators}
+
+
+def _strength(host: Host) -> tuple[int, int, float, str]:
+    bins = bin_range(host)
+    return bins.highest, bins.lowest, capability(host), host.name
+
+
+def _reduces(rates: OperatorRates) -> bool:
+    return rates.out_per_s < rates.in_per_s
+
+
+def _stay_or_climb(hosts: list[Host], producer: Host, above: set[str], used: Counter[str]) -> Host:
+    """Host with a free slot: the producer's, or the weakest one that the rules allow; else the strongest host."""
+    strongest = hosts[-1]
+    if producer is strongest or used[producer.name] < _slots(producer):
+        return producer
+    floor = max(bin_range(host).lowest for host in hosts if host.name in above)
+    for host in hosts[hosts.index(producer) + 1 : -1]:
+        if host.name not in above and bin_range(host).highest >= floor and used[host.name] < _slots(host):
+            return host
+    return strongest
+
+
+def _slots(host: Host) -> int:
+    return max(1, int(host.left_percent // 100))
+
 
 # climbing ------------------------------------------------------------------------------------------------------------
 # Hill climbing: a plan gives way to the best of all its small changes, again and again, from several starts.
@@ -177,3 +263,69 @@ def _starts(first: list[np.ndarray], space: SpacePlans, rng: np.random.Generator
         drawn = space.draws(rng, 64)
         empty = 0 if len(drawn) else empty + 1
         yield from drawn
+
+
+# samples of the space ------------------------------------------------------------------------------------------------
+# Takes the best of all plans of the space, of one at random, or of a sample that keeps Costream's rules.
+#
+# Costream's placement procedure (Section V) takes as many random candidates as the budget allows; if the space has no
+# more, its answer is proved. Any optimizer must beat one plan at random. All plans give the optimum under a cost model,
+# for small problems.
+
+
+@dataclass(frozen=True, slots=True)
+class Costream:
+    """Costream's placement procedure: as many candidates as the budget allows; all valid plans, and so a proof, if
+    there are no more than that."""
+
+    traits: ClassVar = Traits(costream_rules=True, drivable=True)
+    name: str = "costream"
+
+    def solve(self, problem: Problem) -> Solution:
+        """Best candidate. Raises BadInput if the space has no plan that obeys the rules, or says that subtasks part."""
+        problem = problem.settled(free_subtasks=False, costream_rules=True)
+        plans = SpacePlans(problem.deployment, problem.space)
+        return _best(problem, plans, plans.sample(random_stream(problem.seed, "candidates"), problem.budget))
+
+
+@dataclass(frozen=True, slots=True)
+class RandomPlan:
+    """Planner that draws one plan. The cost model makes one estimate, to report; the draw does not depend on it."""
+
+    traits: ClassVar = Traits(baseline=True)
+    name: str = "random"
+
+    def solve(self, problem: Problem) -> Solution:
+        """One random plan. Raises BadInput if no plan of the space is found, or its numbers of subtasks are free."""
+        problem = problem.settled(free_subtasks=False)
+        plans = SpacePlans(problem.deployment, problem.space)
+        return _best(problem, plans, plans.sample(random_stream(problem.seed, "random-plan"), 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Exhaustive:
+    """Planner that estimates all plans of the space, whatever the budget; if stopped, nothing is proved. max_plans:
+    most plans of a problem that it takes (at most MAX_LISTED)."""
+
+    traits: ClassVar = Traits(drivable=True, every_plan=True)
+    max_plans: int = MAX_LISTED
+    name: str = "exhaustive"
+
+    def solve(self, problem: Problem) -> Solution:
+        """Best plan of the space. Raises BadInput above `max_plans` plans, for no plan, or for free subtask counts."""
+        problem = problem.settled(free_subtasks=False)
+        plans = SpacePlans(problem.deployment, problem.space)
+        if plans.count > self.max_plans or not plans.exact:
+            raise BadInput(
+                f"exhaustive: {plans.count} plans, at most {self.max_plans} are tried; "
+                "pin operators, allow fewer hosts, or use local-search or milp"
+            )
+        return _best(problem, plans, plans.all())
+
+
+def _best(problem: Problem, plans: SpacePlans, counts_nol: np.ndarray) -> Solution:
+    """Best of these plans, as far as the time goes; proved, where these are all plans of the space."""
+    started_s, total = time.perf_counter(), plans.count if plans.exact else None
+    known = Candidates(replace(problem, budget=max(1, len(counts_nol))), by_risk, total=total)
+    known.look_at(counts_nol)
+    return choose(problem, known.found(), evaluations=len(known), started_s=started_s, complete=known.complete)

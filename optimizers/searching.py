@@ -23,11 +23,11 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from optimizers.candidates import by_risk
 from optimizers.interface import Deadline, Problem
+from optimizers.judging import WORTH
 from optimizers.local_search import changes_of, resized_of
-from optimizers.planner.judging import WORTH
 from optimizers.rules import class_of
+from optimizers.selection import by_risk
 from optimizers.space import SpacePlans, as_plans, counts_of, nothing_found, uneven
 from twin.errors import BadInput
 from twin.metrics import CostModel

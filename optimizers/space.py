@@ -10,8 +10,17 @@ from itertools import combinations
 
 import numpy as np
 
-from optimizers.rules import MAX_LISTED, PlacementSpace, bin_ranges, different, valid_rows
-from optimizers.slots import by_slots, deployed, fits, groups_of
+from optimizers.rules import (
+    MAX_LISTED,
+    PlacementSpace,
+    bin_ranges,
+    by_slots,
+    deployed,
+    different,
+    fits,
+    groups_of,
+    valid_rows,
+)
 from twin.chaining import links_of
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
@@ -70,7 +79,7 @@ class Space:
     elsewhere than in the deployment's plan; None: all. free_subtasks: whether their numbers may change; None: if the
     optimizer changes them. most_subtasks: of an operator, then. part_chains: whether chained operators may have other
     numbers than each other, and then run apart. slots: whether only plans that an engine of task slots can
-    deploy may be chosen (`optimizers.slots`); None: where numbers are free, any host is allowed, and the engine has
+    deploy may be chosen (`optimizers.rules`); None: where numbers are free, any host is allowed, and the engine has
     slots.
 
     Raises BadInput for a number below 0, no host for an operator, or rules for spread operators.

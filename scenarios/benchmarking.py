@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from optimizers.balancing.problem import Balance
-from optimizers.balancing.registry import SOLVERS
+from optimizers.balancing.solvers import SOLVERS
 from optimizers.interface import Problem, Solution
 from optimizers.objectives import Requirements, at_rate, price_of
-from optimizers.policies.registry import POLICIES
+from optimizers.policies import POLICIES
 from optimizers.registry import BASELINES
 from scenarios.executing import Progress
 from scenarios.files.documents import CLOSED

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from optimizers.interface import Optimizer, Problem, Solution, Status
     from optimizers.objectives import Requirements
-    from optimizers.policies.registry import POLICIES
+    from optimizers.policies import POLICIES
     from optimizers.registry import OPTIMIZERS
     from optimizers.space import Space
     from scenarios.files.scenario_file import dump, load

@@ -68,7 +68,7 @@ def kinds() -> dict[str, str]:
 
 def described() -> dict[str, dict[str, str]]:
     """Catalogue as all that it names describes itself. It imports everything."""
-    from optimizers.policies import registry as of_policies
+    from optimizers import policies as of_policies
     from optimizers.registry import ALIASES, OPTIMIZERS, WORDS
     from papers.registry import EXPERIMENTS
     from scenarios.spaces.registry import DRAWN, SPACES

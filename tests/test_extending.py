@@ -48,7 +48,7 @@ ADDED = {
         ]
     },
     "optimizers/policies/once.py": {
-        "optimizers/policies/registry.py": [
+        "optimizers/policies/__init__.py": [
             ('        "relieve": ', '        "once": "optimizers.policies.once:OnceSpec",\n        "relieve": '),
         ]
     },

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from optimizers.balancing.flux import Flux
-from optimizers.balancing.search import Search
+from optimizers.balancing.search import Flux, Search
 from papers.albic.synthetic import PLANNED, cluster
 from papers.drawing import lines
 from papers.interface import CaseTable, Experiment, Row, grid

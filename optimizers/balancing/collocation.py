@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_matrix, identity, vstack
 
-from optimizers.balancing.objective import CollocationObjective
+from optimizers.balancing.joint import CollocationObjective
 from optimizers.balancing.problem import Balance, KeyGroupTraffic
 from twin.randomness import random_stream
 

@@ -3,8 +3,6 @@
 | to know | see |
 |---|---|
 | what a job must say | `job.py` |
-| which attributes two operators have in common, what components are, and which are not valid | `components.py` |
-| how operators are fused | `algorithms.py`, `exact.py` |
-| how a query of the twin becomes such a job | `query_job.py` |
-| plans that fuse, and how they are found | `arrangement.py`, `optimizer.py` |
+| what operators have in common, components and the algorithms that make them | `components.py` |
+| how a query of the twin becomes such a job, plans that fuse, and how they are found | `optimizer.py` |
 """

@@ -10,13 +10,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from optimizers.candidates import KnownPlans, by_risk
 from optimizers.fusion.components import Fusion, Splits, baseline, by_attributes, by_communication, least_communication
 from optimizers.fusion.job import FusionJob, Kind
-from optimizers.governor import governor_plan
 from optimizers.interface import Deadline, Optimizer, Problem, Solution, Traits, traits_of
-from optimizers.local_search import climb
-from optimizers.selection import choose, said
+from optimizers.local_search import climb, governor_plan
+from optimizers.selection import KnownPlans, by_risk, choose, said
 from optimizers.space import Space, SpacePlans, counts_of
 from twin.chaining import Fused, Link, attributes_of, links_of, trees, why_apart, why_never
 from twin.chaining import links as links_within

@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from optimizers.candidates import Candidates
 from optimizers.interface import LATE, Candidate, Deadline, Problem, Solution, Status, Traits
 from optimizers.local_search import changes_of, climb, climb_on, resized_of
 from optimizers.milp.ages import TOLERATED
@@ -30,8 +29,10 @@ from optimizers.milp.placing import (
 )
 from optimizers.objectives import LATENCIES, NOTHING_MORE, PRICE, at_rate, priced, prices_h
 from optimizers.program import FEW_NODES, GAP, ProgramLimits, ProgramOutcome
+from optimizers.rules import evened
 from optimizers.selection import (
     RISK_STEP,
+    Candidates,
     Estimated,
     answering,
     as_close,
@@ -41,7 +42,6 @@ from optimizers.selection import (
     said,
     shortfall,
 )
-from optimizers.slots import evened
 from optimizers.space import Space, SpacePlans, as_plans, counts_of, host_of_sockets
 from twin.deployment import Deployment
 from twin.errors import BadInput

@@ -9,12 +9,12 @@ from typing import Literal
 
 import numpy as np
 
-from optimizers.candidates import Candidates
 from optimizers.interface import Problem
 from optimizers.milp.ages import TOLERATED, AgeColumns, crowd_cards, crowd_cores, minimise_age
 from optimizers.milp.rows import assign, exclude, limit, obey_costream, stay, ways
 from optimizers.program import FEW_NODES, NO_LIMITS, Program, ProgramLimits, ProgramOutcome
 from optimizers.rules import kinds
+from optimizers.selection import Candidates
 from optimizers.space import Space
 from twin.job import compile
 from twin.rates.coefficients import PlacementCoefficients

@@ -12,8 +12,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from optimizers.branch_and_bound import Order, search
-from optimizers.candidates import Candidates
 from optimizers.interface import ENDLESS, Deadline, Problem, Solution, Traits
 from optimizers.local_search import changes_of, climb
 from optimizers.numa.baselines import fitted
@@ -36,10 +34,20 @@ from optimizers.numa.space import (
     searched,
     solution,
 )
-from optimizers.numa.tree import HALF, Heuristics, Placed, SocketTree, in_proportion, proportioned, scaled
+from optimizers.numa.tree import (
+    HALF,
+    Heuristics,
+    Order,
+    Placed,
+    SocketTree,
+    in_proportion,
+    proportioned,
+    scaled,
+    search,
+)
 from optimizers.objectives import at_rate
-from optimizers.selection import estimate
-from optimizers.slots import evened
+from optimizers.rules import evened
+from optimizers.selection import Candidates, estimate
 from optimizers.space import counts_of
 from twin.errors import BadInput
 from twin.randomness import random_stream

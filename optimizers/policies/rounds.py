@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from optimizers.balancing.objective import relieved
+from optimizers.balancing.joint import relieved
 from optimizers.balancing.problem import Assignment, Balance, KeyGroupTraffic, Solver
 from optimizers.policies.room import TOO_DEAR, RestartAccount, can_move, continues, stood_still
 from twin.control import KeyGroupStatistics, PeriodStatistics, Reconfiguration

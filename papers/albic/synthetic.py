@@ -13,12 +13,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from optimizers.balancing.albic import Albic, planned
-from optimizers.balancing.cola import Cola
-from optimizers.balancing.flux import Flux
 from optimizers.balancing.joint import Joint
-from optimizers.balancing.milp import BalanceMilp
 from optimizers.balancing.problem import Assignment, Balance, KeyGroupTraffic, Solver, assignment
-from optimizers.balancing.search import Search, drained
+from optimizers.balancing.search import Flux, Search, drained
+from optimizers.balancing.solvers import BalanceMilp, Cola
 from optimizers.interface import Status
 from optimizers.program import Program, ProgramLimits, summed
 from papers.drawing import lines

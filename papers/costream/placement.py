@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optimizers.governor import governor_placement
 from optimizers.interface import Problem, plan_on
-from optimizers.policies.monitoring import MonitoringSpec
+from optimizers.local_search import governor_placement
+from optimizers.policies.moves import MonitoringSpec
 from optimizers.rules import PlacementSpace
 from papers.costream import planners
 from papers.drawing import column_of, columns

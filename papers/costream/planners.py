@@ -15,10 +15,8 @@ from models.dataset import Dataset, RowSplit
 from models.pipeline import FineTuning, fine_tune, rehearsing
 from models.prediction import LearnedCostModel
 from models.predictors import PREDICTORS, FittedNetworks, Networks, Predictor
-from optimizers.governor import Governor
 from optimizers.interface import Optimizer, Problem, Solution
-from optimizers.local_search import LocalSearch
-from optimizers.sampling import Costream
+from optimizers.local_search import Costream, Governor, LocalSearch
 from optimizers.selection import choose, estimate
 from optimizers.space import Space
 from papers.sizes import Sizes, label, main_corpus

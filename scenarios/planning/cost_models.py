@@ -13,8 +13,7 @@ import numpy as np
 
 from optimizers import plugins
 from optimizers.interface import Optimizer
-from optimizers.planner import Planner
-from optimizers.planner.loads import LOADS, MEAN, RatesAt, loads_of, rates_at
+from optimizers.planner import LOADS, MEAN, Planner, RatesAt, loads_of, rates_at
 from scenarios.calibration.calibrate import LEVEL
 from scenarios.calibration.profile_file import CalibratedProfile, applied, ends
 from scenarios.planning.bench import SimulatedCostModel

@@ -11,13 +11,12 @@ import numpy as np
 
 from optimizers.interface import Candidate, Optimizer, PlanningProgress, Problem, Solution, Stopped, never, traits_of
 from optimizers.objectives import NOTHING_MORE, OBJECTIVES, USUAL_METRIC, Requirements
-from optimizers.planner import Planner
-from optimizers.planner.loads import RatesAt
+from optimizers.planner import Planner, RatesAt
 from optimizers.plugins import faults_told
 from optimizers.registry import optimizer_by_name
+from optimizers.rules import SlotDeployment, by_slots, fits, groups_of
 from optimizers.searching import Budget
 from optimizers.selection import choose, estimate, intervals
-from optimizers.slots import SlotDeployment, by_slots, fits, groups_of
 from optimizers.space import ALL_PLANS, Space, counts_of
 from scenarios.beside import PredictionBesideRuns, doubts
 from scenarios.files.documents import CLOSED, Number, Seconds

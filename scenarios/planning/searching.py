@@ -13,9 +13,9 @@ from statistics import fmean
 from typing import Any
 
 from optimizers.interface import USUAL_S, Candidate, Optimizer, Problem, Solution, Status
+from optimizers.judging import KEPT, OUTSIDE, early
 from optimizers.objectives import OBJECTIVES, PRICE, USUAL_METRIC, Requirements, at_rate
-from optimizers.planner.judging import KEPT, OUTSIDE, early
-from optimizers.planner.loads import loads_of, planned_for, rates_at
+from optimizers.planner import loads_of, planned_for, rates_at
 from optimizers.plugins import AnswerError, PredictionError, faults_told, fitting
 from optimizers.registry import OPTIMIZERS
 from optimizers.searching import Budget, Judged, Search, Searched, Tried, interval

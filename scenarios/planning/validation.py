@@ -19,7 +19,7 @@ import numpy as np
 
 from optimizers.interface import Optimizer, Problem, Solution
 from optimizers.objectives import NOTHING_MORE, OBJECTIVES, Requirements
-from optimizers.planner.loads import LOADS, RatesAt, rates_at
+from optimizers.planner import LOADS, RatesAt, rates_at
 from optimizers.plugins import AnswerError, fitting
 from optimizers.registry import BASELINES
 from optimizers.space import ALL_PLANS, Space, SpacePlans, as_plans

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from optimizers.interface import PlanningProgress, Problem, Solution, Stopped
 from optimizers.objectives import LATENCIES, Requirements, price_of, priced
 from optimizers.registry import DRIVEN, optimizer_by_name
+from optimizers.rules import SlotDeployment
 from optimizers.searching import Budget
-from optimizers.slots import SlotDeployment
 from optimizers.space import Space
 from scenarios.beside import PredictionBesideRuns, steepness
 from scenarios.planning import planner

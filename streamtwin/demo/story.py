@@ -13,7 +13,7 @@ from time import perf_counter
 import numpy as np
 
 from optimizers.interface import Problem, Solution
-from optimizers.planner.loads import MEAN, PEAK, rates_at
+from optimizers.planner import MEAN, PEAK, rates_at
 from optimizers.searching import Budget
 from scenarios.beside import PredictionBesideRuns, doubts
 from scenarios.files.documents import CLOSED, Number

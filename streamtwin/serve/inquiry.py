@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, Field
 
-from optimizers.policies.registry import POLICIES
+from optimizers.policies import POLICIES
 from scenarios.files import registry, scenario_file
 from scenarios.files.scenario_file import set_values
 from scenarios.files.yaml_text import parse_text

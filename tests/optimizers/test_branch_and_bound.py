@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.branch_and_bound import Order, search
 from optimizers.branching import BranchAndBound
 from optimizers.interface import Status
+from optimizers.milp.moving import Relaxation
 from optimizers.milp.optimizer import Milp
-from optimizers.milp.relaxation import Relaxation
+from optimizers.numa.tree import Order, search
 from optimizers.space import Space, SpacePlans
 from scenarios.spaces.generator import COSTREAM, random_scenario
 from tests.optimizers import judged_jobs

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimizers.balancing.objective import relieved
+from optimizers.balancing.joint import relieved
 from optimizers.policies.balance import AlbicSpec, JointSpec
 from optimizers.policies.rounds import GroupMap, MigrationBudget
 from tests.optimizers import skewed_jobs
@@ -46,7 +46,7 @@ def sent(result: Run) -> float:
     return total / BYTES / taken["numRecordsIn"]
 
 
-# the loop -------------------------------------------------------------------------------------------------------------
+# the loop ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -91,7 +91,7 @@ def test_rounds_by_state_and_of_several_periods() -> None:
     assert {row["at_s"] % 10 for row in result.event_rows if row["kind"] == "decision"} <= {0.0}
 
 
-# what is measured -----------------------------------------------------------------------------------------------------
+# what is measured ----------------------------------------------------------------------------------------------------
 
 
 def test_a_group_takes_its_own_serialising_and_an_even_part_of_the_rest() -> None:
@@ -146,7 +146,7 @@ def test_a_join_of_two_sources_keeps_its_matches() -> None:
     assert moved.metrics.records_out == pytest.approx(unmoved.metrics.records_out, rel=0.05)
 
 
-# subtasks on demand ---------------------------------------------------------------------------------------------------
+# subtasks on demand --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("failing", [False, True])
@@ -169,7 +169,7 @@ def test_with_retire_all_subtasks_without_groups_go() -> None:
     assert [row["parallelism"] for row in kept.operator_rows if row["operator"] == "n"][-1] == 4
 
 
-# what must not end a run ----------------------------------------------------------------------------------------------
+# what must not end a run ---------------------------------------------------------------------------------------------
 
 
 def test_a_solver_out_of_time_moves_what_it_can() -> None:

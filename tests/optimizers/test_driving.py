@@ -9,12 +9,11 @@ import pytest
 
 from optimizers.branching import BranchAndBound
 from optimizers.interface import Problem, Status
-from optimizers.local_search import LocalSearch
+from optimizers.local_search import Exhaustive, LocalSearch
 from optimizers.milp.ages import fixed_s
 from optimizers.milp.optimizer import Milp
 from optimizers.planner import Planner
 from optimizers.registry import OPTIMIZERS
-from optimizers.sampling import Exhaustive
 from optimizers.selection import estimate
 from optimizers.space import Space, SpacePlans, as_plans
 from scenarios.spaces.generator import COSTREAM, random_scenario

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimizers.interface import Problem, Status
-from optimizers.planner import Planner
-from optimizers.planner.loads import LOADS, MEAN, PEAK, TWICE, RatesAt, loads_of, rates_at
+from optimizers.planner import LOADS, MEAN, PEAK, TWICE, Planner, RatesAt, loads_of, rates_at
 from optimizers.registry import OPTIMIZERS
 from optimizers.space import Space
 from scenarios.planning.cost_models import cost_model, is_learned, with_loads

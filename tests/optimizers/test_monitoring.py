@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimizers.governor import governor_placement
 from optimizers.interface import plan_on
-from optimizers.policies.monitoring import MeasuredLoads, Monitoring, MonitoringSpec, scheduled, worth
+from optimizers.local_search import governor_placement
+from optimizers.policies.moves import MeasuredLoads, Monitoring, MonitoringSpec, scheduled, worth
 from scenarios.spaces.generator import COSTREAM, random_scenario
 from tests.twin.worlds import deployment, sink, source
 from twin.control import PeriodStatistics
@@ -105,7 +105,7 @@ def test_it_redeploys_once_the_job_is_stable_and_then_is_content() -> None:
     assert mean_s(late) < 0.5 * mean_s(early)
 
 
-# what is made of statistics -------------------------------------------------------------------------------------------
+# what is made of statistics ------------------------------------------------------------------------------------------
 
 
 def fan_out(how: str | None, parallelism: int = 2) -> Monitoring:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from optimizers.interface import Problem, Solution, Status
+from optimizers.judging import WORTH, better
 from optimizers.objectives import Requirements, traffic
 from optimizers.planner import Planner
-from optimizers.planner.judging import WORTH, better
 from optimizers.registry import OPTIMIZERS
 from optimizers.selection import Estimated, best_first, estimate, ranks
 from optimizers.space import Space, as_plans, counts_of

@@ -9,15 +9,13 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from optimizers.governor import Governor, governor_placement
 from optimizers.interface import Candidate, Problem, Status, traits_of
-from optimizers.local_search import LocalSearch
+from optimizers.judging import JUDGED
+from optimizers.local_search import Costream, Exhaustive, Governor, LocalSearch, RandomPlan, governor_placement
 from optimizers.objectives import OBJECTIVES
 from optimizers.planner import Planner
-from optimizers.planner.judging import JUDGED
 from optimizers.registry import OPTIMIZERS, optimizer_by_name
 from optimizers.rules import PlacementSpace, bin_ranges, capability, is_valid, valid_rows
-from optimizers.sampling import Costream, Exhaustive, RandomPlan
 from optimizers.selection import Estimated, choose
 from optimizers.space import Space
 from scenarios.spaces.generator import COSTREAM, random_scenario

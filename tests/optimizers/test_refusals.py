@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optimizers.refusals import why_not
+from optimizers.plugins import why_not
 from optimizers.space import Space, SpacePlans, as_plans, nothing_found
 from scenarios.files.scenario_file import load
 from tests.commands import answer, refused, twin

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from optimizers.policies.balance import BalanceSpec
-from optimizers.policies.relieve import RelieveSpec
+from optimizers.policies.moves import RelieveSpec
 from optimizers.policies.room import TOO_DEAR, RestartAccount, cores_by_subtask
 from tests.optimizers.skewed_jobs import (
     STOP_S,

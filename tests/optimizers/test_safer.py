@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from optimizers.interface import Candidate, Problem, Solution, Status, Traits
+from optimizers.judging import with_fewest_moves
 from optimizers.planner import Planner
-from optimizers.planner.judging import with_fewest_moves
 from optimizers.registry import OPTIMIZERS
 from optimizers.selection import PREMIUM, SURE, estimate, safer
 from optimizers.space import SpacePlans, as_plans
@@ -43,7 +43,7 @@ def test_answer_surely_keeps_up_where_the_unmended_one_is_at_the_edge(name: str,
 
 
 def test_near_hands_over_only_plans_that_surely_keep_up_where_there_are_some(edge: Problem) -> None:
-    from optimizers.driving import weigh
+    from optimizers.planner import weigh
 
     weighed = weigh(edge, OPTIMIZERS["milp"].solve, Traits())
     best = np.lexsort((weighed.found.objective, ~weighed.found.feasible))[0]

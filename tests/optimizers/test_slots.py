@@ -16,7 +16,7 @@ from optimizers.interface import Problem
 from optimizers.objectives import at_rate
 from optimizers.planner import Planner
 from optimizers.registry import OPTIMIZERS
-from optimizers.slots import SlotDeployment, deployed, fits
+from optimizers.rules import SlotDeployment, deployed, fits
 from optimizers.space import Space, counts_of
 from scenarios.files import scenario_file
 from scenarios.planning.planner import in_slots, optimize

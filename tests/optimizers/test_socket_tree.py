@@ -7,9 +7,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from optimizers.branch_and_bound import Order, search
 from optimizers.numa.space import Symmetry
-from optimizers.numa.tree import Heuristics, SocketTree
+from optimizers.numa.tree import Heuristics, Order, SocketTree, search
 from tests.optimizers.numa_jobs import deployment, every_placement, small_jobs
 from twin.cluster import server_a, server_b
 from twin.deployment import Deployment

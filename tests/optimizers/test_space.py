@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from optimizers.interface import Status
 from optimizers.objectives import Requirements, at_rate
 from optimizers.planner import Planner
-from optimizers.policies.registry import POLICIES
+from optimizers.policies import POLICIES
 from optimizers.registry import OPTIMIZERS
 from optimizers.rules import copies, distinct
 from optimizers.selection import estimate

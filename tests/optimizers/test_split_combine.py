@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-import optimizers.policies.registry
-from optimizers.policies.split_combine import SplitCombineSpec
+import optimizers.policies
+from optimizers.policies.balance import SplitCombineSpec
 from tests.twin.event_jobs import compute, consolidate, job, sink, source
 from twin.control import policy_spec
 from twin.errors import BadInput
@@ -16,7 +16,7 @@ from twin.scenario import Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 
-POLICIES = optimizers.policies.registry.POLICIES
+POLICIES = optimizers.policies.POLICIES
 HORIZON_S = 40.0
 DRIFT = {"zipf": 0.6, "drift_every_s": 5.0, "drift_share": 0.5}
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers.balancing.registry import SOLVERS
+from optimizers.balancing.solvers import SOLVERS
 from scenarios import benchmarking
 from scenarios import benchmarking as run
 from scenarios.benchmarking import BenchmarkRequest, Piece, ProblemAnswer, pieces, rows

@@ -12,9 +12,9 @@ from models.features import FEATURE_VERSION
 from models.labels import KINDS
 from models.prediction import SHARE
 from optimizers.interface import Problem, Status
+from optimizers.judging import WORTH
 from optimizers.milp.ages import fixed_s
 from optimizers.objectives import Requirements
-from optimizers.planner.judging import WORTH
 from optimizers.selection import estimate, sees_beyond_rates
 from optimizers.space import SpacePlans, as_plans
 from scenarios.files.scenario_file import load

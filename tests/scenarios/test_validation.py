@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from optimizers.local_search import Exhaustive
 from optimizers.registry import OPTIMIZERS
-from optimizers.sampling import Exhaustive
 from scenarios.planning.bench import PlanOutcome, SimulatedCostModel, half_width95, regret_of, replicate
 from scenarios.planning.validation import validate
 from scenarios.spaces.generator import COSTREAM, random_scenario

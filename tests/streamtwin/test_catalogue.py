@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from optimizers import policies as policies
 from optimizers.policies import POLICIES
-from optimizers.policies import registry as policies
 from optimizers.registry import OPTIMIZERS, WORDS
 from papers import registry
 from papers.interface import CaseTable, Experiment

@@ -10,8 +10,7 @@ import pytest
 from optimizers.policies import room
 from optimizers.policies.ds2 import Ds2Spec
 from optimizers.policies.flink_autoscaler import FlinkAutoscalerSpec
-from optimizers.policies.monitoring import MonitoringSpec
-from optimizers.policies.relieve import RelieveSpec
+from optimizers.policies.moves import MonitoringSpec, RelieveSpec
 from tests.twin.changing import HOSTS, column, job, run
 from tests.twin.fused_jobs import fuse
 from tests.twin.worlds import chain, placed

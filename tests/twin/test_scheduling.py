@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers.slots import SlotDeployment, fits, groups_of
+from optimizers.rules import SlotDeployment, fits, groups_of
 from optimizers.space import counts_of
 from tests.twin.worlds import deployment, sink, source
 from twin.deployment import Deployment

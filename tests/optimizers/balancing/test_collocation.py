@@ -10,13 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimizers.balancing.albic import Albic, units
-from optimizers.balancing.cola import Cola
 from optimizers.balancing.collocation import Migrations, Movable, collocated_by_search
-from optimizers.balancing.joint import Joint
-from optimizers.balancing.milp import BalanceMilp
-from optimizers.balancing.objective import CollocationObjective, relieved
+from optimizers.balancing.joint import CollocationObjective, Joint, relieved
 from optimizers.balancing.problem import KeyGroupTraffic, assignment, contracted, partitioned
 from optimizers.balancing.search import Search
+from optimizers.balancing.solvers import BalanceMilp, Cola
 from papers.albic.synthetic import job, moved
 from tests.optimizers.balancing.small import assignments, balance, balances
 from twin.errors import BadInput

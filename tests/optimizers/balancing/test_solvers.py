@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given, settings
 
 from optimizers.balancing.albic import Decision, Utilisation, planned
-from optimizers.balancing.flux import flux
-from optimizers.balancing.milp import BalanceMilp
 from optimizers.balancing.problem import KeyGroupTraffic, counting_bound, filled
-from optimizers.balancing.registry import SOLVERS
-from optimizers.balancing.search import Search
+from optimizers.balancing.search import Search, flux
+from optimizers.balancing.solvers import SOLVERS, BalanceMilp
 from optimizers.interface import Status
 from papers.albic.synthetic import class_bound, cluster, moved, separately
 from tests.optimizers.balancing.small import assignments, balance, balances, best

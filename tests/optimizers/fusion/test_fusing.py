@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from optimizers.fusion.optimizer import possible, with_links
 from optimizers.interface import Problem, Solution, Status
+from optimizers.judging import EXCHANGED
 from optimizers.planner import Planner
-from optimizers.planner.judging import EXCHANGED
 from optimizers.registry import optimizer_by_name
 from optimizers.selection import PREMIUM
 from optimizers.space import ALL_PLANS, Space

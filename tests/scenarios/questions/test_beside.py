@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimizers.interface import Solution, Status
-from optimizers.planner.loads import TWICE, rates_at
+from optimizers.planner import TWICE, rates_at
 from scenarios.beside import APART, PredictionBesideRuns
 from scenarios.files.documents import document, read
 from scenarios.planning import planner

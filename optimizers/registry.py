@@ -13,14 +13,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from optimizers.branching import BranchAndBound
 from optimizers.fusion.optimizer import FusionOptimizer
-from optimizers.governor import Governor
 from optimizers.interface import Optimizer, traits_of
-from optimizers.local_search import LocalSearch
+from optimizers.local_search import Costream, Exhaustive, Governor, LocalSearch, RandomPlan
 from optimizers.milp.optimizer import Milp
 from optimizers.numa.baselines import FirstFit, RandomSockets, Spread
 from optimizers.numa.rlas import Rlas
 from optimizers.plugins import from_file, from_package, installed, is_file
-from optimizers.sampling import Costream, Exhaustive, RandomPlan
 from twin.errors import BadInput, suggest
 
 OWN: tuple[Optimizer, ...] = (
@@ -60,6 +58,10 @@ WORDS: Mapping[str, str] = {
     "fusion-baseline": "Operators that run as one, grown from random ones: what Enorm compares with (Section 7.6)",
     "fusion-exact": "Operators that run as one, so that components of common keys send each other the least",
     "fusion-pa": "Operators that run as one, by how many attributes they have in common (Enorm, Algorithm 1)",
+    "governor": (
+        "A placement by fixed policies and no cost model, in the style of Governor (Chaudhary, Zeuch, Markl, EDBT 2020)"
+    ),
+    "local-search": "Hill climbing from several starts: the usual optimizer, under any cost model",
     "milp": "Mixed-integer programs over the rate model's loads: the plan with the least latency, or another objective",
     "milp-costream": "The program for the best objective, of plans that keep Costream's rules of placement alone",
     "milp-hosts": "The program for the fewest hosts, or the cheapest, that bear the job and 20 % more",
