@@ -19,7 +19,7 @@ from pathlib import Path
 
 import jax
 
-from models import card, checkpoint, pipeline, prediction
+from models import checkpoint, evaluation, pipeline, prediction
 from models.checkpoint import Ensemble
 from models.dataset import Dataset, join, learnable, split
 from models.predictors import PREDICTORS, Fitted, RateModelAlone
@@ -158,7 +158,7 @@ def card_of(
     size = sum(leaf.size for leaf in jax.tree.leaves(ensemble.members)) * 4 / 1000
     about = {"members": len(ensemble.members), "size": size, "shortest": low_s, "longest": high_s}
     named = {f"`{space}`": rows for space, rows in held.items()}
-    return "\n".join([head.format(**about, **ensemble.manifest["rows"]), *card.errors(model, rivals, named)])
+    return "\n".join([head.format(**about, **ensemble.manifest["rows"]), *evaluation.errors(model, rivals, named)])
 
 
 def slim(ensemble: Ensemble) -> Ensemble:

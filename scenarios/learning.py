@@ -18,11 +18,10 @@ from pydantic import Field
 
 from models import dataset as datasets
 from models import encoding, evaluation
-from models.card import card
 from models.checkpoint import Ensemble, save
 from models.dataset import Dataset, RowSplit, split
 from models.encoding import PARALLEL_FROM, Reprofiled
-from models.evaluation import BreakdownRow, ErrorRow, error_breakdown
+from models.evaluation import BreakdownRow, ErrorRow, card, error_breakdown
 from models.features import FEATURE_VERSION
 from models.pipeline import FineTuning, fine_tune, rehearsing
 from models.prediction import LearnedCostModel
@@ -270,7 +269,7 @@ def under_way(
 def write_model(ensembles: Sequence[Ensemble], out: Path, text: str | None = None) -> None:
     """Writes a model folder with a picture of its learning curve and, if given, its card, whole or not at all. Raises
     BadInput if it exists."""
-    from figures.learning import learning_curve as drawn
+    from figures.plans import learning_curve as drawn
 
     check_free(out)
     with new_folder(out) as aside:
@@ -293,7 +292,7 @@ def kept_apart(dataset: Dataset, test: np.ndarray) -> Dataset:
 
 
 def learning_curve(ensembles: Sequence[Ensemble]) -> dict[str, list[Any]]:
-    """Table that `figures.learning` draws, from the manifests of the ensembles."""
+    """Table that `figures.plans` draws, from the manifests of the ensembles."""
     table: dict[str, list[Any]] = {"member": [], "step": [], "training_loss": [], "validation_loss": []}
     for ensemble in ensembles:
         for number, member in enumerate(ensemble.manifest["members"]):
@@ -306,7 +305,7 @@ def learning_curve(ensembles: Sequence[Ensemble]) -> dict[str, list[Any]]:
 
 
 def predictions(model: LearnedCostModel, dataset: Dataset, metric: str) -> dict[str, list[Any]]:
-    """Table that `figures.learning` draws: the test rows that have the metric."""
+    """Table that `figures.plans` draws: the test rows that have the metric."""
     rows = training_split(model, dataset).test
     simulated = dataset.label_G(metric)[rows]
     predicted = model.predict_graphs(dataset.graphs).cost(metric)[rows]

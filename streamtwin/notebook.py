@@ -206,7 +206,7 @@ class Result:
 
     def figure(self) -> Figure:
         """Figure of `over_time` by Matplotlib, for print."""
-        from figures.run_panels import run_panels
+        from figures.answers import run_panels
 
         return run_panels(panels(self.run))
 

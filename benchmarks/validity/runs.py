@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from papers.running import kept
-from papers.sizes import SMALL
-from papers.workspace import Workspace
+from papers.workspace import SMALL, Workspace
 from scenarios.executing import Lines
 from twin.run import Run
 from twin.scenario import Scenario

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from optimizers.balancing.search import Flux, Search
 from papers.albic.synthetic import PLANNED, cluster
-from papers.drawing import lines
-from papers.interface import CaseTable, Experiment, Row, grid
+from papers.interface import CaseTable, Experiment, Row, grid, lines
 from papers.workspace import Workspace
 
 SOLVERS = {"Flux": Flux(), "search": Search(looks=200)}

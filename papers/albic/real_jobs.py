@@ -11,8 +11,7 @@ import numpy as np
 
 from optimizers.policies.room import stood_still
 from optimizers.policies.rounds import GroupMap, traffic_of
-from papers.drawing import lines
-from papers.interface import CaseTable, Experiment, Row, Rows, apart, grid, shape, span, within
+from papers.interface import CaseTable, Experiment, Row, Rows, apart, grid, lines, shape, span, within
 from papers.workspace import Workspace
 from scenarios.files.scenario_file import load, set_value
 from twin.control import PeriodStatistics, Policy, PolicySpec, Reconfiguration, policy_spec

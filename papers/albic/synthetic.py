@@ -19,8 +19,7 @@ from optimizers.balancing.search import Flux, Search, drained
 from optimizers.balancing.solvers import BalanceMilp, Cola
 from optimizers.interface import Status
 from optimizers.program import Program, ProgramLimits, summed
-from papers.drawing import lines
-from papers.interface import CaseTable, Experiment, Row, Rows, grid, shape, span
+from papers.interface import CaseTable, Experiment, Row, Rows, grid, lines, shape, span
 from papers.workspace import Workspace
 from twin.errors import BadInput
 from twin.randomness import child_seed, random_stream

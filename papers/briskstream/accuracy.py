@@ -32,8 +32,7 @@ from papers.briskstream.applications import (
     reached_per_s,
     subtasks_of,
 )
-from papers.drawing import columns, samples
-from papers.interface import CaseTable, Experiment, Row, Rows, apart, grid, shape, span, within
+from papers.interface import CaseTable, Experiment, Row, Rows, apart, columns, grid, samples, shape, span, within
 from papers.workspace import Workspace
 from streamtwin.connect.profiles import SAMPLES, OperatorProfile, instantiate, profile
 from twin.cluster import SERVER, hops_a, hops_b

@@ -29,8 +29,21 @@ from papers.briskstream.applications import (
     subtasks_of,
     with_subtasks,
 )
-from papers.drawing import bars, columns, samples
-from papers.interface import CaseTable, Drawer, Experiment, Row, Rows, apart, grid, shape, span, within
+from papers.interface import (
+    CaseTable,
+    Drawer,
+    Experiment,
+    Row,
+    Rows,
+    apart,
+    bars,
+    columns,
+    grid,
+    samples,
+    shape,
+    span,
+    within,
+)
 from papers.workspace import Workspace
 from twin.cluster import Cluster
 from twin.deployment import Deployment

@@ -33,8 +33,7 @@ from papers.briskstream.applications import (
     subtasks_of,
     with_subtasks,
 )
-from papers.drawing import bars, lines, samples
-from papers.interface import CaseTable, Experiment, Row, Rows, apart, grid, shape, span, within
+from papers.interface import CaseTable, Experiment, Row, Rows, apart, bars, grid, lines, samples, shape, span, within
 from papers.running import kept
 from papers.workspace import Workspace
 from scenarios.files import scenario_file

@@ -30,10 +30,8 @@ from papers.costream.judging import (
     published,
     rivals,
 )
-from papers.drawing import bars, columns
-from papers.interface import CaseTable, Drawer, Experiment, Row, Rows, apart, grid, shape, span
-from papers.sizes import main_corpus
-from papers.workspace import Workspace
+from papers.interface import CaseTable, Drawer, Experiment, Row, Rows, apart, bars, columns, grid, shape, span
+from papers.workspace import Workspace, main_corpus
 from twin.metrics import BINARY_METRICS, METRICS, REGRESSION_METRICS
 
 if TYPE_CHECKING:
@@ -73,7 +71,7 @@ def _judged(corpus: Workspace, workspace: Workspace) -> list[dict[str, Any]]:
     In the last lines rows and labels are the same, but for training and for judging every cost constant is off: by a
     fixed error, as of a profile, and by one that is drawn for each run anew, the same for all splits.
     """
-    from models.perturbed_costs import PerturbedCosts
+    from models.encoding import PerturbedCosts
     from papers.costream import planners as contestants
 
     sizes, seed = workspace.sizes, workspace.seed

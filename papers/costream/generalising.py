@@ -30,10 +30,8 @@ from papers.costream.judging import (
     published,
     rivals,
 )
-from papers.drawing import bars
-from papers.interface import CaseTable, DerivedTable, Experiment, Row, Rows, apart, grid, shape, span, within
-from papers.sizes import EVALUATION_SEED, PAPER, Sizes, Within, evaluation_corpus, horizon, main_corpus
-from papers.workspace import Workspace
+from papers.interface import CaseTable, DerivedTable, Experiment, Row, Rows, apart, bars, grid, shape, span, within
+from papers.workspace import EVALUATION_SEED, PAPER, Sizes, Within, Workspace, evaluation_corpus, horizon, main_corpus
 from scenarios.learning import CorpusRecipe
 from scenarios.spaces.generator import EXTRAPOLATIONS, Extrapolation
 from twin.metrics import BINARY_METRICS

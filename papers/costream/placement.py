@@ -13,11 +13,22 @@ from optimizers.local_search import governor_placement
 from optimizers.policies.moves import MonitoringSpec
 from optimizers.rules import PlacementSpace
 from papers.costream import planners
-from papers.drawing import column_of, columns
-from papers.interface import CaseTable, DerivedTable, Experiment, Row, Rows, apart, grid, shape, span, within
+from papers.interface import (
+    CaseTable,
+    DerivedTable,
+    Experiment,
+    Row,
+    Rows,
+    apart,
+    column_of,
+    columns,
+    grid,
+    shape,
+    span,
+    within,
+)
 from papers.running import kept
-from papers.sizes import EVALUATION_SEED, MEDIUM, PAPER, Sizes, main_corpus
-from papers.workspace import Workspace
+from papers.workspace import EVALUATION_SEED, MEDIUM, PAPER, Sizes, Workspace, main_corpus
 from scenarios.planning.bench import PlanBench, PlanOutcome
 from scenarios.spaces.generator import COSTREAM, random_scenario
 from twin.cluster import Cluster, Host

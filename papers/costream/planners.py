@@ -19,8 +19,7 @@ from optimizers.interface import Optimizer, Problem, Solution
 from optimizers.local_search import Costream, Governor, LocalSearch
 from optimizers.selection import choose, estimate
 from optimizers.space import Space
-from papers.sizes import Sizes, label, main_corpus
-from papers.workspace import Joined, Workspace
+from papers.workspace import Joined, Sizes, Workspace, label, main_corpus
 from scenarios.executing import Progress
 from scenarios.learning import steps
 from scenarios.planning.bench import SimulatedCostModel

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optimizers.objectives import at_rate
-from papers.drawing import column_of
-from papers.interface import CaseTable, Experiment, Row, Rows, grid
+from papers.interface import CaseTable, Experiment, Row, Rows, column_of, grid
 from papers.running import kept
 from papers.workspace import Workspace
 from scenarios.questions.policies_compared import judged

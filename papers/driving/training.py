@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from papers.drawing import lines
-from papers.interface import CaseTable, Experiment, Row
+from papers.interface import CaseTable, Experiment, Row, lines
 from papers.running import kept
-from papers.sizes import RowFilter, Sizes, Within, main_corpus
-from papers.workspace import Workspace
+from papers.workspace import RowFilter, Sizes, Within, Workspace, main_corpus
 from scenarios.suite.families import FAMILIES
 from twin.metrics import METRICS
 

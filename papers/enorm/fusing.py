@@ -13,9 +13,8 @@ import numpy as np
 
 from optimizers.fusion.components import Fusion, Merging, baseline, by_attributes, by_communication, least_communication
 from optimizers.fusion.job import FusionJob, FusionOperator, Transfer
-from papers.drawing import bars, lines
 from papers.enorm.simple_job import RECORDS, WORKERS, engine
-from papers.interface import CaseTable, Drawer, Experiment, Row, Rows, grid, shape
+from papers.interface import CaseTable, Drawer, Experiment, Row, Rows, bars, grid, lines, shape
 from papers.running import kept
 from papers.workspace import Workspace
 from twin.errors import BadInput

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from papers.drawing import lines
 from papers.enorm.simple_job import COMPUTE, FEWER, GROUPS, PANE_S, WORKERS, large, notes, simple_job, worker_cpu_s
-from papers.interface import CaseTable, Experiment, Row, Rows, grid, shape, span, within
+from papers.interface import CaseTable, Experiment, Row, Rows, grid, lines, shape, span, within
 from papers.workspace import Workspace
 from twin.histograms import histogram_of, quantile_s
 from twin.run import Run

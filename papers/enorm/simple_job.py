@@ -6,10 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from papers.drawing import lines
-from papers.interface import CaseTable, Experiment, Row, Rows, grid, shape, within
-from papers.sizes import PAPER
-from papers.workspace import Workspace
+from papers.interface import CaseTable, Experiment, Row, Rows, grid, lines, shape, within
+from papers.workspace import PAPER, Workspace
 from twin.run import Run
 from twin.scenario import Scenario
 from twin.simulation import simulate

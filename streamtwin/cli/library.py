@@ -219,8 +219,7 @@ def reproduce(
         )
     from papers.registry import chosen
     from papers.running import check_replaceable, manifest_of, run, write
-    from papers.sizes import SCALES
-    from papers.workspace import Workspace, fan_out
+    from papers.workspace import SCALES, Workspace, fan_out
     from streamtwin import catalogue
     from streamtwin.tables import tables
 

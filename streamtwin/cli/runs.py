@@ -78,7 +78,7 @@ def _write(terminal: Terminal, result: Run, name: str, out: Path | None, plot: P
         write_run(result, name, out)
         terminal.note(f"trace written to {out}")
     if plot is not None:
-        from figures.run_panels import run_panels
+        from figures.answers import run_panels
         from scenarios.files.run_folder import picture
         from streamtwin.tables.run_tables import panels
 

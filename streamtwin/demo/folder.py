@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from figures.answers import search_path
-from figures.learning import learning_curve, predicted_vs_simulated
-from figures.plans import plans_beside_a_promise
+from figures.plans import learning_curve, plans_beside_a_promise, predicted_vs_simulated
 from scenarios.files import scenario_file
 from scenarios.files.documents import as_csv
 from scenarios.files.run_folder import png, writing

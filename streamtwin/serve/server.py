@@ -26,7 +26,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from figures.sketch import sketch
+from figures.job_map import sketch
 from scenarios.files import documents
 from scenarios.files.run_folder import png
 from streamtwin.answers.presentation import Presentation

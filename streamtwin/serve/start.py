@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import starmap
 
-from figures.sketch import SIZE_PX
+from figures.job_map import SIZE_PX
 from figures.svg import element, text
 from streamtwin.report.page import paragraph
 from streamtwin.serve import keeping, opening

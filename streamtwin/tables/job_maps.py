@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from figures.job_map import Box, JobMap, Lane, Wire
-from figures.sketch import Dot, Sketch
+from figures.job_map import Box, Dot, JobMap, Lane, Sketch, Wire
 from streamtwin.tables.tables import number, seconds
 from twin.chaining import fused, written
 from twin.deployment import Deployment

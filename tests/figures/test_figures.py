@@ -17,11 +17,9 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from figures.answers import comparison, over_time, search_path, tornado
+from figures.answers import comparison, over_time, run_panels, search_path, tornado
 from figures.charts import bars, distributions, grouped_bars, lines, profile_times, scalability
-from figures.learning import error_by_group, learning_curve, predicted_vs_simulated
-from figures.plans import plans_beside_a_promise
-from figures.run_panels import run_panels
+from figures.plans import error_by_group, learning_curve, plans_beside_a_promise, predicted_vs_simulated
 from figures.style import FONT_PT, LABEL_PT, looks
 from figures.svg import width_px
 from figures.time_line import FONT_PX, WIDTH_PX, Panel, time_line

@@ -8,8 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figures.job_map import BAND, BOX_PX, DOWN, GREY, INK, Box, JobMap, Lane, Wire, job_map
-from figures.sketch import SIZE_PX, Dot, Sketch, sketch
+from figures.job_map import (
+    BAND,
+    BOX_PX,
+    DOWN,
+    GREY,
+    INK,
+    SIZE_PX,
+    Box,
+    Dot,
+    JobMap,
+    Lane,
+    Sketch,
+    Wire,
+    job_map,
+    sketch,
+)
 from figures.svg import HEATS, element, heat, shortened, text, width_px
 
 # the map -------------------------------------------------------------------------------------------------------------

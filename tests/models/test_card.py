@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from models import pipeline
-from models.card import card
 from models.dataset import Dataset, split
-from models.evaluation import evaluate
+from models.evaluation import card, evaluate
 from models.prediction import LearnedCostModel
 from models.predictors import FittedNetworks, RateModelAlone
 from models.settings import RESIDUAL

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.encoding import Text, encode, encode_texts
-from models.perturbed_costs import PerturbedCosts
+from models.encoding import PerturbedCosts, Text, encode, encode_texts
 from tests.models.deployments import random_deployment
 from tests.twin.worlds import chain
 from twin.checkpoints import Checkpoints

@@ -11,8 +11,7 @@ import pytest
 from papers.interface import Experiment, ExperimentResult, Rows
 from papers.registry import EXPERIMENTS
 from papers.running import manifest_of, run, write
-from papers.sizes import Sizes
-from papers.workspace import Workspace, in_process
+from papers.workspace import Sizes, Workspace, in_process
 from scenarios.executing import Audience, Lines
 
 HERE = Path(__file__).parent

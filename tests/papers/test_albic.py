@@ -13,8 +13,7 @@ from papers.albic.synthetic import SIZES, cluster, drifts, job
 from papers.interface import grid
 from papers.registry import EXPERIMENTS
 from papers.running import run
-from papers.sizes import PAPER, SMALL
-from papers.workspace import Workspace
+from papers.workspace import PAPER, SMALL, Workspace
 from scenarios.files.scenario_file import load
 from tests.papers.conftest import reproduced, silent
 from twin.errors import BadInput

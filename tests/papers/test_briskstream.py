@@ -23,8 +23,7 @@ from papers.briskstream.applications import (
     under,
 )
 from papers.interface import ExperimentResult, Rows, grid
-from papers.sizes import SMALL
-from papers.workspace import Workspace
+from papers.workspace import SMALL, Workspace
 from scenarios.files import scenario_file
 from tests.papers.conftest import reproduced, silent
 from twin.cluster import SERVER

@@ -19,8 +19,7 @@ from papers.costream.generalising import LENGTHS, NO_CHAINS, additional, beyond,
 from papers.costream.judging import SHORT, TABLE_III, TABLE_IV, TABLE_V, TABLE_VI_A, TABLE_VI_B, block, line
 from papers.interface import ExperimentResult
 from papers.registry import EXPERIMENTS
-from papers.sizes import Within, main_corpus
-from papers.workspace import Workspace, in_process
+from papers.workspace import Within, Workspace, in_process, main_corpus
 from scenarios.spaces.generator import EXTRAPOLATIONS
 from tests.papers.conftest import SEED, TINY, reproduced, silent
 from twin.errors import BadInput

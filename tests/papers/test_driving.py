@@ -11,8 +11,7 @@ from papers.driving import drift, training
 from papers.driving.training import FirstShare
 from papers.registry import EXPERIMENTS
 from papers.running import run
-from papers.sizes import main_corpus
-from papers.workspace import Workspace, in_process
+from papers.workspace import Workspace, in_process, main_corpus
 from tests.papers.conftest import TINY
 
 

@@ -12,8 +12,7 @@ from papers.costream import placement, planners
 from papers.interface import grid
 from papers.registry import EXPERIMENTS
 from papers.running import markdown, run
-from papers.sizes import SMALL
-from papers.workspace import Workspace
+from papers.workspace import SMALL, Workspace
 from scenarios.executing import Lines
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings

@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 
-from papers.drawing import bars, lines
-from papers.interface import CaseTable, DerivedTable, Experiment, grid, headings, items, shape
+from papers.interface import CaseTable, DerivedTable, Experiment, bars, grid, headings, items, lines, shape
 from papers.registry import EXPERIMENTS
 from papers.running import printed_for, run
-from papers.sizes import SCALES
-from papers.workspace import Workspace
+from papers.workspace import SCALES, Workspace
 from tests.papers.conftest import SEED, silent
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,8 +12,17 @@ import pytest
 
 from models.predictors import Networks
 from models.settings import TrainingSettings
-from papers.sizes import PAPER, Within, evaluation_corpus, label, main_corpus
-from papers.workspace import Workspace, fitted, folder_of, in_process
+from papers.workspace import (
+    PAPER,
+    Within,
+    Workspace,
+    evaluation_corpus,
+    fitted,
+    folder_of,
+    in_process,
+    label,
+    main_corpus,
+)
 from scenarios import learning
 from scenarios.learning import CorpusRecipe
 from tests.papers.conftest import SEED, TINY, silent

@@ -11,8 +11,7 @@ import pytest
 from figures.charts import grouped_bars
 from papers.interface import Experiment, ExperimentResult, Table
 from papers.running import manifest_of, markdown, write
-from papers.sizes import label
-from papers.workspace import Workspace
+from papers.workspace import Workspace, label
 from scenarios.learning import CorpusRecipe
 from twin.errors import BadInput
 from twin.version import VERSION
