@@ -23,7 +23,7 @@ from scenarios.planning.bench import Remembered
 from scenarios.planning.cost_models import cost_models, with_loads
 from scenarios.planning.searching import in_a_table
 from scenarios.planning.validation import validate
-from scenarios.suite.families import FAMILIES
+from scenarios.suite import FAMILIES
 from streamtwin.tables.tables import seconds
 from twin.metrics import Estimates
 from twin.scenario import Scenario

@@ -41,7 +41,7 @@ from optimizers.space import SpacePlans, as_plans
 from scenarios.executing import Processes
 from scenarios.planning.bench import PlanBench, half_width95
 from scenarios.planning.searching import Goal, RunBench, search, starts
-from scenarios.suite.families import FAMILIES
+from scenarios.suite import FAMILIES
 from twin.plan import ExecutionPlan
 from twin.randomness import random_stream
 from twin.scenario import Scenario

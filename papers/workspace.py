@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from scenarios.executing import Audience, Progress
 from scenarios.learning import CorpusRecipe
-from scenarios.spaces.families import Make
 from scenarios.spaces.generator import FEATURES
+from scenarios.spaces.registry import Make
 from twin.corpus.chunks import ChunkTask, Simulate, cut, keep_whole, simulate_chunk
 from twin.corpus.manifest import (
     CHUNKS,

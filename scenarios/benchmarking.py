@@ -24,8 +24,7 @@ from scenarios.planning.bench import PlanOutcome, Remembered, replicate
 from scenarios.planning.cost_models import cost_models, with_loads
 from scenarios.planning.searching import in_a_table
 from scenarios.planning.validation import REFUSED, Standing, ValidationRow, validate
-from scenarios.suite.families import FAMILIES, changing, unbalanced
-from scenarios.suite.members import MEMBERS
+from scenarios.suite import FAMILIES, MEMBERS, changing, unbalanced
 from twin.control import policy_spec
 from twin.errors import BadInput, raised
 from twin.files import stamped, unstamped, write_text

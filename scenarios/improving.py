@@ -23,8 +23,8 @@ from scenarios.learning import steps
 from scenarios.planning.bench import half_width95
 from scenarios.questions.bench import Bench
 from scenarios.questions.kept import RunOutcome
-from scenarios.spaces.families import ScenarioFamily
-from scenarios.suite.families import FAMILIES
+from scenarios.spaces.registry import ScenarioFamily
+from scenarios.suite import FAMILIES
 from twin.errors import BadInput, suggest
 from twin.files import new_folder
 from twin.metrics import BINARY_METRICS, METRICS, REGRESSION_METRICS, CostModel, Narrowable

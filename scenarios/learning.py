@@ -34,7 +34,8 @@ from scenarios.files.documents import CLOSED, Number
 from scenarios.files.run_folder import check_free, png
 from scenarios.files.scenario_file import set_values
 from scenarios.spaces import space_file
-from scenarios.spaces.families import (
+from scenarios.spaces.registry import (
+    DRAWN,
     Make,
     OneQuery,
     RandomScenarios,
@@ -43,7 +44,6 @@ from scenarios.spaces.families import (
     drawn,
     replicated,
 )
-from scenarios.spaces.registry import DRAWN
 from scenarios.spaces.space_file import JobSpace, QueriesOfFile, VariationsOfFile
 from twin.corpus.chunks import CorpusSummary
 from twin.corpus.manifest import DISTINCT, CorpusSpec, content_hash

@@ -72,7 +72,7 @@ def described() -> dict[str, dict[str, str]]:
     from optimizers.registry import ALIASES, OPTIMIZERS, WORDS
     from papers.registry import EXPERIMENTS
     from scenarios.spaces.registry import DRAWN, SPACES
-    from scenarios.suite.members import MEMBERS
+    from scenarios.suite import MEMBERS
     from twin.kinds.registry import BY_KIND
 
     planned = {name: WORDS.get(name) or summary(type(each)) for name, each in OPTIMIZERS.items()}

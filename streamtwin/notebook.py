@@ -17,7 +17,7 @@ from scenarios.files.documents import document
 from scenarios.files.run_folder import read_run as read_kept
 from scenarios.files.run_folder import write_run
 from scenarios.files.scenario_file import load
-from streamtwin.answers.presentation import Presentation
+from streamtwin.answers import Presentation
 from streamtwin.answers.verdict import verdict
 from streamtwin.options import Written, parameters
 from streamtwin.questions.question import OfScenario, Question

@@ -17,7 +17,7 @@ from streamtwin.connect.importers.flink_scenario import ImportedJob
 from streamtwin.connect.importers.kafka_streams import ImportedTopology
 from streamtwin.connect.importers.run_graph import ImportedRun, RunsValidated
 from streamtwin.connect.profiles import Profiles
-from streamtwin.connect.shadow.shadow import JobFollowed
+from streamtwin.connect.shadow import JobFollowed
 from streamtwin.demo.story import JudgedPlan
 from streamtwin.questions.registry import QUESTIONS
 from twin.cluster import Cluster

@@ -40,9 +40,9 @@ from scenarios.calibration import profile_file
 from scenarios.executing import Lines
 from scenarios.files import scenario_file
 from scenarios.files.run_folder import read_run, write_run
+from streamtwin.connect import belief as tables
 from streamtwin.connect import profiles
-from streamtwin.connect.shadow import belief as tables
-from streamtwin.connect.shadow.shadow import Shadow, followed
+from streamtwin.connect.shadow import Shadow, followed
 from tests.models.deployments import random_deployment
 from tests.models.test_dataset import rows
 from tests.models.test_predictors import SMALL, TEST, TRAIN, VALID

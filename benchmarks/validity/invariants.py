@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.validity.runs import result_of
-from scenarios.spaces.families import drawn
+from scenarios.spaces.registry import drawn
 from tests.twin.machine.digests import digest_of
 from tests.twin.machine.runs import outcome
 from tests.twin.worlds import HOST, deployment

@@ -153,6 +153,11 @@ def host_latency_s(job: PlacementCoefficients) -> np.ndarray:
 
 
 # the estimate --------------------------------------------------------------------------------------------------------
+# A quick estimate of a plan's cost, thousands a second, to begin where programs are too large.
+#
+# The estimate adds up ages as the programs do, with the waits that neighbours on a socket cause: a record takes longer
+# on what these leave of a core, or by meeting them (processor sharing, for whose wait Sakasegawa's approximation of
+# M/M/c stands, 1977). It is no bound, and decides nothing: the cost model estimates the plans that it finds.
 
 
 TOO_FULL_S = 1e3

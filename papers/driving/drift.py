@@ -17,8 +17,7 @@ from papers.interface import CaseTable, Experiment, Row, Rows, column_of, grid
 from papers.running import kept
 from papers.workspace import Workspace
 from scenarios.questions.policies_compared import judged
-from scenarios.suite.families import changing
-from scenarios.suite.members import MEMBERS
+from scenarios.suite import MEMBERS, changing
 from twin.control import policy_spec
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed

@@ -16,7 +16,7 @@ import numpy as np
 from papers.interface import CaseTable, Experiment, Row, lines
 from papers.running import kept
 from papers.workspace import RowFilter, Sizes, Within, Workspace, main_corpus
-from scenarios.suite.families import FAMILIES
+from scenarios.suite import FAMILIES
 from twin.metrics import METRICS
 
 if TYPE_CHECKING:

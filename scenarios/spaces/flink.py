@@ -26,7 +26,6 @@ from scenarios.spaces.any_query import (
     any_query,
     resolved,
 )
-from scenarios.spaces.demanding import LAWS, varying
 from scenarios.spaces.draws import Between, OneOf
 from scenarios.spaces.generator import (
     COSTREAM,
@@ -36,7 +35,7 @@ from scenarios.spaces.generator import (
     random_cluster,
     random_engine,
 )
-from scenarios.spaces.wide import PERIODS
+from scenarios.spaces.wide import LAWS, PERIODS, varying
 from twin.checkpoints import Checkpoints
 from twin.cluster import Cluster, Link
 from twin.deployment import steady_rates

@@ -21,10 +21,10 @@ from optimizers.objectives import at_rate
 from optimizers.space import Space, SpacePlans, as_plans
 from scenarios.files import scenario_file
 from scenarios.files.yaml_text import line_of, parse_text
-from scenarios.spaces.demanding import LAWS, varying
 from scenarios.spaces.draws import LEAST, Between, Draw, is_number, read_draw, read_numbers, read_weights
-from scenarios.spaces.families import refuse_unseen
 from scenarios.spaces.generator import COSTREAM, HostTier, ParameterSpace, random_engine, random_scenario
+from scenarios.spaces.registry import refuse_unseen
+from scenarios.spaces.wide import LAWS, varying
 from twin.cluster import Host
 from twin.errors import BadInput, suggest
 from twin.kinds.aggregate import AggregateFunction

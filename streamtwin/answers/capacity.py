@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from scenarios.questions.capacity import BY_CHANCE, LONGER, CapacityAnswer, ResourceAtLimit
 from scenarios.questions.variants import short
-from streamtwin.answers.presentation import Presentation
+from streamtwin.answers import Presentation
 from streamtwin.tables import rounding
 from streamtwin.tables.tables import Wide, cell, number, of_rows
 from twin.quantities import written

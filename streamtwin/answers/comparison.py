@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scenarios.questions.kept import said_once
 from scenarios.questions.variants import label, short
 from scenarios.questions.whatif import ComparedMetric, ComparedVariant, VariantsCompared
-from streamtwin.answers.presentation import Presentation
+from streamtwin.answers import Presentation
 from streamtwin.tables import rounding
 from streamtwin.tables.tables import Wide, of_rows, places, seconds
 from twin.steadiness import filling

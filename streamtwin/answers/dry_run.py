@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from scenarios.questions.bench import MeanOfRuns
 from scenarios.questions.dry_run import MEANINGS, DryRunAnswer
-from streamtwin.answers.presentation import Presentation
+from streamtwin.answers import Presentation
 from streamtwin.tables import rounding
 from streamtwin.tables.tables import Wide, number, of_rows, seconds
 

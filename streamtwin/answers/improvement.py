@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from scenarios.improving import COLUMNS, ModelImproved
-from streamtwin.answers.presentation import Presentation
+from streamtwin.answers import Presentation
 from streamtwin.tables.tables import of_rows
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from scenarios.planning import validation
 from scenarios.planning.planner import PlanChosen
 from scenarios.planning.validation import PlansJudged, Standing, ValidationRow
 from scenarios.questions.kept import said_once
-from scenarios.suite.members import JUDGED, MEMBERS
-from streamtwin.answers.presentation import Presentation
+from streamtwin.answers import Presentation
 from streamtwin.tables.chosen_plan import OBJECTIVES, quantity
 from streamtwin.tables.tables import of_regrets, of_rows, of_standings, places
 from twin.scenario import Scenario
@@ -37,6 +36,8 @@ def told(answer: PlansJudged) -> Presentation:
 
 def told_of_suite(answer: SuiteJudged) -> Presentation:
     """Presentation of `twin benchmark`: a table for each family of problems, and one over all placement families."""
+    from scenarios.suite import JUDGED, MEMBERS  # it imports optimizers that other questions need not
+
     boards = [of_standings(board, f"{name}: {JUDGED[MEMBERS[name].asks]}") for name, board in answer.by_family.items()]
     families = [f"{name}: {_best(board)[0]}" for name, board in answer.by_family.items()]
     overall = [of_standings(answer.standings, "all placements: regret in the simulator")] if answer.standings else []

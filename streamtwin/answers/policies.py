@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from scenarios.questions.policies_compared import COURSE, MEANINGS, PoliciesCompared
 from scenarios.questions.whatif import ComparedMetric, ComparedVariant
+from streamtwin.answers import Presentation
 from streamtwin.answers.comparison import changes, keeps_up, notes, rows, state
-from streamtwin.answers.presentation import Presentation
 from streamtwin.tables.rounding import metric as shown
 from streamtwin.tables.tables import Column, Wide, seconds
 

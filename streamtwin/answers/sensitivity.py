@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from scenarios.questions.sensitivity import ENOUGH, InputEffect, SensitivityAnswer
 from scenarios.questions.variants import short
-from streamtwin.answers.presentation import Presentation
+from streamtwin.answers import Presentation
 from streamtwin.tables.rounding import metric as value
 from streamtwin.tables.tables import Wide, of_rows
 from twin.quantities import written

@@ -17,8 +17,7 @@ from scenarios.questions.resources import (
     resources,
     task_of,
 )
-from streamtwin.tables.checkpoint_table import apart
-from streamtwin.tables.run_tables import drops
+from streamtwin.tables.run_tables import apart, drops
 from streamtwin.tables.tables import number, seconds
 from twin.deployment import Deployment
 from twin.metrics import measured

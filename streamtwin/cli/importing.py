@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from streamtwin.connect.importers.hardware import Machine, MemoryDistances
     from streamtwin.connect.importers.kafka_streams import ImportedTopology
     from streamtwin.connect.importers.run_graph import ImportedRun
-    from streamtwin.connect.shadow.shadow import AlertRow, JobFollowed
+    from streamtwin.connect.shadow import AlertRow, JobFollowed
     from streamtwin.tables.tables import Wide
 
 Points = Annotated[
@@ -409,8 +409,8 @@ def shadow(
     from scenarios.questions.kept import key, opened
     from spark.metric_windows import watch
     from spark.session import session
-    from streamtwin.connect.shadow.belief import parsed
-    from streamtwin.connect.shadow.shadow import Shadow, followed
+    from streamtwin.connect.belief import parsed
+    from streamtwin.connect.shadow import Shadow, followed
     from twin.errors import BadInput
 
     loaded = scenario_of(scenario, set_)

@@ -17,7 +17,7 @@ from twin.errors import BadInput
 if TYPE_CHECKING:
     from scenarios.calibration.profile_file import UnderProfile
     from scenarios.learning import CorpusRecipe
-    from scenarios.spaces.families import Make
+    from scenarios.spaces.registry import Make
     from twin.corpus.chunks import CorpusSummary
     from twin.corpus.manifest import CorpusSpec
 

@@ -123,8 +123,7 @@ def demo(
 
     Example: `twin demo`, then open demo/report.html
     """
-    from streamtwin.demo.folder import REPORT, prepare, write
-    from streamtwin.demo.loop import Settings, play
+    from streamtwin.demo.loop import REPORT, Settings, play, prepare, write
     from streamtwin.demo.story import PROMISE_S, SCENARIO, plans_table
 
     settings = Settings(seed=seed, runs=runs)

@@ -369,8 +369,7 @@ class BenchmarkSuite(Question):
         from scenarios.benchmarking import BUDGET, BenchmarkRequest, SuiteJudged, judged_rows, pieces
         from scenarios.planning import planner, validation
         from scenarios.planning.cost_models import cost_models, is_learned
-        from scenarios.suite.families import families
-        from scenarios.suite.members import MEMBERS, VERSION
+        from scenarios.suite import MEMBERS, VERSION, families
 
         named = [] if self.optimizers is None else planner.optimizers(self.optimizers)
         costs = cost_models(self.models)  # raises for wrong names before anything is judged

@@ -19,7 +19,7 @@ from streamtwin.options import Options
 
 if TYPE_CHECKING:
     from scenarios.questions.bench import Bench, Of
-    from streamtwin.answers.presentation import Presentation
+    from streamtwin.answers import Presentation
     from twin.scenario import Scenario
     from twin.work import Executor
 

@@ -14,15 +14,13 @@ from figures.time_line import time_line
 from scenarios.files.run_folder import read_run
 from scenarios.files.scenario_file import dump
 from scenarios.questions.kept import QUESTION
-from streamtwin.answers import difference
-from streamtwin.answers.presentation import Presentation
+from streamtwin.answers import Presentation, difference
 from streamtwin.answers.verdict import verdict
 from streamtwin.questions.registry import QUESTIONS
 from streamtwin.report.page import cards, folded, inline, page, paragraph, scrolling, section, tables
 from streamtwin.tables import rounding, run_tables
-from streamtwin.tables.checkpoint_table import apart
 from streamtwin.tables.job_maps import drawn
-from streamtwin.tables.run_tables import keeps_up, marks, panels
+from streamtwin.tables.run_tables import apart, keeps_up, marks, panels
 from streamtwin.tables.tables import Wide, number, seconds
 from twin.deployment import Deployment
 from twin.errors import BadInput

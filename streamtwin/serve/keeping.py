@@ -13,8 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from figures.svg import element, text
-from streamtwin.answers import difference
-from streamtwin.answers.presentation import Presentation
+from streamtwin.answers import Presentation, difference
 from streamtwin.report.page import cards, paragraph, table, tables
 from streamtwin.serve.asking import MOST_NAME, command_told
 from streamtwin.serve.inquiry import EVENT, SET

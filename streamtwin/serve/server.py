@@ -29,7 +29,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from figures.job_map import sketch
 from scenarios.files import documents
 from scenarios.files.run_folder import png
-from streamtwin.answers.presentation import Presentation
+from streamtwin.answers import Presentation
 from streamtwin.serve import keeping, opening, page, start
 from streamtwin.serve.inquiry import given
 from streamtwin.serve.keeping import KeptAnswer

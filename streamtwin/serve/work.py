@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from scenarios.executing import starting
 from scenarios.files.documents import read
 from scenarios.planning.planner import PlanChosen
+from streamtwin.answers import Presentation
 from streamtwin.answers.plans import told_of_plan
-from streamtwin.answers.presentation import Presentation
 from streamtwin.package import ENDS_WITH_STDIN, ROOT
 from streamtwin.questions.plans import OptimizePlan
 from streamtwin.questions.registry import QUESTIONS, forms

@@ -1,4 +1,4 @@
-"""Tables and time-lines of a run for people."""
+"""Tables and time-lines of a run for people, and of its checkpoints."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 
 from figures import units
 from figures.time_line import EventMark, Panel
-from streamtwin.tables import checkpoint_table, rounding
-from streamtwin.tables.checkpoint_table import apart
+from streamtwin.tables import rounding
 from streamtwin.tables.tables import Column, Wide, cell, number, of_rows, seconds
 from twin import metrics
 from twin.chaining import fused, written
@@ -46,11 +45,11 @@ def of_run(name: str, run: Run) -> list[Wide]:
     tables = [_metrics(name, run), _operators(run), *_event_time(run), *_times(run), _hosts(run)]
     if any("->" in link.link for link in run.links):  # hosts' cards are above
         tables.append(_links(run))
-    changes, taken = checkpoint_table.apart(run.event_rows)
+    changes, taken = apart(run.event_rows)
     if changes:
         tables.append(_events(changes))
     if taken:
-        tables.append(checkpoint_table.of_checkpoints(taken))
+        tables.append(of_checkpoints(taken))
     return tables
 
 
@@ -442,3 +441,47 @@ def _fullest(
     tops = {name: max(each or 0.0 for each in line) for name, line in lines.items()}
     chosen = sorted((name for name in lines if tops[name] > 0.0), key=lambda name: -tops[name])[:most]
     return {f"{prefix}{name}": lines[name] for name in chosen}
+
+
+# checkpoints ---------------------------------------------------------------------------------------------------------
+# Table of the checkpoints of a run: means and maxima of what one takes. Each checkpoint has a row in the trace.
+
+
+KIND = "checkpoint"
+"""Kind of checkpoints in the rows of events."""
+EventRow = Mapping[str, Any]
+QUANTITIES: Mapping[str, tuple[Callable[[EventRow], float], Callable[[float], str]]] = {
+    "from the first barrier to the last upload": (lambda row: row["end_s"] - row["at_s"], seconds),
+    "uploaded (MB)": (lambda row: row["bytes"] / 1e6, number),
+    "state (MB)": (lambda row: row["detail"]["state_bytes"] / 1e6, number),
+    "records on their way (MB)": (lambda row: row["detail"]["flying_bytes"] / 1e6, number),
+    "a task waits for its last barrier": (lambda row: row["detail"]["alignment_s"], seconds),
+    "records put aside meanwhile": (lambda row: row["detail"]["put_aside"], number),
+}
+
+
+def apart(rows: Sequence[EventRow]) -> tuple[list[EventRow], list[EventRow]]:
+    """Rows of events that changed the job, and rows of checkpoints."""
+    return [row for row in rows if row["kind"] != KIND], [row for row in rows if row["kind"] == KIND]
+
+
+def of_checkpoints(rows: Sequence[EventRow]) -> Wide:
+    """Table of checkpoints. rows: of their events. Its title has the number of completed ones, and ends of others."""
+    done = [row for row in rows if row["detail"]["status"] == "completed"]
+    columns = {"what": "what", "mean": "mean", "most": "most"}
+    lines = [_line(what, [value(row) for row in done], told) for what, (value, told) in QUANTITIES.items() if done]
+    return of_rows(f"checkpoints: {_counts(rows)}", columns, lines)
+
+
+def _line(what: str, values: Sequence[float], told: Callable[[float], str]) -> dict[str, str]:
+    return {"what": what, "mean": told(sum(values) / len(values)), "most": told(max(values))}
+
+
+def _outcome(detail: EventRow) -> str:
+    return f"failed ({detail['why']})" if "why" in detail else str(detail["status"])
+
+
+def _counts(rows: Sequence[EventRow]) -> str:
+    """Words for the number of checkpoints of each status; failed ones by their reasons."""
+    words = [_outcome(row["detail"]) for row in rows]
+    return ", ".join(f"{words.count(each)} {each}" for each in dict.fromkeys(sorted(words)))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.job_columns import Bursts, Peaks, job_columns, peaks_of, plan_physics, variations
-from scenarios.spaces.families import drawn
+from scenarios.spaces.registry import drawn
 from tests.twin.worlds import chain, deployment, sink, source
 from twin.job import compile
 from twin.key_skew import KeySkew

@@ -14,7 +14,7 @@ from optimizers.registry import OPTIMIZERS
 from optimizers.selection import PREMIUM, SURE, estimate, safer
 from optimizers.space import SpacePlans, as_plans
 from scenarios.planning.cost_models import planner_for
-from scenarios.suite.families import FAMILIES
+from scenarios.suite import FAMILIES
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 

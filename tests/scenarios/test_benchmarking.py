@@ -16,8 +16,7 @@ from scenarios.benchmarking import BenchmarkRequest, Piece, ProblemAnswer, piece
 from scenarios.executing import Processes
 from scenarios.planning.bench import Remembered, spared_s
 from scenarios.planning.validation import ValidationRow, standings
-from scenarios.suite.families import FAMILIES, changing
-from scenarios.suite.members import MEMBERS
+from scenarios.suite import FAMILIES, MEMBERS, changing
 from tests.scenarios.test_validation import fake
 from twin.errors import BadInput
 from twin.simulation import simulate

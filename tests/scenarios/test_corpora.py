@@ -11,8 +11,8 @@ from optimizers.rules import bin_ranges, is_valid
 from scenarios import learning
 from scenarios.files import scenario_file
 from scenarios.learning import CorpusRecipe
-from scenarios.spaces.families import HARDWARE_FACTOR, OTHERS_EVERY, RATE_FACTOR, OneQuery, ScenarioFamily
 from scenarios.spaces.generator import COSTREAM
+from scenarios.spaces.registry import HARDWARE_FACTOR, OTHERS_EVERY, RATE_FACTOR, OneQuery, ScenarioFamily
 from twin.corpus.manifest import check_corpus, open_corpus, read_manifest
 from twin.errors import BadInput
 from twin.query import Query

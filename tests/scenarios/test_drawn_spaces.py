@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from scenarios import learning
-from scenarios.spaces.demanding import LENGTHS_S, RECORDS
-from scenarios.spaces.families import drawn
 from scenarios.spaces.generator import random_engine
-from scenarios.spaces.registry import DRAWN
-from scenarios.spaces.wide import LONGEST_S, SHORTEST_S
+from scenarios.spaces.registry import DRAWN, drawn
+from scenarios.spaces.wide import LENGTHS_S, LONGEST_S, RECORDS, SHORTEST_S
 from twin.errors import BadInput
 from twin.profiles import BRISK, FLINK, STORM
 from twin.randomness import random_stream

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from models import encoding
 from scenarios.files import registry, scenario_file
-from scenarios.spaces.families import RandomScenarios, drawn
 from scenarios.spaces.generator import UNSEEN_HARDWARE
-from scenarios.spaces.registry import DRAWN, SPACES
+from scenarios.spaces.registry import DRAWN, SPACES, RandomScenarios, drawn
 from tests.twin.machine import random_jobs
 from tests.twin.random_event_jobs import event_time_scenario
 from tests.twin.worlds import chain

@@ -15,8 +15,8 @@ import pytest
 
 from scenarios.spaces import flink
 from scenarios.spaces.any_query import DRAWN_KINDS, LEAST_S, MOST_GAIN, OfRun, any_query
-from scenarios.spaces.families import drawn
 from scenarios.spaces.flink import MOST_OPERATORS, MOST_SOURCES, RECORDS, UTILISATION, utilisation
+from scenarios.spaces.registry import drawn
 from twin.arrivals.laws import Bursty
 from twin.deployment import steady_rates
 from twin.guards.cautions import updated
@@ -47,7 +47,7 @@ def test_jobs_are_those_that_flink_takes() -> None:
 
 def test_another_process_draws_the_same_jobs() -> None:
     """Nothing depends on the process, or on the order of a set, which differs between processes."""
-    code = "import json\nfrom scenarios.spaces.families import drawn\n"
+    code = "import json\nfrom scenarios.spaces.registry import drawn\n"
     code += "print(json.dumps([drawn('flink', 3, index).model_dump_json() for index in range(4)]))"
     found = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": "7"}, capture_output=True, check=True

@@ -26,7 +26,7 @@ from scenarios.improving import (
     rows_of,
 )
 from scenarios.questions.kept import RunOutcome
-from scenarios.suite.families import FAMILIES
+from scenarios.suite import FAMILIES
 from tests.commands import done, refused
 from twin.errors import BadInput
 from twin.metrics import METRICS, Estimates

@@ -13,8 +13,7 @@ from optimizers.registry import optimizer_by_name
 from scenarios.files.scenario_file import load
 from scenarios.planning import planner, validation
 from scenarios.planning.validation import validate
-from scenarios.suite.families import FAMILIES, families
-from scenarios.suite.members import MEMBERS
+from scenarios.suite import FAMILIES, MEMBERS, families
 from tests.commands import answer
 from twin.errors import BadInput
 from twin.rates.model import RateModel

@@ -11,7 +11,7 @@ from scenarios.files import scenario_file
 from scenarios.files.scenario_file import set_value
 from scenarios.planning.bench import SimulatedCostModel
 from scenarios.planning.validation import validate
-from scenarios.spaces.families import OneQuery, ScenarioFamily
+from scenarios.spaces.registry import OneQuery, ScenarioFamily
 from tests.twin.changing import job
 from twin.cluster import Link
 from twin.errors import BadInput

@@ -21,7 +21,7 @@ from scenarios.files.scenario_file import load
 from scenarios.planning import planner
 from scenarios.planning.cost_models import cost_model, cost_models, is_learned, planner_for
 from scenarios.planning.planner import optimize
-from scenarios.suite.families import TOGETHER, demanding
+from scenarios.suite import TOGETHER, demanding
 from tests.twin import worlds
 from tests.twin.worlds import sink, source
 from twin.errors import BadInput

@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark.metric_windows import Series, watch
-from streamtwin.connect.shadow.belief import parsed
-from streamtwin.connect.shadow.shadow import Shadow
+from streamtwin.connect.belief import parsed
+from streamtwin.connect.shadow import Shadow
 from tests.streamtwin.shadow_jobs import WINDOW_S, crossing, series_of, write_metrics
 from twin.errors import BadInput
 

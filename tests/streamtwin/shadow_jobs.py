@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from spark.metric_windows import Series, WindowSample
-from streamtwin.connect.shadow.belief import parsed
+from streamtwin.connect.belief import parsed
 from streamtwin.export import files_of
 from tests.scenarios.questions.jobs import host
 from twin.scenario import Scenario

@@ -11,7 +11,7 @@ from papers import registry
 from papers.interface import CaseTable, Experiment
 from papers.registry import EXPERIMENTS
 from scenarios.spaces.registry import DRAWN, SPACES
-from scenarios.suite.members import MEMBERS
+from scenarios.suite import MEMBERS
 from streamtwin import catalogue
 from streamtwin.catalogue import described
 from tests.commands import refused, twin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.spaces.families import OneQuery, ScenarioFamily
+from scenarios.spaces.registry import OneQuery, ScenarioFamily
 from tests.twin.checkpointed import lines
 from twin.errors import BadInput
 from twin.rates.model import RateModel

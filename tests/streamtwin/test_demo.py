@@ -13,9 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from scenarios.files import scenario_file
-from streamtwin.demo.folder import EARLIER, OWN, PICTURES, prepare
-from streamtwin.demo.loop import DemoOutcome, Settings
-from streamtwin.demo.page import page
+from streamtwin.demo.loop import EARLIER, OWN, PICTURES, DemoOutcome, Settings, page, prepare
 from streamtwin.demo.story import PROMISE, PROMISE_S, SCENARIO, JudgedPlan, added, tell
 from twin.errors import BadInput
 from twin.randomness import child_seed
@@ -27,7 +25,7 @@ SMALL = """
 import sys
 from pathlib import Path
 from streamtwin.demo.loop import Settings, play
-from streamtwin.demo.folder import prepare, write
+from streamtwin.demo.loop import prepare, write
 from scenarios.executing import Lines
 planning = dict(estimates=60, search_runs=4, replications=2)
 settings = Settings(runs=40, members=1, patience=2, master="local[2]", **planning)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streamtwin.connect.shadow import belief as tables
-from streamtwin.connect.shadow.belief import Window, believed, of_rows, parsed, rows_of, trend, windows_of
-from streamtwin.connect.shadow.shadow import AlertRow, ForecastRow, Shadow
+from streamtwin.connect import belief as tables
+from streamtwin.connect.belief import Window, believed, of_rows, parsed, rows_of, trend, windows_of
+from streamtwin.connect.shadow import AlertRow, ForecastRow, Shadow
 from streamtwin.export import MetricSample
 from tests.commands import done, refused
 from tests.scenarios.questions.jobs import host

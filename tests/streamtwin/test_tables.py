@@ -15,7 +15,7 @@ from rich.console import Console
 
 from optimizers.interface import Candidate, Solution, Status
 from scenarios.planning.planner import HostsChosen
-from streamtwin.tables import checkpoint_table, chosen_plan, rounding, run_tables, tables
+from streamtwin.tables import chosen_plan, rounding, run_tables, tables
 from streamtwin.tables.chosen_plan import value
 from streamtwin.tables.run_tables import marks
 from streamtwin.tables.tables import Wide
@@ -190,7 +190,7 @@ def test_checkpoints_have_a_table_of_their_own() -> None:
     assert longer.title.endswith("(quantiles are within 1%)")
     assert titles[-2:] == ["events", "checkpoints: 3 completed"]
     assert len(marks(result)) == 1
-    changes, taken = checkpoint_table.apart(result.event_rows)
+    changes, taken = run_tables.apart(result.event_rows)
     assert (len(changes), len(taken)) == (1, 3)
     stored = {(row["kind"], json.loads(row["detail"]).get("status")) for row in result.rows("r")["events"]}
     assert stored == {("failure", None), ("checkpoint", "completed")}
@@ -201,7 +201,7 @@ def test_what_ended_checkpoints_is_counted() -> None:
         {"kind": "checkpoint", "at_s": 5.0, "end_s": 5.5, "bytes": None, "detail": {"status": "failed", "why": "x"}},
         {"kind": "checkpoint", "at_s": 9.0, "end_s": None, "bytes": None, "detail": {"status": "under way"}},
     ]
-    assert checkpoint_table.of_checkpoints(rows).title == "checkpoints: 1 failed (x), 1 under way"
+    assert run_tables.of_checkpoints(rows).title == "checkpoints: 1 failed (x), 1 under way"
 
 
 # plans ----------------------------------------------------------------------------------------------------------------

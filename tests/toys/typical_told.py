@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scenarios.questions.typical import TypicalValue
 
-from streamtwin.answers.presentation import Presentation
+from streamtwin.answers import Presentation
 from streamtwin.tables.rounding import metric
 
 

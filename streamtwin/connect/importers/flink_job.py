@@ -9,10 +9,15 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import NamedTuple
 
-from streamtwin.connect.importers.flink_answers import ACCUMULATED, COMPLETE, CPU, MARKERS, OF_A_SECOND, SEEN, Answers
-from streamtwin.connect.importers.flink_chain import COUNTED, Step, is_planned, steps_of
-from streamtwin.connect.importers.flink_form import (
+from streamtwin.connect.importers.flink_answers import (
+    ACCUMULATED,
+    COMPLETE,
+    CPU,
+    MARKERS,
+    OF_A_SECOND,
     RUNNING,
+    SEEN,
+    Answers,
     CheckpointConfig,
     Manager,
     ReadingAnswer,
@@ -20,6 +25,7 @@ from streamtwin.connect.importers.flink_form import (
     VertexAnswer,
     finite,
 )
+from streamtwin.connect.importers.flink_chain import COUNTED, Step, is_planned, steps_of
 from twin.errors import BadInput
 from twin.quantities import written
 

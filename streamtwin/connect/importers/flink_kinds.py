@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from streamtwin.connect.importers.flink_chain import OUT_OF, Step
-from streamtwin.connect.importers.flink_flow import ONE_FOR_ONE
+from streamtwin.connect.importers.flink_chain import OUT_OF, Step, gap_s_in, keys_that_give, window_in
 from streamtwin.connect.importers.flink_job import CALLS, Vertex
-from streamtwin.connect.importers.flink_times import gap_s_in, keys_that_give, window_in
+from streamtwin.connect.importers.flink_readings import ONE_FOR_ONE
 from twin.kinds.rows import most_of
 
 JOINS = re.compile("CoGroup|Join")

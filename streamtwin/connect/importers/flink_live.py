@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from scenarios.executing import Audience, Lines
-from streamtwin.connect.importers import flink_form as forms
+from streamtwin.connect.importers import flink_answers as forms
 from streamtwin.connect.importers.flink_answers import (
     ACCUMULATED,
     COMPLETE,

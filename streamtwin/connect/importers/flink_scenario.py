@@ -10,13 +10,20 @@ from typing import Any
 import numpy as np
 
 from scenarios.files.documents import CLOSED
-from streamtwin.connect.importers.flink_chain import LATE, once, plain_name, without_numbers
-from streamtwin.connect.importers.flink_checkpoints import LONGEST_S, checkpoints_of, recovery_of
-from streamtwin.connect.importers.flink_cpu import HostUse, busy_of, uses_of
-from streamtwin.connect.importers.flink_flow import Flow, Part, flow_of
+from streamtwin.connect.importers.flink_chain import LATE, once, plain_name, watermark_delay_s, without_numbers
 from streamtwin.connect.importers.flink_job import FlinkJob, TaskManagers, Vertex
 from streamtwin.connect.importers.flink_kinds import Head, kind_of
-from streamtwin.connect.importers.flink_times import watermark_delay_s
+from streamtwin.connect.importers.flink_readings import (
+    LONGEST_S,
+    Flow,
+    HostUse,
+    Part,
+    busy_of,
+    checkpoints_of,
+    flow_of,
+    recovery_of,
+    uses_of,
+)
 from twin.chaining import path_to, why_apart
 from twin.errors import BadInput
 from twin.flink_settings import BACKENDS, as_parts, configured, value

@@ -18,7 +18,7 @@ from scenarios.calibration.points import Point
 from scenarios.calibration.profile_file import ALWAYS, CALIBRATED, CAP, held_out
 from scenarios.calibration.structures import bases, with_power, without
 from scenarios.calibration.unit_costs import Rows, UnitCost, fit, of_functions, of_kinds
-from scenarios.spaces.families import RandomScenarios
+from scenarios.spaces.registry import RandomScenarios
 from tests.scenarios.calibration.engines import (
     MEASURED_S,
     at_rates,

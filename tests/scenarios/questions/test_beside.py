@@ -22,7 +22,7 @@ from scenarios.questions import prediction
 from scenarios.questions.capacity import CapacityAnswer
 from streamtwin.answers import plans
 from streamtwin.answers.capacity import told
-from streamtwin.connect.shadow.shadow import _careful as careful_of_a_forecast
+from streamtwin.connect.shadow import _careful as careful_of_a_forecast
 from streamtwin.serve.inquiry import Inquiry
 from streamtwin.serve.session import Asked
 from tests.commands import twin

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from streamtwin.connect.importers.flink_chain import once, steps_of
-from streamtwin.connect.importers.flink_flow import flow_of
 from streamtwin.connect.importers.flink_job import Vertex
+from streamtwin.connect.importers.flink_readings import flow_of
 from streamtwin.connect.importers.flink_scenario import scenario_of
 from tests.streamtwin.importers.test_flink_versions import joining, vertex
 from twin.deployment import nominal_rates

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamtwin.connect.importers.flink_chain import steps_of
+from streamtwin.connect.importers.flink_chain import keys_that_give, steps_of
 from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
-from streamtwin.connect.importers.flink_times import keys_that_give
 from tests.streamtwin.importers.test_flink_sql import imported
 from tests.streamtwin.importers.test_flink_versions import joining, vertex
 

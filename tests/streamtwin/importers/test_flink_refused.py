@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from streamtwin.connect.importers import flink_form as forms
+from streamtwin.connect.importers import flink_answers as forms
 from streamtwin.connect.importers import flink_live
 from streamtwin.connect.importers.flink_answers import from_folder
 from streamtwin.connect.importers.flink_job import read_job

@@ -17,12 +17,11 @@ from scenarios.calibration.points import check, points_of, read_points
 from scenarios.files import scenario_file
 from scenarios.questions.dry_run import ChangeOptions, planned
 from streamtwin.connect.importers.flink_answers import from_file, from_folder
-from streamtwin.connect.importers.flink_chain import steps_of, tree
-from streamtwin.connect.importers.flink_flow import flow_of
+from streamtwin.connect.importers.flink_chain import steps_of, tree, watermark_delay_s
 from streamtwin.connect.importers.flink_job import FlinkJob, read_job
 from streamtwin.connect.importers.flink_live import from_endpoint
+from streamtwin.connect.importers.flink_readings import flow_of
 from streamtwin.connect.importers.flink_scenario import ImportedJob, scenario_of
-from streamtwin.connect.importers.flink_times import watermark_delay_s
 from tests.commands import refused, twin
 from tests.streamtwin.importers.flink_cluster import Cluster, serving, written
 from tests.streamtwin.importers.test_flink_versions import joining, vertex

@@ -12,8 +12,8 @@ from scenarios.beside import PredictionBesideRuns, doubts
 from scenarios.files.documents import CLOSED, Number, Seconds
 from scenarios.planning.planner import optimize
 from spark.metric_windows import Series
-from streamtwin.connect.shadow import belief as windows
-from streamtwin.connect.shadow.belief import Belief, Trend, believed
+from streamtwin.connect import belief as windows
+from streamtwin.connect.belief import Belief, Trend, believed
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel

@@ -1,1 +1,0 @@
-"""Shadow: a twin beside a running job, which reads its metrics, forecasts backpressure, and finds moves against it."""
