@@ -17,7 +17,6 @@ from streamtwin.connect.importers.flink_scenario import ImportedJob
 from streamtwin.connect.importers.kafka_streams import ImportedTopology
 from streamtwin.connect.importers.run_graph import ImportedRun, RunsValidated
 from streamtwin.connect.profiles import Profiles
-from streamtwin.connect.shadow import JobFollowed
 from streamtwin.demo.story import JudgedPlan
 from streamtwin.questions.registry import QUESTIONS
 from twin.cluster import Cluster
@@ -216,7 +215,6 @@ DOCUMENTS: Mapping[str, Any] = {
     "run": RunDocument,
     **{command: question.answer() for command, question in QUESTIONS.items()},
     "serve": ServeDocument,
-    "shadow": JobFollowed,
     "report": ReportDocument,
     "export": ExportDocument,
     "corpus": CorpusWritten,

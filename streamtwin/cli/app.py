@@ -49,7 +49,7 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     },
     "Questions": {
         **{each.command: questions.command(each) for each in QUESTIONS},
-        "shadow": importing.shadow,
+        "shadow": questions.shadow,
         "report": runs.report,
     },
     "Cost model": {

@@ -7,9 +7,7 @@ Command `twin import flink`: a running job of Apache Flink as a scenario, and it
 
 Command `twin import flink-config`: what a configuration of Flink sets, in a scenario.
 
-Commands `twin import lstopo | numactl | mlc`: a machine as a host with sockets, distances and bandwidths.
-
-Command `twin shadow`: a twin beside a running job, fed by its metrics."""
+Commands `twin import lstopo | numactl | mlc`: a machine as a host with sockets, distances and bandwidths."""
 
 from __future__ import annotations
 
@@ -20,19 +18,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamtwin.cli.terminal import NewYaml, ScenarioName, Seed, Set, Terminal, kept, scenario_of
+from streamtwin.cli.terminal import NewYaml, ScenarioName, Seed, Set, Terminal, scenario_of
 from streamtwin.options import Options
 from twin.errors import some_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from streamtwin.connect.importers.flink_answers import Answers
     from streamtwin.connect.importers.hardware import Machine, MemoryDistances
     from streamtwin.connect.importers.kafka_streams import ImportedTopology
     from streamtwin.connect.importers.run_graph import ImportedRun
-    from streamtwin.connect.shadow import AlertRow, JobFollowed
-    from streamtwin.tables.tables import Wide
 
 Points = Annotated[
     Path | None, typer.Option("--points", metavar="CSV", help="Add the readings to a table for `twin calibrate`.")
@@ -374,76 +368,3 @@ def _measured(path: Path) -> MemoryDistances:
     from streamtwin.connect.importers.hardware import read_mlc
 
     return read_mlc(read_text(path), str(path))
-
-
-MOST = 10
-"""Most alerts that are shown."""
-
-
-def shadow(
-    scenario: ScenarioName,
-    samples: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Where files of metric samples arrive; see `twin import metrics`.")
-    ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Write statistics, forecasts, alerts; resume there.")] = Path(
-        "shadow"
-    ),
-    window: Annotated[float, typer.Option(metavar="S", min=0.001, help="Length of a window in seconds.")] = 60,
-    ahead: Annotated[float, typer.Option(metavar="S", min=0.001, help="Seconds to look ahead.")] = 600,
-    trend: Annotated[int, typer.Option(metavar="N", min=2, help="Windows to fit a trend to.")] = 10,
-    late: Annotated[float, typer.Option(metavar="S", min=0, help="How long a window waits for late samples.")] = 10,
-    once: Annotated[bool, typer.Option("--once", help="End when all files have been read.")] = False,
-    master: Annotated[str, typer.Option(metavar="URL", help="Spark master that reads.")] = "local[2]",
-    set_: Set = None,
-    *,
-    terminal: Terminal,
-) -> None:
-    """Follows a running job: its rates, costs and trends, when it will not keep up, and which move avoids that.
-
-    Reads what arrives in FOLDER until Ctrl-C (or --once), and goes on from there the next time, with nothing lost or
-    doubled. Backpressure is forecast by the rate model; a move is found by an optimizer and tried in the simulator.
-
-    Examples: `twin shadow job.yaml metrics --out shadow` ·
-    `twin export rush-hour --format metrics --out metrics`, then `twin shadow rush-hour metrics --window 30 --once`
-    """
-    from scenarios.questions.kept import key, opened
-    from spark.metric_windows import watch
-    from spark.session import session
-    from streamtwin.connect.belief import parsed
-    from streamtwin.connect.shadow import Shadow, followed
-    from twin.errors import BadInput
-
-    loaded = scenario_of(scenario, set_)
-    if not samples.is_dir():
-        raise BadInput(f"{samples} is no folder; name the one in which files of metric samples arrive")
-    asked = {"command": "shadow", "scenario": key(loaded), "folder": str(samples.resolve())}
-    opened(out, {**asked, "window_s": window, "ahead_s": ahead, "trend": trend, "late_s": late})
-    terminal.stage(f"{loaded.name}: starting Spark")
-    twin = Shadow(loaded, out, window, ahead, trend, terminal.stage)
-    with kept(f"what was read, in {out}"), session(master) as spark:
-        terminal.stage(f"following {samples}" + ("" if once else "; Ctrl-C ends it, the same command goes on"))
-        checkpoint = out / "checkpoint"
-        note = terminal.note
-        watch(spark, samples, checkpoint, parsed, twin.told, window_s=window, late_s=late, once=once, note=note)
-    seen = followed(out)
-    terminal.result(seen, *_alerts(seen.alerts), _summary(loaded.name, seen))
-
-
-def _alerts(alerts: Sequence[AlertRow]) -> list[Wide]:
-    """Table of the last alerts; none if there are no alerts."""
-    from streamtwin.tables.tables import of_rows
-
-    if not alerts:
-        return []
-    rows = [{"at": f"{each.end_s:,.0f} s", "words": each.words} for each in alerts[-MOST:]]
-    more = f", the last {MOST} of {len(alerts)}" if len(alerts) > MOST else ""
-    return [of_rows(f"alerts{more}", {"at": "at", "words": ""}, rows)]
-
-
-def _summary(name: str, seen: JobFollowed) -> str:
-    """Sentence on the windows so far, and on the present and forecast utilisation."""
-    last = seen.last
-    if last is None:
-        return f"{name}: no window is complete yet; a window is told when samples have passed its end"
-    used = f"{last.pressure_now:.0%} of what {last.operator} can bear now, {last.pressure_then:.0%} then"
-    return f"{name}: {seen.windows} windows up to {last.end_s:,.0f} s; {used}; rows are in {seen.out}"

@@ -38,6 +38,7 @@ from streamtwin.questions.plans import (
 )
 from streamtwin.questions.question import OfScenario, Question, Runs
 from streamtwin.questions.runs import Compare
+from streamtwin.questions.shadow import MASTER, FollowJob
 from twin.errors import BadInput
 
 if TYPE_CHECKING:
@@ -64,14 +65,13 @@ Master = Annotated[
 
 
 @dataclass(frozen=True)
-class Answering(Options):
-    """Options of every question: where its runs are made and kept, and how the answer is printed."""
+class Telling(Options):
+    """Options of every question: where its answer is kept, and how it is printed."""
 
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Keep runs, table.csv, figure.png and answer.json; resume there."),
     ] = None
-    workers: Workers = None
     master: Master = None
     as_json: AsJson = False
     quiet: Quiet = False
@@ -83,7 +83,7 @@ class Answering(Options):
     @property
     def runs(self) -> Runs:
         """Where the runs are made and kept."""
-        return Runs(self.workers, self.master, self.terminal, self.out, kept, command=True, note=self.terminal.note)
+        return Runs(None, self.master, self.terminal, self.out, kept, command=True, note=self.terminal.note)
 
     def answered(self, question: Question, answer: Any) -> None:
         """Writes the files of the folder of --out, if any, and prints the answer, its tables, and last the notes."""
@@ -99,6 +99,18 @@ class Answering(Options):
         self.terminal.result(answer, "\n".join(presentation.sentences), *presentation.tables)
         for line in presentation.notes:
             self.terminal.note(line)
+
+
+@dataclass(frozen=True)
+class Answering(Telling):
+    """Options of a question that makes runs: in how many processes, too."""
+
+    workers: Workers = None
+
+    @property
+    def runs(self) -> Runs:
+        """Where the runs are made and kept."""
+        return replace(super().runs, workers=self.workers)
 
 
 @dataclass(frozen=True)
@@ -237,6 +249,21 @@ class Improving(Answering):
     out: Annotated[Path, typer.Option(metavar="DIR", help="Keep runs, models, table and figure; resume there.")] = Path(
         "improved"
     )
+
+
+@dataclass(frozen=True)
+class Following(Telling):
+    """Options of a question about a running job, where --out has a default: there is always a folder."""
+
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Keep statistics, forecasts, alerts and the answer; resume there.")
+    ] = Path("shadow")
+    master: Annotated[str, typer.Option(metavar="URL", help="Spark master that reads.")] = MASTER
+
+
+def shadow(*, scenario: ScenarioName, set_: Set = None, question: FollowJob, following: Following) -> None:
+    given = scenario_of(scenario, set_)
+    following.answered(question, question.ask(given, following.out, following.runs))
 
 
 def improve(*, question: ImproveModel, seed: Seed = 0, answering: Improving) -> None:

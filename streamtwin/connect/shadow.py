@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from optimizers.objectives import Requirements
@@ -209,16 +209,29 @@ class AlertRow:
     words: str
 
 
-@CLOSED
-@dataclass(frozen=True, slots=True)
-class JobFollowed:
-    """The answer of `twin shadow`. windows: number of windows with a forecast; last: the newest forecast; null before
-    the first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PressureRow:
+    """Utilisation of the fullest resource by a forecast: at the end of its window, and `ahead_s` later."""
 
+    end_s: Seconds
+    pressure_now: float
+    ahead_s: Seconds
+    pressure_then: float
+    operator: str
+
+
+@CLOSED
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFollowed:
+    """The answer of `twin shadow`. windows: number of windows with a forecast; course: what each of them said; last:
+    the newest forecast; null before the first."""
+
+    scenario: str
     out: str
     windows: int
     alerts: tuple[AlertRow, ...]
     last: ForecastRow | None
+    course: tuple[PressureRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,11 +277,18 @@ class Shadow:
             self.said(f"at {window.end_s:,.0f} s: {alert.words}")
 
 
-def followed(out: Path) -> JobFollowed:
-    """Reads the alerts and the last forecast that a folder holds by now."""
+def followed(name: str, out: Path) -> JobFollowed:
+    """Reads the alerts and the forecasts that a folder holds by now. name: of the scenario."""
     forecasts = windows.read(out, windows.FORECASTS, ForecastRow)
-    alerts = tuple(windows.read(out, windows.ALERTS, AlertRow))
-    return JobFollowed(str(out), len(forecasts), alerts, forecasts[-1] if forecasts else None)
+    columns = [field.name for field in fields(PressureRow)]
+    return JobFollowed(
+        scenario=name,
+        out=str(out),
+        windows=len(forecasts),
+        alerts=tuple(windows.read(out, windows.ALERTS, AlertRow)),
+        last=forecasts[-1] if forecasts else None,
+        course=tuple(PressureRow(**{each: getattr(row, each) for each in columns}) for row in forecasts),
+    )
 
 
 def _forecast_row(window: windows.Window, belief: Belief, coming: Forecast) -> ForecastRow:

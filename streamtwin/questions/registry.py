@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streamtwin.questions import plans, runs
+from streamtwin.questions import plans, runs, shadow
 from streamtwin.questions.question import Form, Question
 
-QUESTIONS: Mapping[str, type[Question]] = {each.command: each for each in (*runs.QUESTIONS, *plans.QUESTIONS)}
+QUESTIONS: Mapping[str, type[Question]] = {
+    each.command: each for each in (*runs.QUESTIONS, *plans.QUESTIONS, *shadow.QUESTIONS)
+}
 
 
 def forms() -> Mapping[str, Form]:

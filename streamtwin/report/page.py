@@ -8,6 +8,7 @@ from pathlib import Path
 
 from figures.svg import element, text
 from scenarios.files.run_folder import check_file
+from streamtwin.answers import SIMULATED
 from streamtwin.tables.tables import Column, Wide
 from twin.errors import BadInput
 from twin.version import VERSION
@@ -15,13 +16,13 @@ from twin.version import VERSION
 STYLE = Path(__file__).parent / "templates" / "page.css"
 OURS = '<meta name="generator" content="streamtwin" />'
 """Mark of our own pages, which may be replaced."""
-SIMULATED = "Every number on this page is simulated: nothing was measured on a real cluster."
 
 
-def page(title: str, parts: Iterable[str], made: str) -> str:
-    """Whole page. parts: elements, in order. made: words on how to make the page again."""
+def page(title: str, parts: Iterable[str], made: str, numbers: str = SIMULATED) -> str:
+    """Whole page. parts: elements, in order. made: words on how to make the page again. numbers: on where its numbers
+    come from."""
     head = (OURS, element("title", text(title)), element("style", f"\n{STYLE.read_text(encoding='utf-8')}"))
-    foot = element("footer", paragraph(f"{SIMULATED} Made by streamtwin {VERSION}; {made}"))
+    foot = element("footer", paragraph(f"{numbers} Made by streamtwin {VERSION}; {made}"))
     body = element("body", element("main", element("h1", text(title)), *parts), foot)
     return html(head, body)
 

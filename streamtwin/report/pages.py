@@ -14,7 +14,7 @@ from figures.time_line import time_line
 from scenarios.files.run_folder import read_run
 from scenarios.files.scenario_file import dump
 from scenarios.questions.kept import QUESTION
-from streamtwin.answers import Presentation, difference
+from streamtwin.answers import SIMULATED, Presentation, difference
 from streamtwin.answers.verdict import verdict
 from streamtwin.questions.registry import QUESTIONS
 from streamtwin.report.page import cards, folded, inline, page, paragraph, scrolling, section, tables
@@ -151,7 +151,7 @@ def holds_answer(folder: Path) -> bool:
 def answer_page(folder: Path) -> str:
     """Page of a finished answer. Raises BadInput if the answer is not finished, or damaged, or none."""
     question, presentation, _ = _answer(folder)
-    return page(presentation.heading, _answer_parts(presentation, folder), _made(question))
+    return page(presentation.heading, _answer_parts(presentation, folder), _made(question), presentation.numbers)
 
 
 def _answer(folder: Path) -> tuple[Mapping[str, Any], Presentation, Mapping[str, Any]]:
@@ -175,7 +175,8 @@ def _answer(folder: Path) -> tuple[Mapping[str, Any], Presentation, Mapping[str,
 
 
 def _made(question: Mapping[str, Any]) -> str:
-    return f"twin {question['command']}, seed {question['seed']}."
+    seed = f", seed {question['seed']}" if "seed" in question else ""
+    return f"twin {question['command']}{seed}."
 
 
 def beside_page(folders: Sequence[Path]) -> tuple[str, list[Wide]]:
@@ -191,17 +192,17 @@ def beside_page(folders: Sequence[Path]) -> tuple[str, list[Wide]]:
             )
         found = difference.tables(asked[0], names, [first[2], second[2]])
         told = [each[1].sentences[0] for each in (first, second)]
-        made = _made(first[0])
+        made, numbers = _made(first[0]), first[1].numbers
     else:
         runs = [read_run(each) for each in folders]
         found = difference.tables("run", names, [difference.of_run(each.run) for each in runs])
         told = [verdict(each.job, each.run) for each in runs]
-        made = "twin run."
+        made, numbers = "twin run.", SIMULATED
     parts = [
         *(section(name, paragraph(words, "verdict")) for name, words in zip(names, told, strict=True)),
         section("What differs", element("div", *tables(found), class_="tables differs")),
     ]
-    return page(" beside ".join(names), parts, made), found
+    return page(" beside ".join(names), parts, made, numbers), found
 
 
 def _answer_parts(told: Presentation, folder: Path) -> Iterator[str]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from scenarios.files.documents import document, read
 from streamtwin.connect import belief as tables
 from streamtwin.connect.belief import Window, believed, of_rows, parsed, rows_of, trend, windows_of
-from streamtwin.connect.shadow import AlertRow, ForecastRow, Shadow
+from streamtwin.connect.shadow import AlertRow, ForecastRow, JobFollowed, Shadow
+from streamtwin.connect.shadow import followed as told_by
 from streamtwin.export import MetricSample
+from streamtwin.questions.shadow import FollowJob
 from tests.commands import done, refused
 from tests.scenarios.questions.jobs import host
 from tests.streamtwin.shadow_jobs import (
@@ -59,6 +64,18 @@ def test_the_move_that_is_advised_avoids_it_when_the_job_goes_on(followed):
     moved = crossing(plan={"placement": places | {move.operator: move.after}}).with_run(**dict(until.run))
     assert simulate(until).metrics.backpressured
     assert not simulate(moved).metrics.backpressured
+
+
+def test_its_answer_has_a_row_for_each_forecast_and_says_that_it_is_one(followed):
+    answer = read(JobFollowed, json.dumps(document(told_by("crossing", followed[0]))))
+    presentation = FollowJob.told()(answer)
+    forecasts = tables.read(followed[0], tables.FORECASTS, ForecastRow)
+    assert [row["pressure_then"] for row in presentation.rows] == [row.pressure_then for row in forecasts]
+    assert answer.windows == len(forecasts) and answer.last == forecasts[-1]
+    assert f"{forecasts[-1].pressure_then:.0%} then" in presentation.sentences[0]
+    assert "predicted" in presentation.numbers and presentation.figure is not None
+    now, then = presentation.figure().axes[0].lines
+    assert [*now.get_xdata() + 60.0] == [*then.get_xdata()]
 
 
 def test_windows_that_are_told_again_leave_the_same_files(followed, tmp_path):
