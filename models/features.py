@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from twin.kinds.async_io import Calling
+from twin.kinds.basic import Calling
 from twin.kinds.registry import BY_KIND
 from twin.query import AggregateFunction, DataType, FilterFunction
 from twin.spec import literal_values

@@ -15,7 +15,7 @@ from twin.arrivals.laws import SLICES, ArrivalLaw, Bursty, Diurnal, Phase, Spike
 from twin.deployment import Deployment
 from twin.job import Component, Job, compile
 from twin.key_skew import KeySkew, zipf_shares
-from twin.kinds.async_io import Calling
+from twin.kinds.basic import Calling
 from twin.kinds.flow import OperatorRates
 from twin.kinds.windowed import Windowed
 from twin.metrics import ESTIMATED, METRICS

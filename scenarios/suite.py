@@ -23,12 +23,11 @@ from scenarios.spaces.wide import at_utilisation
 from twin.arrivals.laws import BurstState, Bursty
 from twin.cluster import Cluster, Host, Link, Numa, Socket
 from twin.errors import BadInput, suggest
-from twin.keys import group_count
 from twin.plan import ExecutionPlan
 from twin.randomness import random_stream
 from twin.scenario import RunSettings, Scenario
 from twin.spec import parse
-from twin.workload import Workload
+from twin.workload import Workload, group_count
 
 # contents ------------------------------------------------------------------------------------------------------------
 # Contents of the suite by family: a line about it, and the seeds of its members, without making any.

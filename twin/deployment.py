@@ -15,14 +15,13 @@ from twin.chaining import check_fused, check_partition_attributes
 from twin.cluster import Cluster, cluster_by_name
 from twin.errors import suggest
 from twin.key_skew import KeySkew, zipf_shares
-from twin.keys import check_alignments, check_keys, distinct_values, group_count
 from twin.kinds.flow import Flow, KeySpread, Mixing, OperatorRates
 from twin.kinds.windowed import Windowed
 from twin.plan import ExecutionPlan
 from twin.profiles import PROFILES, STORM, EngineProfile, profile_by_name
 from twin.query import Query, check_together
 from twin.spec import Spec, parse
-from twin.workload import ArrivalLaw, Workload
+from twin.workload import ArrivalLaw, Workload, check_alignments, check_keys, distinct_values, group_count
 
 # deployments ---------------------------------------------------------------------------------------------------------
 

@@ -21,11 +21,10 @@ from twin.events import (
     Skew,
     SlowDown,
 )
-from twin.keys import group_count
 from twin.kinds.mechanism import Collecting, Selecting
 from twin.plan import Location
 from twin.query import AnyOperator, Stream, Windowed
-from twin.workload import readers
+from twin.workload import group_count, readers
 
 LIVE = "set engine.rescaling=live"
 CHANGES = Migration | Scale

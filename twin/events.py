@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from twin.keys import group_count
 from twin.kinds.mechanism import Selecting
 from twin.plan import Location, Subtasks
 from twin.query import AnyOperator, Query, in_time
 from twin.spec import Spec
+from twin.workload import group_count
 
 if TYPE_CHECKING:
     from twin.deployment import Deployment

@@ -14,12 +14,12 @@ import numpy as np
 from twin.chaining import Fused, fused, links_of
 from twin.deployment import Channels, Deployment, flows, nominal_rates, spreads
 from twin.errors import BadInput
-from twin.keys import group_count
 from twin.kinds.flow import Flow, OperatorRates
 from twin.partitionings import Partitioning
 from twin.plan import Location
 from twin.profiles import EngineProfile
 from twin.query import AnyOperator, Query, Stream
+from twin.workload import group_count
 
 if TYPE_CHECKING:
     from twin.plan import ExecutionPlan

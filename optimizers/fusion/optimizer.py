@@ -20,7 +20,6 @@ from twin.chaining import Fused, Link, attributes_of, links_of, trees, why_apart
 from twin.chaining import links as links_within
 from twin.deployment import Deployment, nominal_rates
 from twin.errors import BadInput, suggest
-from twin.keys import key_groups_of
 from twin.kinds.windowed import Windowed
 from twin.plan import ExecutionPlan
 from twin.query import AnyOperator, Query
@@ -28,6 +27,7 @@ from twin.randomness import random_stream
 from twin.rates.seats import CountedPlans
 from twin.spec import parse
 from twin.unsupported import unsupported_features
+from twin.workload import key_groups_of
 
 # a query of the twin as such a job -----------------------------------------------------------------------------------
 # Translation of a query of the twin into a job for fusion, with schemas and partition attributes.

@@ -13,8 +13,8 @@ from pydantic import Field, model_validator
 from optimizers.policies.room import continues, fixed_operators, rescaled, stood_still
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
-from twin.keys import group_count
 from twin.query import Query, TimeWindow, Windowed
+from twin.workload import group_count
 
 # demand --------------------------------------------------------------------------------------------------------------
 # Number of subtasks that a job would keep busy at the offered rates, from true rates as DS2 measures them.

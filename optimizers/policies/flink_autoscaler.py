@@ -31,8 +31,8 @@ from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.key_skew import default_key_groups
-from twin.keys import key_groups_of
 from twin.query import Query
+from twin.workload import key_groups_of
 
 ROUNDING = 1e-9
 AGGREGATORS: Mapping[str, Callable[[Iterable[float]], float]] = {"MAX": max, "AVG": fmean, "MIN": min}

@@ -19,9 +19,9 @@ from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.event_checks import pinning
 from twin.events import Move, Strategy, is_combined
-from twin.keys import group_count
 from twin.plan import Location
 from twin.spec import Spec
+from twin.workload import group_count
 
 # the job as a balancing problem --------------------------------------------------------------------------------------
 # Turns a running job into a balancing problem of hosts and key groups, and the answer into moves.

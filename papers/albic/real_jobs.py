@@ -16,10 +16,10 @@ from papers.workspace import Workspace
 from scenarios.files.scenario_file import load, set_value
 from twin.control import PeriodStatistics, Policy, PolicySpec, Reconfiguration, policy_spec
 from twin.deployment import Deployment
-from twin.keys import key_groups_of
 from twin.run import Run
 from twin.scenario import Scenario
 from twin.simulation import simulate
+from twin.workload import key_groups_of
 
 # courses -------------------------------------------------------------------------------------------------------------
 # Load distances, migrations and pauses of a run by round.

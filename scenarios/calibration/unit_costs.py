@@ -11,7 +11,7 @@ import numpy as np
 
 from scenarios.calibration.points import Point
 from twin.job import compile
-from twin.kinds.async_io import Calling
+from twin.kinds.basic import Calling
 from twin.profiles import EngineProfile
 from twin.query import AnyOperator, Query, Windowed
 from twin.rates.model import RateModel

@@ -27,11 +27,11 @@ from twin.control import policy_spec
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.histograms import histogram_of, merge, quantile_s, representative_s
-from twin.keys import contiguous, group_count
 from twin.kinds.registry import SINKS
 from twin.metrics import measured
 from twin.run import Run
 from twin.scenario import Scenario
+from twin.workload import contiguous, group_count
 
 
 @CLOSED

@@ -23,13 +23,13 @@ from twin.chaining import fused, links_of, trees, written
 from twin.errors import BadInput, suggest
 from twin.event_checks import together
 from twin.job import compile
-from twin.keys import group_count
 from twin.partitionings import REBALANCE
 from twin.plan import Location
 from twin.query import Query, Stream, Windowed
 from twin.scenario import Scenario
 from twin.scheduling import as_many, resized
 from twin.spec import parse
+from twin.workload import group_count
 
 JOB = "parallelism"
 """What stands for the whole job in place of an operator, unless an operator is called so."""

@@ -15,10 +15,10 @@ from twin.chaining import fused, one_a_task
 from twin.deployment import Deployment
 from twin.job import compile
 from twin.key_skew import zipf_shares
-from twin.keys import group_count
 from twin.plan import Location
 from twin.scenario import Scenario
 from twin.scheduling import as_many
+from twin.workload import group_count
 
 GIGA = 1e9
 FULL = 0.9

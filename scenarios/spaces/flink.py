@@ -40,7 +40,6 @@ from twin.checkpoints import Checkpoints
 from twin.cluster import Cluster, Link
 from twin.deployment import steady_rates
 from twin.key_skew import KeySkew
-from twin.keys import group_count
 from twin.kinds.rows import LASTING_S
 from twin.plan import ExecutionPlan
 from twin.profiles import FLINK, EngineProfile, PerKind, PerType
@@ -48,7 +47,7 @@ from twin.query import Query
 from twin.randomness import random_stream
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
-from twin.workload import Workload
+from twin.workload import Workload, group_count
 
 RECORDS = (2e3, 2e4)
 """Least and most records into all operators of a run, log-uniform."""

@@ -23,7 +23,7 @@ from scenarios.spaces.generator import (
 from twin.arrivals.laws import BurstState, Bursty, Constant, Diurnal, Poisson, Spikes
 from twin.cluster import Cluster, Host, Link, Numa, Socket
 from twin.key_skew import KeySkew
-from twin.kinds.async_io import AsyncIO
+from twin.kinds.basic import AsyncIO
 from twin.plan import ExecutionPlan
 from twin.profiles import FLINK, STORM, EngineProfile, PerKind
 from twin.query import AnyOperator, Map, Query, TimeWindow, Window, Windowed

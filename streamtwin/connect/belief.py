@@ -21,7 +21,7 @@ from twin.arrivals.laws import MIN_RATE_PER_S
 from twin.chaining import fused, one_a_task
 from twin.errors import BadInput
 from twin.files import stamped, unstamped, write_text
-from twin.kinds.async_io import Calling
+from twin.kinds.basic import Calling
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.spec import parse

@@ -24,11 +24,10 @@ from twin.arrivals.replay import Replay, only_recordings
 from twin.errors import BadInput, suggest
 from twin.files import stamped, unstamped, write_text
 from twin.key_skew import default_key_groups
-from twin.keys import group_count
 from twin.profiles import PROFILES
 from twin.quantities import number
 from twin.scenario import Scenario
-from twin.workload import ArrivalLaw
+from twin.workload import ArrivalLaw, group_count
 
 # inquiries -----------------------------------------------------------------------------------------------------------
 # Inquiry about a job: the scenario as given, and a list of changes, each of them an option of the command line.

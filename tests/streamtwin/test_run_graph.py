@@ -14,9 +14,9 @@ from scenarios.files import scenario_file
 from streamtwin.connect.importers.run_graph import REFERENCE_CLOCK_HZ, read_run_graph
 from streamtwin.connect.importers.run_records import parse_graph, parse_records
 from twin.errors import BadInput
-from twin.keys import key_groups_of
 from twin.query import Aggregate, Filter, Join, Source
 from twin.rates.model import RateModel
+from twin.workload import key_groups_of
 
 HOSTS = """
     "aa" ["operatorType"="PhysicalNode","host"="aa","physicalCPUCores"="8","maxCPUFreq"="1000000000",

@@ -18,9 +18,9 @@ from tests.twin.worlds import chain, deployment, joined, simulated, source
 from twin.change import checkpoint
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.keys import touched
 from twin.profiles import STORM
 from twin.spec import parse
+from twin.workload import touched
 
 # checkpoints ---------------------------------------------------------------------------------------------------------
 # Costs of checkpoints by arithmetic: barriers, alignment, upload, and results that wait for them.

@@ -13,10 +13,10 @@ from tests.twin.worlds import chain, simulated, world_of
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.key_skew import KeySkew, default_key_groups, java_class, java_hashes, key_groups_of_keys, murmur
-from twin.keys import contiguous
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.spec import parse
+from twin.workload import contiguous
 
 WORDS = ("to", "be", "or", "not", "that", "is", "the", "question")
 

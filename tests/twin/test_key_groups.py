@@ -13,11 +13,11 @@ from tests.twin.worlds import HOST, chain, joined, simulated, world_of
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.key_skew import zipf_shares
-from twin.keys import contiguous
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
+from twin.workload import contiguous
 from twin.world.world import World
 
 

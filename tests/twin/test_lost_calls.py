@@ -15,7 +15,7 @@ from twin.calls import Calls
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import Failure
-from twin.kinds.async_io import AsyncIO
+from twin.kinds.basic import AsyncIO
 from twin.rates.model import RateModel
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario

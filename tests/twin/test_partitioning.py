@@ -15,7 +15,6 @@ from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import Migration, Scale
 from twin.key_skew import zipf_shares
-from twin.keys import contiguous
 from twin.operators.key_groups import second_choice, settled_shares
 from twin.profiles import STORM
 from twin.rates.model import RateModel
@@ -23,6 +22,7 @@ from twin.rates.queueing import erlang_b, erlang_c, mmc_wait_s
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
+from twin.workload import contiguous
 
 
 def with_stream(job: Deployment, consumer: str, **changes: Any) -> Deployment:

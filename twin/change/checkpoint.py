@@ -14,8 +14,8 @@ import simpy
 from twin.change.barriers import Awaited, Barriers, CheckpointPart, Way, let_overtake
 from twin.change.fan import channels
 from twin.change.kept import Checkpoint, bytes_of, counted, keep, take, told_only
-from twin.keys import touched
 from twin.plan import Location
+from twin.workload import touched
 from twin.world.meters import EventRecord
 from twin.world.network import Pieces
 from twin.world.parts import Task

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from twin.keys import contiguous
+from twin.workload import contiguous
 from twin.world.network import Buffer
 from twin.world.parts import Task
 from twin.world.ports import Inbox, Port

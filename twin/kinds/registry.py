@@ -8,8 +8,18 @@ from typing import Annotated, get_args
 from pydantic import Field
 
 from twin.kinds.aggregate import Aggregate, Session
-from twin.kinds.async_io import AsyncIO, ExternalSink, LookupJoin
-from twin.kinds.basic import Filter, KafkaSource, KeyedState, Map, Router, Sink, Source
+from twin.kinds.basic import (
+    AsyncIO,
+    ExternalSink,
+    Filter,
+    KafkaSource,
+    KeyedState,
+    LookupJoin,
+    Map,
+    Router,
+    Sink,
+    Source,
+)
 from twin.kinds.compute import Compute, Consolidate
 from twin.kinds.group_aggregate import GroupAggregate
 from twin.kinds.join import IntervalJoin, Join

@@ -18,12 +18,12 @@ from twin.calls import Calls
 from twin.deployment import Deployment
 from twin.forms import executed_s
 from twin.job import Component, Edge, Job
-from twin.keys import group_count
 from twin.kinds.flow import Disorder
 from twin.kinds.mechanism import Reading
 from twin.kinds.operator import Selective
 from twin.query import AnyOperator, Query, Windowed
 from twin.rates.sockets import Places
+from twin.workload import group_count
 
 
 class Inputs(NamedTuple):

@@ -18,7 +18,6 @@ import numpy as np
 from twin.checkpoints import Checkpoints
 from twin.deployment import key_shares
 from twin.key_skew import KeySkew
-from twin.keys import distinct_values, key_groups_of, touched
 from twin.kinds.windowed import Windowed
 from twin.rates.arrays import JobArrays
 from twin.rates.backpressure import Reached, Results
@@ -27,6 +26,7 @@ from twin.rates.latency import Ages, in_service_s
 from twin.rates.layout import Layout
 from twin.rates.load import Load, entries_on, entry_bytes_on, windows_on
 from twin.rates.queueing import RHO_MAX
+from twin.workload import distinct_values, key_groups_of, touched
 
 PHASES = 100
 """Number of starts of the first checkpoint that stand for all."""

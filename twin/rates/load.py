@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from twin.deployment import flows
-from twin.keys import key_groups_of
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.windowed import Windowed
 from twin.rates.arrays import JobArrays
 from twin.rates.channels import burst_blocking, held_up, used_cards
 from twin.rates.layout import Layout
 from twin.rates.sockets import MEGA, Cells, demands, share_cores
+from twin.workload import key_groups_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,10 @@ import numpy as np
 from twin.chaining import still_fused
 from twin.deployment import Deployment
 from twin.key_skew import KeySkew, zipf_shares
-from twin.keys import contiguous, distinct_values, group_count
 from twin.partitionings import Ends
 from twin.plan import ExecutionPlan, Location
 from twin.randomness import random_stream
-from twin.workload import read_shares
+from twin.workload import contiguous, distinct_values, group_count, read_shares
 
 if TYPE_CHECKING:
     from twin.rates.arrays import JobArrays

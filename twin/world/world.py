@@ -12,7 +12,6 @@ from simpy.events import NORMAL
 
 from twin.checkpoints import Checkpoints
 from twin.job import Component, Job, Stage, kin
-from twin.keys import contiguous, distinct_values
 from twin.kinds import mechanism
 from twin.machine import layout as k
 from twin.machine.advance import advance, count_pooled, expire, refill, wake_up, work_on
@@ -25,6 +24,7 @@ from twin.operators.watermark import RELEASE
 from twin.plan import Location
 from twin.profiles import Noise
 from twin.scenario import RunSettings
+from twin.workload import contiguous, distinct_values
 from twin.world import event_time
 from twin.world.brokers import ArrivalClock, Broker, arrival_clocks
 from twin.world.clock import LOOK, Callbacks, Clock, Watch, held

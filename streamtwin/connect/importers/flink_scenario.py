@@ -27,11 +27,11 @@ from streamtwin.connect.importers.flink_readings import (
 from twin.chaining import path_to, why_apart
 from twin.errors import BadInput
 from twin.flink_settings import BACKENDS, as_parts, configured, value
-from twin.keys import contiguous
 from twin.kinds.registry import BY_KIND, SOURCES
 from twin.partitionings import PARTITIONINGS
 from twin.scenario import Scenario
 from twin.spec import parse
+from twin.workload import contiguous
 
 SHIPPING = {
     "FORWARD": "forward",

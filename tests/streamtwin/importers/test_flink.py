@@ -21,8 +21,8 @@ from tests.commands import refused, twin
 from tests.streamtwin.importers.flink_cluster import CONFIG, Cluster, detail, job_at, managers, plan, serving, written
 from twin.deployment import nominal_rates
 from twin.errors import BadInput
-from twin.keys import contiguous
 from twin.profiles import BufferDebloat, NetworkMemory
+from twin.workload import contiguous
 
 
 def live(gathered_s: float = 0.0) -> Answers:
