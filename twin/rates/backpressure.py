@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from twin.rates.channels import MeasuredSpan, felt, held_back
-from twin.rates.latency import Ages
 from twin.rates.layout import Layout
 from twin.rates.load import Load, flow_at, load
+
+if TYPE_CHECKING:
+    from twin.rates.latency import Ages
 
 # throttling ----------------------------------------------------------------------------------------------------------
 # Throttling of sources: the share of its offered rate that each ingests once nothing is overloaded.

@@ -17,8 +17,7 @@ from twin.query import Query
 from twin.rates.arrays import JobArrays
 from twin.rates.backpressure import Reached, Results, results, throttle
 from twin.rates.channels import MeasuredSpan, stalls, used_hops
-from twin.rates.checkpoints import commits
-from twin.rates.latency import result_ages_s
+from twin.rates.latency import commits, result_ages_s
 from twin.rates.layout import Layout
 from twin.rates.load import Load, flow_at, load, memory, most_used, offered_flow, whole_speed_on
 from twin.rates.seats import CountedPlans, Placements
@@ -31,7 +30,7 @@ from twin.unsupported import unsupported_features
 #
 # In order: (1) nominal rates and loads; (2) every source is slowed by the most loaded resource that its records meet,
 # until nothing is overloaded (`twin.rates.backpressure`); (3) the age of results is added up along the streams
-# (`twin.rates.latency`); (4) results of exactly-once sinks wait for their checkpoint (`twin.rates.checkpoints`).
+# (`twin.rates.latency`); (4) results of exactly-once sinks wait for their checkpoint (`twin.rates.latency`).
 # Sockets count by distance, clock and memory bandwidth (`twin.rates.sockets`). Noise and `context_switch` do not count.
 
 
