@@ -17,11 +17,11 @@ from models.labels import LabelScale, Scaling, binary, scaled, scaling_of, targe
 from models.prediction import Judged, forward, gated, intervals
 from models.settings import TrainingSettings
 from models.training import TrainedNetwork, TrainingData, train_member
+from twin import VERSION
 from twin.errors import BadInput, suggest
 from twin.metrics import BINARY_METRICS, ESTIMATED, METRICS
 from twin.randomness import child_seed, random_stream
 from twin.spec import Spec, parse
-from twin.version import VERSION
 
 Progress = Callable[[str, int, int, int, float], None]
 """Reports training: metric (or `all`), member, step, steps in all, and the latest validation loss."""

@@ -16,9 +16,9 @@ from scenarios.executing import Processes, every_tenth
 from scenarios.files.documents import document
 from scenarios.files.run_folder import check_free, png
 from streamtwin.tables.tables import cell
+from twin import VERSION
 from twin.errors import BadInput
 from twin.files import new_folder, parse_json
-from twin.version import VERSION
 
 # files of a result ---------------------------------------------------------------------------------------------------
 # Writes a result as files, whole or not at all: README.md, a JSON file a table, a PNG a figure, and the manifest.

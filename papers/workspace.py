@@ -17,6 +17,7 @@ from scenarios.executing import Audience, Progress
 from scenarios.learning import CorpusRecipe
 from scenarios.spaces.generator import FEATURES
 from scenarios.spaces.registry import Make
+from twin import VERSION
 from twin.corpus.chunks import ChunkTask, Simulate, cut, keep_whole, simulate_chunk
 from twin.corpus.manifest import (
     CHUNKS,
@@ -33,7 +34,6 @@ from twin.metrics import METRICS
 from twin.run import metrics_of
 from twin.simulation import simulate
 from twin.trace import TRAINING_ROWS, read_table
-from twin.version import VERSION
 
 if TYPE_CHECKING:
     import numpy as np

@@ -45,13 +45,13 @@ from scenarios.spaces.registry import (
     replicated,
 )
 from scenarios.spaces.space_file import JobSpace, QueriesOfFile, VariationsOfFile
+from twin import VERSION
 from twin.corpus.chunks import CorpusSummary
 from twin.corpus.manifest import DISTINCT, CorpusSpec, content_hash
 from twin.errors import BadInput
 from twin.files import new_folder, write_text
 from twin.metrics import BINARY_METRICS, ESTIMATED, METRICS
 from twin.scenario import RunSettings, Scenario, config_hash
-from twin.version import VERSION
 
 # corpora -------------------------------------------------------------------------------------------------------------
 # Corpora that users ask for: the scenarios of their runs, and the specification that makes them resumable.

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark.session import run_job
+from twin import same_runs
 from twin.corpus.card import card, card_text
 from twin.corpus.chunks import CARD, Chunk, cut, failed_in, finished, require_whole
 from twin.corpus.manifest import CHUNKS, read_manifest, write_json
@@ -31,7 +32,6 @@ from twin.histograms import GROWTH, LOWEST_S
 from twin.kinds.registry import SINKS, SOURCES
 from twin.metrics import METRICS, SAME, TABLE, Metric, Totals
 from twin.trace import TABLES, TRAINING_ROWS, of_table, read_table
-from twin.version import same_runs
 
 # from periods to training rows ---------------------------------------------------------------------------------------
 # Aggregates per-period traces to training rows: pure DataFrame -> DataFrame, no session, files or Python functions.

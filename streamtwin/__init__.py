@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         sensitivity,
         whatif,
     )
+    from twin import VERSION
     from twin.cluster import Cluster, Host, Link, Numa, Socket
     from twin.control import PeriodStatistics, Policy, PolicySpec, Reconfiguration
     from twin.deployment import Deployment
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from twin.run import Run
     from twin.scenario import RunSettings, Scenario
     from twin.simulation import simulate
-    from twin.version import VERSION
     from twin.workload import Bursty, Constant, Diurnal, Poisson, Replay, Spikes, Steps, Workload
 
 __all__ = [

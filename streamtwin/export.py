@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from scenarios.files.documents import as_csv
 from scenarios.files.run_folder import KeptRun, check_free, write_run, writing
 from streamtwin.tables.run_tables import in_words, panels
+from twin import VERSION
 from twin.errors import BadInput, suggest
 from twin.files import new_file, new_folder
 from twin.run import Run
 from twin.trace import TABLES
-from twin.version import VERSION
 from twin.world.meters import Row
 
 # trace events --------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from twin.version import VERSION
+from twin import VERSION
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -16,6 +16,7 @@ import numpy as np
 import simpy
 from simpy.core import StopSimulation
 
+from twin import VERSION
 from twin.change.controller import Controller, play, reads_again, restarts
 from twin.change.running_job import RunningJob
 from twin.cluster import Cluster, Host, Socket
@@ -44,7 +45,6 @@ from twin.steadiness import (
     too_short,
     until_the_end,
 )
-from twin.version import VERSION
 from twin.work import collector_paused
 from twin.workload import Constant, Workload
 from twin.world.meters import Statistics

@@ -10,7 +10,7 @@ from benchmarks.validity import theory
 from benchmarks.validity.theory import Finding, law_table, theory_table
 from figures.charts import theory_ratios
 from scenarios.files.run_folder import png
-from twin.version import VERSION
+from twin import VERSION
 
 Table = Sequence[tuple[str, ...]]
 LAWS = 5

@@ -35,6 +35,7 @@ from scenarios.calibration.unit_costs import OWN
 from scenarios.executing import Progress
 from scenarios.files.scenario_file import read_text
 from scenarios.files.yaml_text import parse_text, to_text
+from twin import VERSION
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.files import ChecksumError, signed, verified
@@ -42,7 +43,6 @@ from twin.profiles import EngineProfile
 from twin.randomness import random_stream
 from twin.scenario import Scenario, config_hash
 from twin.spec import Spec, parse
-from twin.version import VERSION
 
 # judging -------------------------------------------------------------------------------------------------------------
 # Judges a calibration by its predictions of points that it has not seen, beside baselines that need no calibration.

@@ -18,10 +18,10 @@ from warnings import warn
 
 from scenarios.files.documents import as_csv
 from scenarios.files.run_folder import check_free, writing
+from twin import VERSION
 from twin.errors import BadInput
 from twin.files import digest, seal, stamped, sums, unstamped, write_bytes
 from twin.scenario import Scenario, config_hash
-from twin.version import VERSION
 from twin.workload import Replay
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from streamtwin.cli.terminal import INTERRUPTED, Interrupted, end_with_stdin, en
 from streamtwin.options import add
 from streamtwin.package import PACKAGES
 from streamtwin.questions.runs import QUESTIONS
+from twin import VERSION
 from twin.errors import BadInput, Unfinished, one_line, suggest
-from twin.version import VERSION
 
 UsageError: Any = typer.BadParameter.__base__
 ClickException: Any = UsageError.__base__

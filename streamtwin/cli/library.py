@@ -24,8 +24,8 @@ from streamtwin.cli.terminal import (
     scenario_of,
 )
 from streamtwin.package import PAPERS
+from twin import VERSION
 from twin.errors import BadInput, suggest
-from twin.version import VERSION
 
 
 def list_all(

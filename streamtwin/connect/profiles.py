@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 
 from scenarios.executing import Progress
 from scenarios.files.scenario_file import read_text
+from twin import VERSION
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.files import KEY, ChecksumError, of_json, parse_json
@@ -25,7 +26,6 @@ from twin.query import AnyOperator, Query
 from twin.scenario import Scenario, config_hash
 from twin.simulation import MeasuredTimes, measure
 from twin.spec import Spec, parse
-from twin.version import VERSION
 
 D = TypeVar("D", bound=Deployment)
 

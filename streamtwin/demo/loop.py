@@ -30,6 +30,7 @@ from streamtwin.report.page import STYLE, inline
 from streamtwin.tables import tables
 from streamtwin.tables.job_maps import drawn
 from streamtwin.tables.tables import seconds
+from twin import VERSION
 from twin.cluster import Host
 from twin.deployment import nominal_rates
 from twin.errors import BadInput
@@ -37,7 +38,6 @@ from twin.files import parse_json, write_text
 from twin.run import Run
 from twin.scenario import Scenario
 from twin.simulation import simulate
-from twin.version import VERSION
 
 if TYPE_CHECKING:
     from models.dataset import Dataset

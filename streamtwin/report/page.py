@@ -10,8 +10,8 @@ from figures.svg import element, text
 from scenarios.files.run_folder import check_file
 from streamtwin.answers import SIMULATED
 from streamtwin.tables.tables import Column, Wide
+from twin import VERSION
 from twin.errors import BadInput
-from twin.version import VERSION
 
 STYLE = Path(__file__).parent / "templates" / "page.css"
 OURS = '<meta name="generator" content="streamtwin" />'

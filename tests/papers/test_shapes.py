@@ -13,7 +13,7 @@ from papers.interface import ExperimentResult, Table, against, items
 from papers.registry import EXPERIMENTS
 from papers.running import page
 from scenarios.files.documents import document
-from twin.version import VERSION
+from twin import VERSION
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 

@@ -13,8 +13,8 @@ from papers.interface import Experiment, ExperimentResult, Table
 from papers.running import manifest_of, markdown, write
 from papers.workspace import Workspace, label
 from scenarios.learning import CorpusRecipe
+from twin import VERSION
 from twin.errors import BadInput
-from twin.version import VERSION
 
 TABLE = Table(
     "Errors (simulated corpus)",

@@ -17,13 +17,13 @@ from typing import Any, Protocol
 
 import pyarrow.parquet as pq
 
+from twin import VERSION
 from twin.corpus.manifest import CHUNKS, MANIFEST, CorpusSpec, read_manifest, remove
 from twin.errors import BadInput
 from twin.files import parse_json
 from twin.randomness import child_seed
 from twin.scenario import Scenario, config_hash
 from twin.trace import TABLES, Rows, damage, read_table, write_trace
-from twin.version import VERSION
 
 # the work of a chunk -------------------------------------------------------------------------------------------------
 # Work of one Spark task: it simulates a chunk of runs and writes their trace, whole or not at all.

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from twin import VERSION, same_runs
 from twin.errors import BadInput
 from twin.files import PARTIAL, parse_json, write_text
-from twin.version import VERSION, same_runs
 
 MANIFEST = "manifest.json"
 CHUNKS = "chunks"

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from twin import VERSION
 from twin.corpus.manifest import content_hash, write_json
 from twin.files import TABLE_SUMS, parse_json, seal, write_text
 from twin.kinds.registry import SOURCES
 from twin.metrics import METRICS, REGRESSION_METRICS, measured
-from twin.version import VERSION
 
 # soundness of rows ---------------------------------------------------------------------------------------------------
 # Soundness of training rows, for those who write them and those who read them.
