@@ -15,11 +15,10 @@ from twin.kinds.flow import IN_ORDER, Disorder, HeldRecords
 from twin.kinds.windowed import Windowed
 from twin.query import AnyOperator
 from twin.rates.arrays import JobArrays
-from twin.rates.backpressure import Reached, Results
 from twin.rates.channels import Full, Hops, MeasuredSpan, channel_waits_s, full_channels, held_back, links_s, used_hops
 from twin.rates.filling import Shown, shown
 from twin.rates.layout import Layout
-from twin.rates.load import Load, entries_on, entry_bytes_on, windows_on
+from twin.rates.load import Load, Reached, Results, entries_on, entry_bytes_on, windows_on
 from twin.rates.queueing import RHO_MAX
 from twin.rates.waiting import away_s, batch_waits_s, bunched_s, queues_s
 from twin.workload import distinct_values, key_groups_of, touched

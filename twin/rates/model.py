@@ -15,11 +15,22 @@ from twin.metrics import BACKPRESSURE_SHARE, CHECKPOINTS, DELAY, Estimates, Mark
 from twin.plan import ExecutionPlan
 from twin.query import Query
 from twin.rates.arrays import JobArrays
-from twin.rates.backpressure import Reached, Results, results, throttle
 from twin.rates.channels import MeasuredSpan, stalls, used_hops
 from twin.rates.latency import commits, result_ages_s
 from twin.rates.layout import Layout
-from twin.rates.load import Load, flow_at, load, memory, most_used, offered_flow, whole_speed_on
+from twin.rates.load import (
+    Load,
+    Reached,
+    Results,
+    flow_at,
+    load,
+    memory,
+    most_used,
+    offered_flow,
+    results,
+    throttle,
+    whole_speed_on,
+)
 from twin.rates.seats import CountedPlans, Placements
 from twin.scenario import RunSettings, Scenario
 from twin.steadiness import measured_from_s
@@ -29,14 +40,14 @@ from twin.unsupported import unsupported_features
 # Analytic cost model: steady rates, utilisations and queueing formulas instead of a simulation.
 #
 # In order: (1) nominal rates and loads; (2) every source is slowed by the most loaded resource that its records meet,
-# until nothing is overloaded (`twin.rates.backpressure`); (3) the age of results is added up along the streams
+# until nothing is overloaded (`twin.rates.load`); (3) the age of results is added up along the streams
 # (`twin.rates.latency`); (4) results of exactly-once sinks wait for their checkpoint (`twin.rates.latency`).
 # Sockets count by distance, clock and memory bandwidth (`twin.rates.sockets`). Noise and `context_switch` do not count.
 
 
 CHUNK = 16_384
 """Most plans estimated at a time: the more, the fewer calls of numpy, above all in the rounds that only a few plans
-need (`twin.rates.backpressure`); their states must fit in memory."""
+need (`twin.rates.load`); their states must fit in memory."""
 PAIRS = 2**20
 """Most pairs of operators, times plans, estimated at a time, as neighbours on a socket are compared pair by pair."""
 SEEN = frozenset(

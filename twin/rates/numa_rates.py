@@ -179,7 +179,7 @@ class NumaJob:
 # operator takes in what it can, and calls it over-supplied if that is less than what it is sent: `free_running`.
 #
 # `source_shares` has a factor of each source's own: all sources grow together, record for record, until a resource is
-# full; those that need it stop there, and the others go on: max-min fair, as `twin.rates.backpressure` slows them, in
+# full; those that need it stop there, and the others go on: max-min fair, as `twin.rates.load` slows them, in
 # a fraction of its time. It is for jobs whose flows are linear in the rates (`NumaJob.additive`).
 #
 # Plans are subtask counts [n, o, l]; axes are those of `twin.rates.numa_job`, n plans, r a resource, and a a source.
