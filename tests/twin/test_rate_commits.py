@@ -77,6 +77,18 @@ def test_of_records_half_an_interval_and_a_checkpoint_pass_whatever_their_way() 
     assert far - near == pytest.approx(0.5, abs=0.01)
 
 
+def test_state_reaches_its_storage_a_latency_later() -> None:
+    """Half of the state takes a second from each of two hosts, and half a second of latency on top of that."""
+    durations = []
+    for late_ms in (0.001, 500.0):
+        data = keyed().model_dump(mode="json")
+        for host in data["cluster"]["hosts"]:
+            host["latency_ms"] = late_ms if host["name"] in ("b", "c") else host["latency_ms"]
+        durations.append(costs(given(parse(Deployment, data), storage="store"))["checkpoint_duration_s"][0])
+    assert durations[0] > 6_400_000 * 8 / 50e6
+    assert durations[1] - durations[0] == pytest.approx(0.5, abs=0.01)
+
+
 @pytest.mark.parametrize("rate_per_s", [1.0, 1500.0])
 def test_uploads_share_the_card_with_records(rate_per_s: float) -> None:
     scenario = given(keyed(rate_per_s), storage="store", sync_ms=0.0)
