@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from benchmarks.ordinary.comparing import PREDICTED, simulated
 from benchmarks.ordinary.jobs import load, scenario
 from benchmarks.table import print_table
-from models.dataset import CHECKPOINTS
+from models.dataset import CHECKPOINTS_COLUMN
 from models.encoding import Text, deployment_of
 from models.evaluation import row
 from twin.deployment import Deployment
@@ -152,7 +152,7 @@ def ordinary(folder: Path) -> Runs:
 def corpus(rows: Path) -> Runs:
     """Runs of a dataset, one for each configuration."""
     file = rows / "rows.parquet"
-    wanted = ["config_hash", "deployment", CHECKPOINTS, "warmup_s", "horizon_s", *METRICS]
+    wanted = ["config_hash", "deployment", CHECKPOINTS_COLUMN, "warmup_s", "horizon_s", *METRICS]
     held = pq.ParquetDataset(file).schema.names
     table = pq.read_table(file, columns=[name for name in wanted if name in held]).to_pydict()
     first = np.unique(table["config_hash"], return_index=True)[1].tolist()
@@ -160,7 +160,7 @@ def corpus(rows: Path) -> Runs:
     for metric in REGRESSION_METRICS:
         truth[metric][truth["success"] == 0.0] = np.nan
     spans = {g: MeasuredSpan(table["warmup_s"][g], table["horizon_s"][g]) for g in first}
-    checkpoints = table.get(CHECKPOINTS, [None] * len(table["config_hash"]))
+    checkpoints = table.get(CHECKPOINTS_COLUMN, [None] * len(table["config_hash"]))
     texts = [Text(table["config_hash"][g], table["deployment"][g], spans[g], checkpoints[g]) for g in first]
     asked = [(RateModel(text.measured.end_s), deployment_of(text)) for text in texts]
     return Runs(rows.name.removesuffix("-rows"), asked, truth)

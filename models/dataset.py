@@ -30,11 +30,11 @@ from twin.words import meant
 REMEDY = "make the dataset again with 'twin dataset CORPUS OUT'"
 MEASURED = "measured"
 """Column that is true for rows of real runs, of which some metrics may be unknown. Absent: simulated."""
-CHECKPOINTS = "checkpoints"
+CHECKPOINTS_COLUMN = "checkpoints"
 """Column of the checkpoints of runs, as JSON. Absent: none that cost anything, as in rows of older versions."""
 COLUMNS = {name: re.sub(r"_s\.(p\d+)$", r"_\1_s", name) for name in FURTHER}
 """Columns of metrics beyond METRICS, by metric; in rows of older versions, or of real runs, they may be absent."""
-OPTIONAL = {MEASURED: pa.bool_(), CHECKPOINTS: pa.string(), **dict.fromkeys(COLUMNS.values(), pa.float64())}
+OPTIONAL = {MEASURED: pa.bool_(), CHECKPOINTS_COLUMN: pa.string(), **dict.fromkeys(COLUMNS.values(), pa.float64())}
 """Columns that may be absent, with their types."""
 FEWEST = 30
 """Rows with a label from which on a metric beyond METRICS is learned."""
@@ -134,7 +134,7 @@ def _encoded(
         texts = [
             Text(str(run), str(text), span, checkpoints)
             for run, text, span, checkpoints in zip(
-                columns["run"], columns["deployment"], measured, columns[CHECKPOINTS], strict=True
+                columns["run"], columns["deployment"], measured, columns[CHECKPOINTS_COLUMN], strict=True
             )
         ]
         encoded = encode_texts(texts, progress, workers, reprofiled)

@@ -19,7 +19,7 @@ from optimizers.milp.ages import TOLERATED, fixed_s
 from optimizers.milp.moving import HUGE_S, Relaxation
 from optimizers.milp.optimizer import Milp
 from optimizers.milp.placing import CLOSE, about, admissible, missed
-from optimizers.objectives import LATENCIES
+from optimizers.objectives import MEAN_LATENCIES
 from optimizers.rules import exchangeable
 from optimizers.selection import Candidates, dealt_anew, estimate, said, sees_beyond_rates
 from optimizers.space import as_plans, counts_of
@@ -107,7 +107,7 @@ class _Tree:
         self.first, self._spent = first, spent
         end_to_end = problem.objective.startswith("e2e_latency_s")
         self.relaxation = Relaxation.of(job, problem.space, end_to_end=end_to_end)
-        self.latency = problem.objective in LATENCIES
+        self.latency = problem.objective in MEAN_LATENCIES
         self.by_rates = self.latency and isinstance(problem.cost_model, RateModel)
         self.prunes = self.latency and not sees_beyond_rates(problem)
         self.best_s, self.nodes, self.refuted = np.inf, 0, False

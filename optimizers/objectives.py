@@ -27,11 +27,11 @@ from twin.workload import read_shares
 
 
 MEDIAN = "p50"
-LATENCIES = tuple(name for name in REGRESSION_METRICS if TABLE[name].better == "min")
+MEAN_LATENCIES = tuple(name for name in REGRESSION_METRICS if TABLE[name].better == "min")
 """Latencies that every cost model estimates."""
 USUAL_METRIC = "processing_latency_s"
 """Objective if none is asked for, and what decides among plans of equal price or traffic."""
-LIMITED = (*LATENCIES, *FURTHER)
+LIMITED = (*MEAN_LATENCIES, *FURTHER)
 """What a requirement may limit, where some cost model estimates it."""
 
 

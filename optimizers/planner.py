@@ -19,7 +19,7 @@ from optimizers.interface import Deadline, Optimizer, Problem, Propose, Solution
 from optimizers.judging import CLOSE, JUDGED, early, kept, unless_given
 from optimizers.local_search import changes_of
 from optimizers.milp.ages import fixed_s
-from optimizers.objectives import LATENCIES, Job, at_rates
+from optimizers.objectives import MEAN_LATENCIES, Job, at_rates
 from optimizers.selection import (
     PREMIUM,
     SURE,
@@ -169,7 +169,7 @@ def weigh(problem: Problem, propose: Propose, traits: Traits) -> Weighed:
     one change away from its best. Raises BadInput as `propose` does."""
     asked = replace(problem.judged_by(RateModel()), budget=max(problem.budget, ASKED), alternatives=ASKED)
     settled = asked.settled(free_subtasks=False, costream_rules=traits.costream_rules)
-    latency = problem.objective in LATENCIES
+    latency = problem.objective in MEAN_LATENCIES
     unchanged_s = fixed_s(PlacementCoefficients.of(problem.deployment)) if latency else 0.0
     if not settled.space.free_subtasks:
         plans = SpacePlans(settled.deployment, settled.space)

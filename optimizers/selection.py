@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from optimizers.interface import Candidate, Deadline, Problem, Solution, Status
-from optimizers.objectives import LATENCIES, OBJECTIVES, USUAL_METRIC, at_rate
+from optimizers.objectives import MEAN_LATENCIES, OBJECTIVES, USUAL_METRIC, at_rate
 from optimizers.program import FEW_NODES, ProgramLimits
 from optimizers.space import as_plans, nothing_found
 from twin.errors import BadInput
@@ -151,7 +151,7 @@ def estimate_with(
     reached = np.stack([found[name] for name in limits], axis=1) if limits else None
     model = problem.cost_model
     error = None
-    if (of is not None or problem.objective in LATENCIES) and isinstance(model, Slow):
+    if (of is not None or problem.objective in MEAN_LATENCIES) and isinstance(model, Slow):
         error = ERRORS * np.asarray(found.spread) / math.sqrt(model.replications)
     objective = decided if of is None else of(problem.deployment, plans, problem.requirements)
     second = None if of is None else decided

@@ -41,7 +41,7 @@ from twin.trace import TABLES, TRAINING_ROWS, of_table, read_table
 
 
 QUANTILES = {"p50_s": 0.50, "p95_s": 0.95, "p99_s": 0.99}
-LATENCIES = {"processing": "processing_latency", "e2e": "e2e_latency", "delay": "result_delay"}
+OF_LATENCIES = {"processing": "processing_latency", "e2e": "e2e_latency", "delay": "result_delay"}
 """Beginnings of the names of labels, by latency (of twin.histograms.COLUMNS)."""
 
 _RUNS_READ = (
@@ -79,7 +79,7 @@ def training_rows(runs: DataFrame, operators: DataFrame, events: DataFrame) -> D
         "run", "index", "seed", "config_hash", "horizon_s", "warmup_s", "deployment", "checkpoints"
     )
     further = [result_delays(periods), behind(periods), checkpoint_means(events, succeeded)]
-    parts = [labelled, *(latency_quantiles(periods, kind) for kind in LATENCIES), *further]
+    parts = [labelled, *(latency_quantiles(periods, kind) for kind in OF_LATENCIES), *further]
     rows = reduce(lambda rows, part: rows.join(part, "run", how="left"), parts, described)
     return rows.select(TRAINING_ROWS.names)
 
@@ -135,7 +135,7 @@ def run_totals(periods: DataFrame) -> DataFrame:
 
 
 def latency_quantiles(periods: DataFrame, kind: str) -> DataFrame:
-    """Latency quantiles [s], one row a run with results, as from `twin.histograms.quantile_s`. kind: of LATENCIES.
+    """Latency quantiles [s], one row a run with results, as from `twin.histograms.quantile_s`. kind: of OF_LATENCIES.
 
     The histograms of all sinks and periods are merged; the quantile is the middle of the first bucket at which a
     share q of all results is reached.
@@ -158,11 +158,11 @@ def latency_quantiles(periods: DataFrame, kind: str) -> DataFrame:
     reached = {name: F.col("reached") >= F.lit(q) * F.col("total") for name, q in QUANTILES.items()}
     quantiles = cumulative.groupBy("run").agg(
         *[
-            _middle_s(F.min(F.when(done, F.col("bucket")))).alias(f"{LATENCIES[kind]}_{name}")
+            _middle_s(F.min(F.when(done, F.col("bucket")))).alias(f"{OF_LATENCIES[kind]}_{name}")
             for name, done in reached.items()
         ]
     )
-    return quantiles.select("run", *[f"{LATENCIES[kind]}_{name}" for name in QUANTILES])
+    return quantiles.select("run", *[f"{OF_LATENCIES[kind]}_{name}" for name in QUANTILES])
 
 
 def result_delays(periods: DataFrame) -> DataFrame:

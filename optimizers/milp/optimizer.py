@@ -27,7 +27,7 @@ from optimizers.milp.placing import (
     fluid_bound,
     prove,
 )
-from optimizers.objectives import LATENCIES, NOTHING_MORE, PRICE, at_rate, priced, prices_h
+from optimizers.objectives import MEAN_LATENCIES, NOTHING_MORE, PRICE, at_rate, priced, prices_h
 from optimizers.program import FEW_NODES, GAP, ProgramLimits, ProgramOutcome
 from optimizers.rules import evened
 from optimizers.selection import (
@@ -456,7 +456,7 @@ class Milp:
         limited = problem.within_usual()
         job, candidates = PlacementCoefficients.of(problem.deployment), Candidates(limited)
         all_time = candidates.deadline
-        in_one_place = problem.objective in LATENCIES and not problem.space.spreads(problem.deployment)
+        in_one_place = problem.objective in MEAN_LATENCIES and not problem.space.spreads(problem.deployment)
         quick = _quick(problem, job) if in_one_place else None
         given = counts_of(problem.deployment, problem.deployment.plan)
         if quick is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from optimizers.interface import PlanningProgress, Problem, Solution, Stopped
-from optimizers.objectives import LATENCIES, Requirements, price_of, priced
+from optimizers.objectives import MEAN_LATENCIES, Requirements, price_of, priced
 from optimizers.registry import DRIVEN, optimizer_by_name
 from optimizers.rules import SlotDeployment
 from optimizers.searching import Budget
@@ -170,7 +170,7 @@ class PlanFound:
         if isinstance(costs, Unsure) and unlike:
             unknown = f"how far off {search.model} may be is not known, as it has not learned from such jobs"
             return [f"{unknown}; {TELLS}"]
-        if self.beside is None and isinstance(costs, RateModel) and search.objective in LATENCIES:
+        if self.beside is None and isinstance(costs, RateModel) and search.objective in MEAN_LATENCIES:
             steep = steepness(search.job.with_plan(self.solution.plan))
             return [f"careful: the rate model does not know {words}; {TELLS}" for words in steep]
         return []
