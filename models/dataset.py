@@ -95,7 +95,7 @@ class Dataset:
 
     @property
     def about(self) -> Mapping[str, np.ndarray]:
-        """[G] each: models.encoding.ABOUT of each row, and `records_out`."""
+        """[G] each: models.vectors.ABOUT of each row, and `records_out`."""
         return {**self.encoded.about, "records_out": self.records_out}
 
 

@@ -1,4 +1,8 @@
-"""Encodes deployments as inputs of models: graphs, flat vectors, descriptions; their file; and misjudged costs."""
+"""Encodings: deployments as the inputs of models, that is graphs, flat vectors and descriptions of rows.
+
+For datasets and cost models. A dataset's encoding is kept in a file beside its rows. Deployments can be encoded as they
+look through a profile with errors. Nothing here is fitted to data.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +39,11 @@ from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
 # encodings of deployments --------------------------------------------------------------------------------------------
-# Encodes deployments as inputs of models: graphs, flat vectors, descriptions.
-#
-# Nothing here is fitted to data. Encoding costs a few milliseconds a row, so many rows are encoded by several
-# processes.
+# Encoding costs a few milliseconds a row, so many rows are encoded by several processes.
 
 
 CHUNK = 250
+"""Number of rows that a process encodes at a time."""
 PARALLEL_FROM = 2000
 """Number of rows below which they are encoded in this process: starting others takes seconds."""
 
@@ -180,21 +182,16 @@ def deployment_of(text: Text, reprofiled: Reprofiled | None = None) -> Deploymen
         raise BadInput(f"{wrong}: {problem}; make the dataset again with 'twin dataset'") from None
 
 
-# their file ----------------------------------------------------------------------------------------------------------
-# File with the encoding of a dataset beside its rows: encoding a large one takes minutes, reading it a second.
+# the file of a dataset's encoding ------------------------------------------------------------------------------------
+# It lies beside the rows: encoding a large dataset takes minutes, reading its encoding a second.
 #
 # The file is named after the code that encodes, so that other code never reads it.
 
 
 _HERE, _RATES, _KINDS = Path(__file__).parent, Path(rates.__path__[0]), Path(kinds.__path__[0])
-_FILES: tuple[str, ...] = (
-    "encoding",
-    "features",
-    "graph",
-    "job_columns",
-    "vectors",
-)
-"""Source files that decide the encoding, beside files of `twin`: profiles, query, kinds and the rate model."""
+_OWN = ("encoding", "features", "graph", "job_columns", "vectors")
+_OF_TWIN = ("deployment", "profile_costs", "profiles", "query")
+"""Source files that decide the encoding, here and at the top of `twin`, beside its kinds and its rate model."""
 
 _OF_ZIP = (struct.error, zlib.error, zipfile.BadZipFile)
 _RAGGED = ("streams", "updates", "placements", "others")
@@ -203,10 +200,13 @@ _RAGGED = ("streams", "updates", "placements", "others")
 @cache
 def code_version() -> str:
     """Version of the encoding: 12 hex digits over the source of everything that decides one."""
-    own = [*(_HERE / f"{name}.py" for name in _FILES), _RATES.parent / "query.py"]
-    rooms = (path for room in (_RATES.parent / "profiles", _RATES, _KINDS) for path in sorted(room.glob("*.py")))
-    source = b"".join(path.read_bytes() for path in (*own, *rooms))
-    return hashlib.sha256(source).hexdigest()[:12]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources())).hexdigest()[:12]
+
+
+def sources() -> list[Path]:
+    """Source files that decide the encoding, in a fixed order. Those that are named here must exist."""
+    named = [*(_HERE / f"{name}.py" for name in _OWN), *(_RATES.parent / f"{name}.py" for name in _OF_TWIN)]
+    return named + [path for room in (_RATES, _KINDS) for path in sorted(room.glob("*.py"))]
 
 
 def path_in(folder: Path, reprofiled: Reprofiled | None = None) -> Path:
@@ -249,7 +249,7 @@ def read(folder: Path, config_hash: np.ndarray, reprofiled: Reprofiled | None = 
 
 
 # misjudged costs -----------------------------------------------------------------------------------------------------
-# Misjudged costs: a run as models see it through an engine profile with errors.
+# A run as models see it through an engine profile with errors.
 #
 # Features and the rate model's answers rest on the profile's CPU constants. The simulator knows them exactly; on a real
 # cluster they are measured, with errors. Labels stay what they are.

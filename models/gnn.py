@@ -238,7 +238,7 @@ def _padded(values: np.ndarray, room: int, padding: int) -> np.ndarray:
 
 
 def _overflow(what: str) -> np.ndarray:
-    raise ValueError(f"too many {what} rows for the batch; cut batches with models.capacity.cut")
+    raise ValueError(f"too many {what} rows for the batch; cut batches with models.gnn.cut")
 
 
 # the network ---------------------------------------------------------------------------------------------------------

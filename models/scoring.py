@@ -232,7 +232,7 @@ def _same_subtasks(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> li
 
 
 # scores --------------------------------------------------------------------------------------------------------------
-# `models.sharing` finds the states that differ. The first layer of an update is linear, so it is applied to the states
+# `distinct` finds the states that differ. The first layer of an update is linear, so it is applied to the states
 # of producers and of the operator itself before they are combined, when they are fewer. Rows go through the other
 # layers in blocks that fit a core's cache; nothing is compiled, so that the first plans are scored as fast as the
 # last. A test checks equality with the flat network. Only the head needs the rate model's answers, which may be

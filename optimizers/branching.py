@@ -28,7 +28,7 @@ from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 
 # the optimizer -------------------------------------------------------------------------------------------------------
-# The relaxation (`relaxation`) bounds a partial placement from below and completes it; the problem's cost model
+# The relaxation (`Relaxation`) bounds a partial placement from below and completes it; the problem's cost model
 # estimates the completions, many at a time. Under the rate model the tree is searched by bounds, until no open node
 # can be better: a proof. Under any other model the analytic bound alone prunes, to a per cent of what placement can
 # change, and the model's own estimates say which branch comes next and which leaf is best; nothing is proved then.

@@ -23,7 +23,6 @@ from twin.workload import group_count
 
 if TYPE_CHECKING:
     from twin.plan import ExecutionPlan
-    from twin.query import AnyOperator, Query
 
 
 # jobs ----------------------------------------------------------------------------------------------------------------

@@ -232,7 +232,7 @@ class Rlas:
     RLAS_fix(U). heuristics: of the tree; None: all, with the paper's compression ratio once there are many subtasks.
     nodes: of the tree that are looked at for each placement; None: by its size, see LOOKS. order: of the search.
     most_subtasks: of all operators together; None: one a core. scale: whether replication is chosen; else it is that of
-    the deployment's plan. improve, refine: whether the local search runs, and as in `scaling.scaled`. sharing: whether
+    the deployment's plan. improve, refine: whether the local search runs, and as in `scaled`. sharing: whether
     there may be more than `most_subtasks`, which the paper does not allow, where operators need so little that they
     share cores."""
 

@@ -2,9 +2,9 @@
 
 Hosts of the cluster that the job does not use may be added; one to be removed is marked, gives its key groups
 away within the budget of the rounds, and is left when it has none. Where a change restarts the job, moves that only
-balance wait until they are worth a restart (`restarts`); those from a marked host do not, as they save the host. Hosts
-are decided on by loads as they are measured (the paper's way), or by the rates that DS2 or Flink's autoscaler find that
-operators should take.
+balance wait until they are worth a restart (`RestartAccount`); those from a marked host do not, as they save the host.
+Hosts are decided on by loads as they are measured (the paper's way), or by the rates that DS2 or Flink's autoscaler
+find that operators should take.
 """
 
 from __future__ import annotations

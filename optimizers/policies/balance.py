@@ -17,7 +17,7 @@ from optimizers.balancing.albic import Albic
 from optimizers.balancing.joint import Joint
 from optimizers.balancing.problem import Assignment, Balance, Solver
 from optimizers.balancing.search import Flux, Search
-from optimizers.balancing.solvers import Cola
+from optimizers.balancing.solvers import BalanceMilp, Cola
 from optimizers.policies.rounds import SEARCHED, Round, Rounds
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
@@ -47,8 +47,6 @@ class BalanceSpec(Round, PolicySpec):
     def _solver(self) -> Solver:
         search = Search(looks=SEARCHED, band=self.band)
         if self.solver == "milp":
-            from optimizers.balancing.solvers import BalanceMilp  # here, because no other solver needs HiGHS
-
             return BalanceMilp(seconds=self.seconds, start=search)
         return search if self.solver == "search" else Flux(best_fit=self.solver == "flux-best-fit")
 

@@ -32,7 +32,8 @@ from twin.partitionings import Ends
 # It makes one move at a time, of the busiest subtask that fits the other host, and none while no host is above the
 # threshold. A host must have been hot for two periods in a row, between which nothing moved: work caught up after an
 # outage is soon done, and a period in which a subtask left tells nothing of its host now. Where the hottest host cannot
-# be relieved, the next one is. Where a move restarts the job, it is made only when it is worth a restart (`restarts`).
+# be relieved, the next one is. Where a move restarts the job, it is made only when it is worth a restart
+# (`RestartAccount`).
 
 
 class RelieveSpec(PolicySpec):

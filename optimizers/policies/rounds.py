@@ -217,7 +217,7 @@ def _hosts(period: PeriodStatistics) -> dict[str, list[str]]:
 # Every few periods, statistics of the key groups become a `Balance`; a solver assigns groups to hosts, within a budget
 # of migrations, and they go by direct state migration. Periods in which the job stood still do not count, nor do those
 # before one; statistics that make no sense are noted, and nothing moves. Where a change restarts the job, it is made
-# only when it is worth a restart (`restarts`).
+# only when it is worth a restart (`RestartAccount`).
 
 
 MIGRATIONS = 20

@@ -258,7 +258,7 @@ class PlanBench:
         return min((PlanOutcome.of(runs, self.objective) for runs in whole), key=lambda each: each.rank)
 
     def regret(self, plan: ExecutionPlan) -> tuple[float, float | None]:
-        """Relative distance of a plan to the best, and half of its 95 % interval, as from `outcomes.regret_of`."""
+        """Relative distance of a plan to the best, and half of its 95 % interval, as from `regret_of`."""
         return regret_of(self.outcome(plan), self.best)
 
     def _keys(self, plans: Iterable[ExecutionPlan]) -> list[str]:

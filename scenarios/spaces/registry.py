@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,10 +23,6 @@ from twin.errors import BadInput, suggest
 from twin.randomness import child_seed, random_stream
 from twin.scenario import RunSettings, Scenario
 from twin.spec import parse
-
-if TYPE_CHECKING:
-    from twin.scenario import Scenario
-
 
 # spaces by name ------------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ import typer
 
 from streamtwin.cli.terminal import NewYaml, ScenarioName, Seed, Set, Terminal, scenario_of
 from streamtwin.options import Options
-from twin.errors import some_of
+from twin.errors import BadInput, some_of
 
 if TYPE_CHECKING:
     from streamtwin.connect.importers.flink_answers import Answers
@@ -190,7 +190,6 @@ def flink(
     from scenarios.files.run_folder import check_file, check_free
     from streamtwin.connect.importers.flink_job import read_job
     from streamtwin.connect.importers.flink_scenario import scenario_of
-    from twin.errors import BadInput
     from twin.files import write_bytes
 
     check_file(out)
@@ -239,7 +238,6 @@ def flink_config(
 def _answers(terminal: Terminal, source: str, job: str | None, window_s: float) -> Answers:
     from streamtwin.connect.importers.flink_answers import from_file, from_folder
     from streamtwin.connect.importers.flink_live import from_endpoint, without_credentials
-    from twin.errors import BadInput
 
     if source.lower().startswith(("http://", "https://")):
         return from_endpoint(source, job, window_s, terminal)
@@ -255,7 +253,6 @@ def _answers(terminal: Terminal, source: str, job: str | None, window_s: float) 
 
 
 def _rates(offered: list[str]) -> dict[str, float]:
-    from twin.errors import BadInput
 
     rates = {}
     for assignment in offered:

@@ -154,7 +154,6 @@ def train(out: Path, settings: Settings, audience: Audience) -> tuple[LearnedCos
     from models import prediction
     from models.pipeline import train as train_ensembles
     from models.settings import OURS
-    from scenarios import learning
 
     rows = datasets.read(out / "dataset")
     parts = datasets.split(rows, settings.seed)

@@ -103,8 +103,6 @@ class PlanRules(Options):
 
 
 def _allowed(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    from twin.errors import BadInput
-
     hosts_by_operator: dict[str, tuple[str, ...]] = {}
     for text in texts:
         name, equals, hosts = text.partition("=")
@@ -117,7 +115,6 @@ def _allowed(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _numbers(flag: str, texts: Sequence[str], example: str) -> dict[str, float]:
-    from twin.errors import BadInput
     from twin.quantities import number
 
     numbers: dict[str, float] = {}

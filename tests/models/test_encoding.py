@@ -89,6 +89,13 @@ def test_file_gives_back_what_was_written_and_only_for_the_same_rows_and_code(
     assert encoding.read(tmp_path, hashes) is None
 
 
+def test_what_decides_an_encoding_is_in_its_version() -> None:
+    """A source file that moves must take its place in the version along."""
+    names = {path.relative_to(Path(encoding.__file__).parents[1]).as_posix() for path in encoding.sources()}
+    assert {"models/graph.py", "twin/profiles.py", "twin/profile_costs.py", "twin/deployment.py"} <= names
+    assert {"twin/kinds/flow.py", "twin/rates/model.py"} <= names
+
+
 def test_a_deployment_that_is_none_is_bad_input_with_the_run_s_name() -> None:
     with pytest.raises(BadInput, match="deployment of run 'run-7' is not valid"):
         encode_texts([Text("run-7", "{}", MINUTES)])

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import groupby, takewhile
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,10 +35,6 @@ from twin.operators.key_groups import KeyGroups
 from twin.profiles import EngineProfile, Rescaling
 from twin.world.meters import Row
 from twin.world.parts import Card, Task
-
-if TYPE_CHECKING:
-    from twin.change.running_job import RunningJob
-
 
 # statistics of a period ----------------------------------------------------------------------------------------------
 # Statistics of a period for a policy, from counters of the running job.
@@ -373,7 +369,6 @@ class Timeline:
 
     def __init__(self, change: Reconfigurer) -> None:
         self.change = change
-        self.world = change.job.world
         self.world = change.world
         self.env = change.env
         self._rate_factors: dict[str, float] = {}

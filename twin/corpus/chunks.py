@@ -35,7 +35,7 @@ HANGING = 10.0
 
 
 class HasRows(Protocol):
-    """Part of `twin.simulation.Run` that a corpus keeps."""
+    """Part of `twin.run.Run` that a corpus keeps."""
 
     def rows(self, run: str, index: int, name: str) -> Rows:
         """Trace of the run, as rows by table."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """State of N plans at some source rates. The first six are those of `twin.deployment.Flow`, [O, N].
+    """State of N plans at some source rates. The first six are those of `twin.kinds.flow.Flow`, [O, N].
 
     service_on: CPU time of an input record, without window evaluations. line_s_on, line_scv_on: CPU time of all chained
     operators from this one on, and its squared coefficient of variation. busy_on: demand of one subtask, in cores.

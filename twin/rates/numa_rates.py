@@ -182,7 +182,7 @@ class NumaJob:
 # full; those that need it stop there, and the others go on: max-min fair, as `twin.rates.load` slows them, in
 # a fraction of its time. It is for jobs whose flows are linear in the rates (`NumaJob.additive`).
 #
-# Plans are subtask counts [n, o, l]; axes are those of `twin.rates.numa_job`, n plans, r a resource, and a a source.
+# Plans are subtask counts [n, o, l]; axes are those of `NumaJob`, n plans, r a resource, and a a source.
 
 
 @dataclass(frozen=True, slots=True)

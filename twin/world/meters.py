@@ -17,7 +17,6 @@ from twin.world.sockets import HostMemory
 
 if TYPE_CHECKING:
     from twin.world.network import Buffer
-    from twin.world.parts import Card, Processor, Task
 
 
 # meters --------------------------------------------------------------------------------------------------------------

@@ -22,7 +22,6 @@ from twin.world.parts import Card, Item, Jitter, Leg, Pool, RecordLane, Task, ch
 from twin.world.ports import Inbox, Path, Port
 
 if TYPE_CHECKING:
-    from twin.world.ports import Inbox
     from twin.world.world import World
 
 
