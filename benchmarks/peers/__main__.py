@@ -16,8 +16,7 @@ from collections import defaultdict
 import numpy as np
 
 from benchmarks.peers import in_ciw
-from benchmarks.peers.cases import CASES, expected
-from benchmarks.peers.measure import SIMULATORS
+from benchmarks.peers.cases import CASES, SIMULATORS, expected
 from benchmarks.table import print_table
 
 LIMITS = (
@@ -69,7 +68,7 @@ def _table(case: str, rounds: int, share: float) -> dict[tuple[str, str], float]
 
 
 def _run(name: str, case: str, customers: int, seed: int) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.peers.measure", name, case, str(customers), str(seed)]
+    command = [sys.executable, "-m", "benchmarks.peers.cases", name, case, str(customers), str(seed)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     result: dict[str, float] = json.loads(done.stdout)
     return result

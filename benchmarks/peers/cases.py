@@ -1,8 +1,19 @@
-"""Cases of the comparison: their parameters, values by theory, and number of customers in a run."""
+"""Cases of the comparison, and one run of one simulator in a process of its own: CPU time, memory and answer as JSON.
+
+Run: python -m benchmarks.peers.cases SIMULATOR CASE CUSTOMERS SEED
+"""
 
 from __future__ import annotations
 
+import json
+import resource
+import sys
+import time
 from dataclasses import dataclass
+from pathlib import Path
+from pkgutil import resolve_name
+
+# cases ---------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +53,38 @@ def expected(case: str) -> float:
         first, second = TANDEM_SERVICES_S
         return oracles.sojourn_blocking_tandem(TANDEM_RATE, (1 / first, 1 / second), TANDEM_PLACES)
     return 1e6 * oracles.sojourn_processor_sharing(PIPELINE_RATE * PIPELINE_SERVICE_S, PIPELINE_SERVICE_S)
+
+
+# one run -------------------------------------------------------------------------------------------------------------
+
+
+SIMULATORS = {
+    "SimPy by hand": "benchmarks.peers.by_hand:run",
+    "streamtwin": "benchmarks.peers.ours:run",
+    "Ciw 3.2.7": "benchmarks.peers.in_ciw:run",
+}
+"""For each simulator, a function from case, customers and seed to the case's answer."""
+
+
+def main() -> None:
+    """Runs and prints. Imports come before the clock starts, and are of this simulator alone, for its memory."""
+    name, case, customers, seed = sys.argv[1:]
+    run = resolve_name(SIMULATORS[name])
+    run(case, 1000, 0)  # libraries that load on first use
+    started_s = time.process_time()
+    answer = run(case, int(customers), int(seed))
+    cpu_s = time.process_time() - started_s
+    print(json.dumps({"cpu_s": cpu_s, "peak_mb": _peak_mb(), "answer": answer}))
+
+
+def _peak_mb() -> float:
+    """Largest resident memory [MB]: VmHWM on Linux, because ru_maxrss would count the parent at the fork."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text(encoding="ascii").splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    main()

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from benchmarks.validity import oracles, runs
+from benchmarks.validity.__main__ import INVARIANTS, PLAIN, THEORY
 from benchmarks.validity.invariants import WAYS, judged, measure, pinned, scenarios
-from benchmarks.validity.report import INVARIANTS, PLAIN, THEORY
 from benchmarks.validity.runs import results_of, rounded
 from benchmarks.validity.theory import LIMIT_SE, SEEDS, checks, limit_se
 from tests.twin.worlds import queue

@@ -1,1 +1,0 @@
-"""Ordinary jobs, judged by brute force."""

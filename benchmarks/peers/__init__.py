@@ -1,1 +1,0 @@
-"""Comparison of this simulator with hand-written SimPy and with Ciw on small models: speed, memory and error."""

@@ -1,1 +1,0 @@
-"""StreamBed's published runs of Flink beside the twin: calibrated on small clusters, judged on large ones."""

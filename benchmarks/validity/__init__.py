@@ -1,1 +1,0 @@
-"""Report on how far the simulator can be believed: theory, compiled code beside plain Python, invariants."""
