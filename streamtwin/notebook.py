@@ -23,8 +23,7 @@ from streamtwin.options import Written, parameters
 from streamtwin.questions.question import OfScenario, Question
 from streamtwin.questions.registry import QUESTIONS
 from streamtwin.questions.runs import Compare, ComparePolicies, DryRun, FindCapacity, FindSensitivity, WhatIf
-from streamtwin.report.page import check_ours, paragraph, scrolling, tables
-from streamtwin.report.pages import run_page, shortened
+from streamtwin.report import check_ours, paragraph, run_page, scrolling, shortened, tables
 from streamtwin.tables import run_tables
 from streamtwin.tables.job_maps import drawn
 from streamtwin.tables.run_tables import panels

@@ -122,7 +122,7 @@ def report(
     """
     terminal.stage(f"report: reading {target}")
     from scenarios.files.run_folder import writing
-    from streamtwin.report.page import check_ours
+    from streamtwin.report import check_ours
     from twin.files import write_text
 
     page = out if out is not None else Path(f"{Path(target).resolve().stem if Path(target).exists() else target}.html")
@@ -138,7 +138,7 @@ def report(
 
 
 def _beside(target: Path, other: Path, asked: tuple[object, ...]) -> tuple[str, list[Wide]]:
-    from streamtwin.report.pages import beside_page
+    from streamtwin.report import beside_page
     from twin.errors import BadInput
 
     if asked != (None,) * len(asked) or not (target.is_dir() and other.is_dir()):
@@ -158,7 +158,7 @@ def _html(
     seed: int | None,
     horizon_s: float | None,
 ) -> str:
-    from streamtwin.report.pages import answer_page, holds_answer, run_page
+    from streamtwin.report import answer_page, holds_answer, run_page
 
     asked = (plan, policy, set_ or None, event or None, seed, horizon_s)
     if asked == (None,) * len(asked) and holds_answer(Path(target)):

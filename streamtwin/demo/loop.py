@@ -26,7 +26,7 @@ from scenarios.files.documents import as_csv
 from scenarios.files.run_folder import png, writing
 from scenarios.questions.kept import said_once
 from streamtwin.demo.story import PREDICTED, PROMISE, PROMISE_S, SCENARIO, JudgedPlan, Story, added, tell
-from streamtwin.report.page import STYLE, inline
+from streamtwin.report import STYLE, inline
 from streamtwin.tables import tables
 from streamtwin.tables.job_maps import drawn
 from streamtwin.tables.tables import seconds

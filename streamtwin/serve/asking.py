@@ -11,7 +11,7 @@ from figures.svg import element, text
 from scenarios.files.yaml_text import parse_text
 from scenarios.questions.dry_run import ChangeOptions, planned
 from scenarios.questions.variants import events as events_in
-from streamtwin.report.page import folded
+from streamtwin.report import folded
 from streamtwin.serve.inquiry import EVENT, SET, Alteration, Control, Inquiry, controls, flow, plan_option
 from streamtwin.serve.session import Asked
 from streamtwin.tables.tables import places

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from figures.svg import element, text
 from streamtwin.answers import Presentation, difference
-from streamtwin.report.page import cards, paragraph, table, tables
+from streamtwin.report import cards, paragraph, table, tables
 from streamtwin.serve.asking import MOST_NAME, command_told
 from streamtwin.serve.inquiry import EVENT, SET
 from streamtwin.serve.page import job_address, whole

@@ -15,8 +15,7 @@ from streamtwin.answers.comparison import state
 from streamtwin.answers.verdict import verdict
 from streamtwin.questions.question import FormField
 from streamtwin.questions.registry import forms
-from streamtwin.report.page import cards, folded, html, paragraph, scrolling, section, table, tables
-from streamtwin.report.pages import headline, shortened
+from streamtwin.report import cards, folded, headline, html, paragraph, scrolling, section, shortened, table, tables
 from streamtwin.serve.asking import changes, choice, command_told, events, field, form, keep, knobs, select
 from streamtwin.serve.inquiry import PAIRS, Inquiry
 from streamtwin.serve.session import Asked, Session

@@ -157,7 +157,7 @@ def _bounded(receive: Receive, most: int) -> Receive:
 
 LONGEST_NUMBER = 9
 """Most digits of a number in an address."""
-STATIC: list[str | tuple[str, str]] = [("streamtwin.serve", "static"), ("streamtwin.report", "templates")]
+STATIC: list[str | tuple[str, str]] = [("streamtwin.serve", "static"), ("streamtwin", "templates")]
 """Folders of files that are served unchanged: package, and name of the folder there."""
 
 

@@ -19,7 +19,7 @@ from scenarios.files.run_folder import write_text
 from scenarios.files.scenario_file import dump, load
 from streamtwin.answers.difference import of_run
 from streamtwin.answers.verdict import verdict
-from streamtwin.report.pages import headline
+from streamtwin.report import headline
 from streamtwin.serve import keeping, opening, page
 from streamtwin.serve.asking import cancelled, happening, moved
 from streamtwin.serve.inquiry import SET, Alteration, Inquiry, Store, given, modified_ns, plan_option, turned

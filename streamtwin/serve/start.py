@@ -8,7 +8,7 @@ from itertools import starmap
 
 from figures.job_map import SIZE_PX
 from figures.svg import element, text
-from streamtwin.report.page import paragraph
+from streamtwin.report import paragraph
 from streamtwin.serve import keeping, opening
 from streamtwin.serve.keeping import KeptAnswer
 from streamtwin.serve.opening import Import

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from scenarios.files.documents import document
 from streamtwin.answers.difference import ASIDE, Apart, Figure, figures, of_run, plans, tables
-from streamtwin.report.pages import beside_page
+from streamtwin.report import beside_page
 from streamtwin.tables.tables import Wide
 from tests.commands import answer, refused, twin
 from tests.scenarios.questions.jobs import queue

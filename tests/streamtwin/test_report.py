@@ -19,7 +19,7 @@ from scenarios.questions.kept import RunOutcome
 from scenarios.questions.resources import binding, resources
 from streamtwin.answers.verdict import joined, verdict
 from streamtwin.cli.terminal import run_of
-from streamtwin.report.pages import MOST_ROWS, headline, run_page
+from streamtwin.report import MOST_ROWS, headline, run_page
 from streamtwin.tables.run_tables import keeps_up, of_run, panels
 from tests.commands import done, refused, twin
 from tests.scenarios.questions.jobs import queue, shop

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamtwin.report.pages import run_page
+from streamtwin.report import run_page
 from streamtwin.serve.keeping import KeptAnswers
 from tests.scenarios.questions.jobs import shop
 from tests.streamtwin.browsing import Browser, Tab
