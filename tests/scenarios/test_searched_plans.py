@@ -25,7 +25,7 @@ from scenarios.planning import planner
 from scenarios.planning.cost_models import cost_model
 from scenarios.planning.searching import Goal, PlansSearched, RunBench, SearchRun, budget_of, search
 from scenarios.planning.validation import validate
-from tests.commands import answer, done, refused, twin
+from tests.commands import answer, refused, twin
 from tests.twin.worlds import deployment, sink, source
 from twin.errors import BadInput
 from twin.events import Failure
@@ -70,12 +70,11 @@ def reached(job: Scenario, plan: ExecutionPlan, name: str, runs: int = 3) -> flo
 
 
 def test_where_rates_see_no_bursts_runs_find_the_best_of_all_plans() -> None:
-    """Three detections on box, plant or cloud are 27 plans, of which all are run with other seeds."""
-    job = machines()
-    space = Space(free_subtasks=False)
-    every = list(as_plans(job, SpacePlans(job, space).all()))
-    best = min(reached(job, plan, "e2e_latency_s") for plan in every if {*plan.hosts("d0", "d1", "d2")} != {"box0"})
-    made = found(job, "e2e_latency_s")
+    """Two detections on box, plant or cloud are 16 plans, of which all are run with other seeds."""
+    job = machines(2)
+    every = list(as_plans(job, SpacePlans(job, Space(free_subtasks=False)).all()))
+    best = min(reached(job, plan, "e2e_latency_s") for plan in every if {*plan.hosts("d0", "d1")} != {"box0"})
+    made = found(job, "e2e_latency_s", 20)
     assert reached(job, made.solution.plan, "e2e_latency_s") <= 1.05 * best
     assert made.solution.objective < 0.7 * next(iter(made.solution.starts.values())).objective, "far better than given"
     low, high = made.interval or (0.0, 0.0)
@@ -226,13 +225,13 @@ def test_in_tables_runs_have_the_last_word_too(command: str, tmp_path: Path) -> 
     path.write_text(scenario_file.dump(machines(2)), encoding="utf-8")
     asked = {
         "validate": ("validate", path, "--budget", "12runs"),
-        "benchmark": ("benchmark", "--families", "demanding", "--most", 1),
+        "benchmark": ("benchmark", "--families", "edge-linear", "--most", 1),
     }[command]
     compared = ("--optimizers", "searched,local-search", "--cost-model", "rates", "--references", 0)
     found = answer(*asked, *compared, "--replications", 2)
     rows = [row for row in found["rows"] if row["optimizer"] == "searched"]
     others = [row["regret"] for row in found["rows"] if row["optimizer"] != "searched"]
-    assert len(rows) == 1 < len(others) and rows[0]["status"] == "feasible" and rows[0]["regret"] <= 0.1
+    assert len(rows) == 1 <= len(others) and rows[0]["status"] == "feasible" and rows[0]["regret"] <= 0.1
     if command == "validate":
         assert max(math.inf if regret is None else regret for regret in others) > 0.5
 
@@ -240,11 +239,11 @@ def test_in_tables_runs_have_the_last_word_too(command: str, tmp_path: Path) -> 
 def test_free_numbers_of_subtasks_and_limits_of_time_and_allowed_hosts(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(scenario_file.dump(machines(2)), encoding="utf-8")
-    free = answer("optimize", path, "--budget", "25runs", "--parallelism", "free")
-    assert free["search"]["runs"] <= 25 and free["keeps_up"]
-    timed = answer("optimize", path, "--budget", "9000runs", "--parallelism", "free", "--time-limit", 2)
-    assert "time was up after 2 s" in timed["message"] and timed["search"]["runs"] < 9000
-    allowed = answer("optimize", path, "--budget", "10runs", "--allow", "d0=plant")
+    free = answer("optimize", path, "--budget", "12runs", "--parallelism", "free")
+    assert free["search"]["runs"] <= 12 and free["keeps_up"]
+    timed = answer("optimize", path, "--budget", "9000runs", "--parallelism", "free", "--time-limit", 0.5)
+    assert "time was up after 0.5 s" in timed["message"] and timed["search"]["runs"] < 9000
+    allowed = answer("optimize", path, "--budget", "6runs", "--allow", "d0=plant")
     assert allowed["placement"]["d0"] == "plant" and "the given plan is not one of those" in allowed["message"]
 
 
@@ -291,9 +290,9 @@ def test_the_command_searches_writes_draws_and_tells_the_path(tmp_path: Path) ->
     assert [each["runs"] for each in path_told] == sorted(each["runs"] for each in path_told)
     assert scenario_file.load(str(better)).plan.model_dump(mode="json")["placement"] == together["placement"]
     assert figure.read_bytes().startswith(b"\x89PNG")
-    told = done(*asked)
-    assert "the search" in told and "12 runs in" in told and "by searched" in told
-    assert "the cost model rates ignores" not in twin(*asked).stderr, "runs have judged"
+    told = twin(*asked)
+    assert "the search" in told.stdout and "12 runs in" in told.stdout and "by searched" in told.stdout
+    assert "the cost model rates ignores" not in told.stderr, "runs have judged"
 
 
 def test_an_objective_that_tells_no_plans_apart_is_said_to() -> None:
@@ -311,12 +310,12 @@ def test_downtime_price_and_changes_are_objectives_and_limits_by_the_plans_that_
     pauses = [measures.measures(simulate(job.with_plan(plan)))[measures.PAUSED] for plan in plans]
     assert max(pauses) >= 3.0 > min(pauses)
     base = Problem(scenario=job, cost_model=cost_model("rates"), space=space)
-    found = search(base, measures.PAUSED, Budget(runs=40))
+    found = search(base, measures.PAUSED, Budget(runs=20))
     run = measures.measures(simulate(job.with_plan(found.solution.plan)))
     assert run[measures.PAUSED] < 3.0
     for name, limit in (("price", 2.0), ("subtasks_changed", 0.0)):
         kept = replace(base, requirements=Requirements(measured={name: limit}))
-        bound = search(kept, "e2e_latency_s", Budget(runs=25))
+        bound = search(kept, "e2e_latency_s", Budget(runs=12))
         assert bound.told.limits[name] <= limit or not bound.solution.fulfils
         assert float(OBJECTIVES[name].of(job, [bound.solution.plan], kept.requirements)[0]) == bound.told.limits[name]
 

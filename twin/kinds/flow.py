@@ -13,6 +13,9 @@ from pydantic import Field
 from twin.spec import Spec
 from twin.windows import US_PER_S, EventWindow, Window
 
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
+"""Nodes and weights of Gauss and Legendre, on -1 to 1."""
+
 # columns of records --------------------------------------------------------------------------------------------------
 # Columns of a record: numbers of values by data type.
 
@@ -289,7 +292,7 @@ def oldest_s(arriving: list[np.ndarray], size_s: np.ndarray) -> np.ndarray:
         apart = np.abs(arriving[0] - arriving[1])
         return np.asarray(older + size_s / 2.0 + np.maximum(size_s - apart, 0.0) ** 3 / (6.0 * size_s**2))
     ages = older
-    for node, weight in zip(*np.polynomial.legendre.leggauss(16), strict=True):  # integral of P(some record is older)
+    for node, weight in zip(NODES, WEIGHTS, strict=True):  # integral of P(some record is older)
         beyond = size_s * (1.0 + node) / 2.0
         below = [np.clip((older - age + beyond) / size_s, 0.0, 1.0) for age in arriving]
         ages = ages + weight / 2.0 * size_s * (1.0 - np.prod(below, axis=0))
@@ -340,7 +343,7 @@ def _first_s(length_s: float, disorder_s: float, mean: np.ndarray, some: np.ndar
     short_s, long_s = sorted((length_s, disorder_s))
     found = np.zeros_like(mean)
     for since_s, until_s in ((0.0, short_s), (short_s, long_s), (long_s, short_s + long_s)):
-        for node, weight in zip(*np.polynomial.legendre.leggauss(16), strict=True):
+        for node, weight in zip(NODES, WEIGHTS, strict=True):
             at_s = since_s + (until_s - since_s) * (1.0 + node) / 2.0
             share = _sum_of_two(at_s, short_s, long_s)
             found = found + weight / 2.0 * (until_s - since_s) * (np.exp(-mean * share) - np.exp(-mean)) / some

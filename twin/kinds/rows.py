@@ -258,8 +258,8 @@ class Deduplicate(ByKey):
 # The highest rows of each key.
 
 
-MOMENTS = 64
-"""Number of times of a run at which the number of changes is looked at."""
+MOMENTS, WEIGHTS = np.polynomial.legendre.leggauss(64)
+"""Times at which the number of changes is looked at, on a run from -1 to 1, and their weights."""
 
 
 class TopN(KeepsRecords):
@@ -324,8 +324,7 @@ class TopN(KeepsRecords):
         total, run_s = np.asarray(np.sum(inputs, axis=0), dtype=float), lasting_s(mixing)
         grows_s = run_s if self.ttl_s is None else min(self.ttl_s, run_s)
         each = total / self.keys
-        nodes, weights = np.polynomial.legendre.leggauss(MOMENTS)
-        nodes, weights = (1.0 + nodes) / 2.0, weights / 2.0
+        nodes, weights = (1.0 + MOMENTS) / 2.0, WEIGHTS / 2.0
         means = np.multiply.outer(np.minimum(run_s * nodes**3, grows_s), each)  # more often early in the run
         changes = self._changes(means.reshape(-1)).reshape(means.shape)
         sent = np.zeros_like(total)

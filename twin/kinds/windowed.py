@@ -9,7 +9,7 @@ from typing import Annotated, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from twin.kinds.flow import Columns, KeySpread, Mixing
+from twin.kinds.flow import NODES, WEIGHTS, Columns, KeySpread, Mixing
 from twin.kinds.operator import REFUSED, KeyedOperator, OperatorBase, StateAccess
 from twin.windows import EventWindow, Holds, Window
 
@@ -102,8 +102,7 @@ MANY = 64
 
 def mean_to(end: np.ndarray | float, of: Callable[[np.ndarray | float], np.ndarray]) -> np.ndarray:
     """Mean of a smooth function over numbers from 0 to `end`."""
-    nodes, weights = np.polynomial.legendre.leggauss(16)
-    parts = [weight / 2.0 * of(end * (1.0 + node) / 2.0) for node, weight in zip(nodes, weights, strict=True)]
+    parts = [weight / 2.0 * of(end * (1.0 + node) / 2.0) for node, weight in zip(NODES, WEIGHTS, strict=True)]
     return np.asarray(sum(parts))
 
 
