@@ -252,11 +252,12 @@ def test_a_savepoint_waits_for_barriers_of_the_checkpoint_that_it_ends(mode: str
 
 
 def test_batches_do_not_wait_for_their_flush() -> None:
-    given = passing().model_dump(mode="json")
+    """350 records have waited since 5 s, and would do so until 10 s; sent at once, they take a millisecond each."""
+    given = passing(100.0).model_dump(mode="json")
     given["engine"] = engine("restart") | {"batch_records": 1000, "flush_s": 5.0}
     scenario = Scenario.of(parse(Deployment, given), RunSettings(horizon_s=30, period_s=1), [OUT])
     (row,) = restarted(simulate(scenario))
-    assert row["drained_s"] < 1.5  # 1,000 records that were sent at once take a millisecond each
+    assert row["drained_s"] < 0.4
 
 
 # a restart from the last checkpoint --------------------------------------------------------------------------------
@@ -308,7 +309,7 @@ def test_a_failure_prolongs_a_restart_and_does_not_undo_it(at_s: float, end_s: f
     assert result.metrics.records_out == pytest.approx(400 * 30, abs=6)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["restart", "reactive"]), st.sampled_from(["pane", "window"]))
 def test_no_window_over_event_time_is_other_than_it_should_be(seed: int, how: str, lateness: str) -> None:
     """Event-time windows are those of brute force over restarts."""
