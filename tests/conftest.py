@@ -1,4 +1,4 @@
-"""Profiles of property tests: with the same examples everywhere, or with new ones each time, to look for faults.
+"""Profiles of property tests: with the same few examples everywhere, or with new ones each time, to look for faults.
 
 Cores are shared, among tests and with whatever else runs: a slow example of a property is no failure. A failing example
 is printed such that it can be run again elsewhere.
@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile(
     "explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True, derandomize=False
 )
-settings.register_profile("same", settings.get_profile("explore"), derandomize=True)
+settings.register_profile("same", settings.get_profile("explore"), derandomize=True, max_examples=40)
 settings.load_profile("same")
 
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # XLA would optimise networks that run once, also in commands

@@ -59,7 +59,7 @@ def test_no_plan_of_all_is_better_than_a_bound(name: str, of: Of) -> None:
 
 
 @pytest.mark.parametrize("of", [*SMALL[::2], (8, 26, 0, 4, 1.0), (8, 26, 1, None, 0.5)])
-@pytest.mark.parametrize("budget", [1, 30, 300])
+@pytest.mark.parametrize("budget", [1, 100])
 def test_branch_and_bound_is_never_worse_than_milp(of: Of, budget: int) -> None:
     milp, tree = (solved(name, of, budget) for name in ("milp", "branch-and-bound"))
     assert tree.feasible >= milp.feasible

@@ -347,7 +347,7 @@ def test_no_plan_of_so_many_subtasks_is_better_under_the_cost_model_and_nothing_
 def test_pairs_are_kept_together_where_the_simulator_judges() -> None:
     """None of the 27 plans is better in runs, although the search itself takes all streams for evenly dealt."""
     scenario, model = (
-        job("forward").with_run(horizon_s=0.06, warmup_s=0.03, period_s=0.03),
+        job("forward").with_run(horizon_s=0.03, warmup_s=0.015, period_s=0.015),
         SimulatedCostModel(simulate),
     )
     found = solved(scenario, "rlas-placement", model, budget=30)

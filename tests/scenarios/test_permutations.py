@@ -33,7 +33,7 @@ from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 
-FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 EXACT = partial(pytest.approx, rel=1e-9, abs=1e-12, nan_ok=True)
 """Equality up to rounding."""
 BY_OPERATOR = ("in_per_s", "out_per_s", "pressure", "offered_pressure", "service_s", "busy_cores", "speed", "age_s")

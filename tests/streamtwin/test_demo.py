@@ -150,7 +150,7 @@ def test_the_promise_is_the_one_that_the_job_is_described_by():
 
 def test_plans_are_told_by_runs_and_the_search_is_no_worse_than_any_start():
     """Told small: the rate model in place of a learned one, which is any cost model to the story."""
-    scenario, lines = scenario_file.load(SCENARIO).with_run(horizon_s=20.0, warmup_s=2.0), list[str]()
+    scenario, lines = scenario_file.load(SCENARIO).with_run(horizon_s=10.0, warmup_s=2.0), list[str]()
     story = tell(scenario, RateModel(), estimates=100, runs=12, replications=3, seed=1, say=lines.append)
     assert len(story.judged) == len(story.plans) == len(lines) == 6
     assert story.judged[0].placement == {f"detect-{number}": "cloud" for number in range(1, 7)}
@@ -170,7 +170,7 @@ def test_plans_are_told_by_runs_and_the_search_is_no_worse_than_any_start():
 
 def test_a_page_is_read_at_the_width_of_a_phone_and_shows_the_job_on_its_hosts():
     """On a narrow page each table cell has its heading beside it, so that no table needs its width."""
-    scenario = scenario_file.load(SCENARIO).with_run(horizon_s=20.0, warmup_s=2.0)
+    scenario = scenario_file.load(SCENARIO).with_run(horizon_s=6.0, warmup_s=2.0)
     story = tell(scenario, RateModel(), estimates=20, runs=2, replications=2, seed=1, say=lambda _: None)
     error = {"metric": "e2e_latency_s", "model": "flat-raw", "rows": 10, "q50": 1.2, "q95": 3.0, "accuracy": None}
     table = SimpleNamespace(rows=[SimpleNamespace(**error)], runs=10)

@@ -140,7 +140,7 @@ def test_an_interrupted_search_writes_and_tells_the_best_plan_so_far(tmp_path: P
     """A search of minutes that is interrupted after some runs writes the best so far. A terminal sends Ctrl-C to its
     workers as well."""
     out = tmp_path / "best.yaml"
-    search = ["optimize", "smart-grid", "--budget", "5000runs", "--workers", str(workers)]
+    search = ["optimize", "smart-grid", "--set", "run.horizon_s=15", "--budget", "5000runs", "--workers", str(workers)]
     program = subprocess.Popen(
         [sys.executable, "-m", "streamtwin.cli.app", *search, "--json", "--out", str(out)],
         env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -103,14 +103,16 @@ capped,source,OFFERED,400,0.6
 def test_a_source_that_is_held_back_bears_no_more_than_it_takes_whatever_it_is_offered(tmp_path: Path) -> None:
     """A held-back source bears what it takes, whatever the table has as its offer: that may be what was delivered."""
     table, bears = tmp_path / "points.csv", []
-    for offered in ("", "400", "300", "4000"):
+    for offered in ("", "300", "4000"):
         table.write_text(HELD_BACK.replace("OFFERED", offered))
         points = read_points(table, JOB)
         assert bool(points[1].capped) == (offered != "4000") and points[1].delivered["source"] < KEEPS_UP
         bears.append(400.0 * np.exp(predict(calibrate(points).applied(JOB.with_set(RATE, 400.0))).margin["source"]))
-    assert bears == pytest.approx([400.0] * 4, rel=0.05)
-    table.write_text(HELD_BACK.replace("OFFERED", "400.01"))
-    assert not read_points(table, JOB)[1].capped, "whoever says a rate of his own is believed"
+    assert bears == pytest.approx([400.0] * 3, rel=0.05)
+    for offered in ("400", "400.01"):
+        table.write_text(HELD_BACK.replace("OFFERED", offered))
+        capped = bool(read_points(table, JOB)[1].capped)
+        assert capped == (offered == "400"), "whoever says a rate of his own is believed"
 
 
 def test_a_point_of_catching_up_is_named(files: tuple[Path, Path]) -> None:

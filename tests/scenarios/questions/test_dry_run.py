@@ -30,7 +30,7 @@ def steady(rate_per_s: float = 500, parallelism: int = 1, **run: float) -> Scena
     return Scenario.model_validate(data)
 
 
-def tried(given: Scenario, change: ChangeOptions, replications: int = 2) -> dict:
+def tried(given: Scenario, change: ChangeOptions, replications: int = 1) -> dict:
     given = finer(given)
     plan = planned(given, change)
     with Bench(Processes(1), of=look(plan.at_s)) as bench:
@@ -53,7 +53,7 @@ def test_a_failure_costs_what_arithmetic_says(down_s, since_s, rate_per_s):
     assert known["latency_s"] == pytest.approx(down_s + since_s, rel=0.1)
     assert known["late"] > 0
     assert known["lost"] == 0
-    assert answer.keeps_up_without == 2
+    assert answer.keeps_up_without == 1
 
 
 @pytest.mark.parametrize(("noticed_s", "delay_s", "redeploy_s"), [(0.0, 0.0, 3.0), (1.5, 1.0, 0.5), (2.0, 0.0, 0.0)])
@@ -105,7 +105,7 @@ def test_what_the_jobs_own_events_cost_is_not_the_changes():
     own = [{"kind": "failure", "at_s": 20, "host": "big", "recover_after_s": 6.0}]
     job = set_value(steady(horizon_s=40, checkpoint_interval_s=10), f"events={own}")
     known = tried(job, ChangeOptions(migrate=["work=small"], at_s=5)).measures
-    assert known["pause_s"].values == (0, 0)
+    assert known["pause_s"].values == (0,)
     assert "restarted" not in known and "redone_s" not in known
 
 
@@ -152,7 +152,7 @@ def test_a_lost_host_is_replaced_or_waited_for():
     change = ChangeOptions(fail=["big"], at_s=11, recover_after_s=2.0, lost="spread")
     spread, wait = tried(job, change), tried(job, change._replace(lost="wait", recover_after_s=None))
     assert spread.measures["pause_s"].mean == 2 and spread.measures["catch_up_s"].mean == pytest.approx(5, abs=0.2)
-    assert wait.measures["catch_up_s"].values == wait.measures["pause_s"].values == (None, None)
+    assert wait.measures["catch_up_s"].values == wait.measures["pause_s"].values == (None,)
     assert "the longest pause is longer than the run" in told(wait).sentences[0]
     assert wait.measures["lag"].mean == pytest.approx(500 * 9, rel=0.02)
     assert (spread.change, wait.change) == (
@@ -186,7 +186,7 @@ def test_an_engine_that_restarts_pays_for_a_rescaling(how, again_s):
 
 
 def test_a_job_that_cannot_catch_up_is_said_to_be_behind():
-    answer = tried(steady(1500, parallelism=2, horizon_s=10), ChangeOptions(rescale=["work=1"], at_s=4))
+    answer = tried(steady(1500, parallelism=2, horizon_s=10), ChangeOptions(rescale=["work=1"], at_s=4), 2)
     caught = answer.measures["catch_up_s"]
     assert caught.mean is None and caught.values == (None, None)
     assert "in 2 of 2 runs the job has not caught up" in " ".join(told(answer).sentences)
@@ -313,12 +313,12 @@ def test_when_nobody_says_when_it_is_anywhere_in_an_interval(costing: bool) -> N
     since_s = [(trial.at_s - first_s) % 4.0 for trial in trials(plan, 4, 0)]
     assert since_s == pytest.approx([0.5, 1.5, 2.5, 3.5])
     assert all(plan.at_s <= trial.at_s < plan.at_s + 4.0 for trial in trials(plan, 4, 0))
-    answer = tried(given, change)
+    answer = tried(given, change, 2)
     assert answer.measures["redone_s"].values == pytest.approx((1, 3))
     if costing:
-        answer = tried(job(first_s=None), change)
+        answer = tried(job(first_s=None), change, 2)
         assert answer.measures["redone_s"].values == pytest.approx((1, 3))
-    assert tried(given, change._replace(at_s=13.0)).measures["redone_s"].values == (1, 1)
+    assert tried(given, change._replace(at_s=13.0), 2).measures["redone_s"].values == (1, 1)
 
 
 def test_a_short_run_leaves_half_of_its_rest_to_catch_up() -> None:
