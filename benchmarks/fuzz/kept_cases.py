@@ -256,7 +256,7 @@ def _shadow(folder: Path) -> None:
 
 
 def _followed(folder: Path) -> Any:
-    seen = followed(folder)
+    seen = followed(JOB, folder)
     return seen.windows, seen.alerts, seen.last, tables.before(folder, 1e9, 10)
 
 
