@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.twin.changing import HOSTS
-from tests.twin.worlds import HOST, deployment, simulated, sink, source
+from tests.twin.worlds import HOST, chain, deployment, simulated, sink, source
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import AnyEvent, Failure, Scale
@@ -88,6 +88,18 @@ def test_a_slow_side_output_holds_all_of_them_back() -> None:
     assert found.metrics.backpressured
     assert found.metrics.throughput_per_s == pytest.approx(500, rel=0.03)
     assert rates["throughput_per_s"][0] == pytest.approx(500, rel=0.03)
+
+
+def test_a_router_spaces_records_as_a_filter_does() -> None:
+    """Records that one consumer gets, chosen by chance from even ones, come as irregularly as behind a filter."""
+    chosen: list[dict[str, Any]] = [
+        {"kind": "router", "name": "some", "service_time_s": 1e-4, "shares": {"main": 0.1}},
+        {"kind": "filter", "name": "some", "service_time_s": 1e-4, "selectivity": 0.1},
+    ]
+    main, law = {"kind": "map", "name": "main", "service_time_s": 0.004}, {"law": "constant", "rate_per_s": 2000}
+    jobs = [Scenario.of(chain([each, main], law), RunSettings(horizon_s=120)) for each in chosen]
+    routed, filtered = (RateModel().predict(job, [job.plan])["processing_latency_s"][0] for job in jobs)
+    assert routed == pytest.approx(filtered)
 
 
 @pytest.mark.parametrize("shares", [{"main": 0.7, "late": 0.2}, {"main": 1.0, "late": 0.5}])

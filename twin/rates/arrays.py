@@ -20,7 +20,6 @@ from twin.forms import executed_s
 from twin.job import Component, Edge, Job
 from twin.kinds.flow import Disorder
 from twin.kinds.mechanism import Reading
-from twin.kinds.operator import Selective
 from twin.query import AnyOperator, Query, Windowed
 from twin.rates.sockets import Places
 from twin.workload import group_count
@@ -297,7 +296,7 @@ class JobArrays:
         self.costs = Costs.of(job)
         self.dealing = Dealing.of(job)
         self.windows = Windows.of(job)
-        self.gain_o = np.array([each.gain if isinstance(each, Selective) else 1.0 for each in self.operators])
+        self.gain_o = np.array([each.gain for each in self.operators])
         self.multiplies = bool((self.gain_o > 1.0).any())
         self.calling = {o: calls for o, each in enumerate(self.operators) if (calls := each.calls) is not None}
         self.calling = {o: among_marks(job, self.names[o], calls) for o, calls in self.calling.items()}
