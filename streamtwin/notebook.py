@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, cast, get_args, get_type_hints
 
@@ -259,6 +260,7 @@ def _of_scenario(kind: Callable[Of, OfScenario]) -> Callable[Concatenate[Scenari
 
     def ask(scenario: Scenario | str, *args: Of.args, **options: Of.kwargs) -> Answer:
         question = kind(*args, **options)
+        _check_numbers(question)
         given = load(scenario) if isinstance(scenario, str) else scenario
         seeded = given if question.seed is None else given.with_run(seed=question.seed)
         return _answer(question, question.ask(seeded, question.runs))
@@ -274,10 +276,26 @@ def _of_scenarios(kind: Callable[Of, Compare]) -> Callable[Concatenate[Mapping[s
         if not isinstance(scenarios, Mapping):
             raise BadInput("compare: scenarios without labels; give them as {'as given': one, 'better': another}")
         question = kind(*args, **options)
+        _check_numbers(question)
         return _answer(question, question.ask([*scenarios.items()], question.runs))
 
     _describe(ask, cast(type[Question], kind))
     return ask
+
+
+NUMBERS: Mapping[Any, type] = {int: Integral, float: Real, bool: bool, type(None): type(None)}
+"""Types of the values of options that are numbers; NumPy's count, too."""
+
+
+def _check_numbers(question: Question) -> None:
+    """Raises BadInput for an option that is to be a number, or true or false, and is none."""
+    for name, hint in get_type_hints(type(question)).items():
+        kinds, value = get_args(hint) or (hint,), getattr(question, name, None)
+        if not all(each in NUMBERS for each in kinds) or type(value) in kinds:
+            continue
+        if isinstance(value, bool) or not isinstance(value, tuple(NUMBERS[each] for each in kinds)):
+            words = "a whole number" if int in kinds else "a number" if float in kinds else "True or False"
+            raise BadInput(f"{question.command.replace('-', '_')}: {name}={value!r}; give {words}")
 
 
 def _answer(question: Question, result: Any) -> Answer:

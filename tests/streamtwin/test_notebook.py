@@ -126,6 +126,25 @@ def test_what_questions_refuse():
         st.capacity(queue(), RATE, on=["small"])
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("dry_run", {"replications": "x"}, "dry_run: replications='x'; give a whole number"),
+        ("whatif", {"vary": {"load": "1,2"}, "replications": 2.5}, "whatif: replications=2.5; give a whole number"),
+        ("compare_policies", {"slo_s": "5s"}, "compare_policies: slo_s='5s'; give a number"),
+        ("capacity", {"precision": True}, "capacity: precision=True; give a number"),
+        ("capacity", {"prove": "no"}, "capacity: prove='no'; give True or False"),
+    ],
+)
+def test_an_option_that_is_no_number_is_a_mistake_in_one_line(name, options, words):
+    with pytest.raises(st.BadInput, match=re.escape(words)):
+        getattr(st, name)("edge-filter", **options)
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert st.capacity("edge-filter", find_max="load", precision=np.float32(0.01), prove=False).sentences
+
+
 def test_scenarios_are_compared_by_label():
     slow, fast = queue(horizon_s=2, warmup_s=0.5), queue(service_s=5e-4, horizon_s=2, warmup_s=0.5)
     answer = st.compare({"slow": slow, "fast": fast}, replications=3, metrics=["operators.work.busy"])
