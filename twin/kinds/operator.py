@@ -322,7 +322,7 @@ class OperatorBase(Spec):
     @property
     def mechanism(self) -> Mechanism:
         """Description of the work that a subtask does with records."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no mechanism; write one, of twin/kinds/mechanism.py")
 
     # measured, and varied --------------------------------------------------------------------------------------------
 

@@ -307,7 +307,11 @@ def _reading(making: Making, does: mechanism.Reading) -> Logic:
 
 def _in_python(making: Making, does: Any) -> Logic:
     """Logic of a mechanism that is written in Python alone."""
-    return _python(making, IN_PYTHON[type(does)](making, does))
+    make = IN_PYTHON.get(type(does))
+    if make is None:
+        kind = type(making.stage.operator).__name__
+        raise NotImplementedError(f"{type(does).__name__}, the mechanism of {kind}, has no logic; add one to IN_PYTHON")
+    return _python(making, make(making, does))
 
 
 def _python(making: Making, inner: Inner) -> Logic:

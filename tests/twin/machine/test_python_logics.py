@@ -12,6 +12,7 @@ import pytest
 from tests.twin.machine.runs import same_however
 from tests.twin.worlds import chain
 from twin.kinds.basic import Map
+from twin.kinds.operator import OperatorBase
 from twin.operators.logic import Logic
 from twin.operators.records import Record
 from twin.scenario import RunSettings, Scenario
@@ -98,3 +99,11 @@ def test_its_state_goes_back_to_a_checkpoint() -> None:
 def test_an_error_of_a_logic_ends_the_run() -> None:
     with patch.object(PairLogic, "emit", side_effect=ZeroDivisionError), pytest.raises(ZeroDivisionError):
         simulate(job())
+
+
+def test_what_a_kind_lacks_is_said_with_its_place() -> None:
+    words = "Pairing, the mechanism of Map, has no logic; add one to IN_PYTHON"
+    with patch.object(Map, "mechanism", property(lambda _: Pairing())), pytest.raises(NotImplementedError, match=words):
+        simulate(job())
+    with pytest.raises(NotImplementedError, match="OperatorBase has no mechanism; write one"):
+        _ = OperatorBase(name="new").mechanism
