@@ -27,7 +27,7 @@ class FindTypical(OfScenario):
 
     command = "typical"
     shown_by = "typical_told.told"
-    form = Form("What is typical?", 5, {"metric": FormField("metric", "e2e_latency_s")})
+    form = Form("What is typical?", 99, {"metric": FormField("metric", "e2e_latency_s")})
 
     def ask(self, scenario: Scenario, runs: Runs) -> Any:
         from scenarios.questions.kept import key
@@ -56,7 +56,7 @@ ADDED = {
     "streamtwin/answers/typical_told.py": {
         "streamtwin/questions/runs.py": [
             ("QUESTIONS: ", QUESTION),
-            ("    DryRun,\n)", "    DryRun,\n    FindTypical,\n)"),
+            ("...] = (\n    WhatIf,", "...] = (\n    FindTypical,\n    WhatIf,"),
         ]
     },
     "streamtwin/cli/importing_rate.py": {
