@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from optimizers.policies.room import fixed_operators
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.events import Rescale
@@ -21,7 +22,8 @@ class DoubleWhenBusy:
 
     def __init__(self, deployment: Deployment, limit: float) -> None:
         self.limit_ms = 1000 * limit
-        self.scalable = [each.name for each in deployment.query.operators if each.kind in ("filter", "map")]
+        fixed = fixed_operators(deployment)  # sources, what is pinned, and the like
+        self.scalable = [name for name in deployment.plan.placement if name not in fixed]
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
         """Is asked at the end of each period; None changes nothing."""
