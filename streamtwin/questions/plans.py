@@ -173,7 +173,7 @@ class OptimizePlan(Question):
     """
 
     optimizer: str | None = option(
-        None, "See `twin list`. Default: local-search.", "NAME", autocompletion=known_optimizers
+        None, "See `twin list`. Default: local-search.", "NAME|FILE.py:CLASS", autocompletion=known_optimizers
     )
     model: str = option("rates", "The cost model.", "rates[:peak]|learned|DIR|FILE.py:CLASS", "--cost-model")
     profiled: bool = option(False, "Profile operators and plan with that.", flag="--profiled")
