@@ -81,8 +81,8 @@ LAWS: Mapping[str, Mapping[str, Any]] = {
     "waits for calls": {"waiting._place_s": lambda *_: 0.0, "waiting._turn_s": lambda *_: 0.0},
     "regular gaps": {"waiting.gap_scvs": _poisson},
     "waits for cards and links": {
-        "network._card_waits_sn": _like_last,
-        "network.LinkLayout.waits_sn": _like_last,
+        "channels._card_waits_sn": _like_last,
+        "channels.LinkLayout.waits_sn": _like_last,
     },
     "collisions on shared cores": {"waiting.shared": lambda *given: shared(*given)._replace(longer_cn=np.zeros(1))},
     "visits to shared cores": {"waiting.shared": lambda *given: shared(*given)._replace(variability_cn=np.ones(1))},
