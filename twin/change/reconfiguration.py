@@ -191,7 +191,7 @@ class Reconfigurer:
 
     def _pair(self, operator: str) -> None:
         """Leads forward streams from and to an operator anew once both ends have as many subtasks again: between those
-        of the same number. Those that leave have nothing to send but that they end."""
+        of the same number. Those that leave send what they have left to the first one."""
         plan = self.world.job
         for edge in (*plan.inputs(operator), *plan.outputs(operator)) if self.restarts is not None else ():
             names = plan.components[edge.producer].name, plan.components[edge.consumer].name
@@ -199,8 +199,9 @@ class Reconfigurer:
             if edge.how.paired and len(producers) == len(consumers):
                 leaving = [task for task in self.world.tasks[names[0]] if task in self._leaving]
                 fan = self.job.fan(names[1])
-                fan.pair(edge.stream, [*producers, *leaving], [*consumers, *consumers[:1] * len(leaving)])
-                lead_event_time(self.job, edge.stream, producers, consumers)
+                paired = [*producers, *leaving], [*consumers, *consumers[:1] * len(leaving)]
+                fan.pair(edge.stream, *paired)
+                lead_event_time(self.job, edge.stream, *paired)
                 self.job.checkpoints.plan_changed()
 
     # subtasks ------------------------------------------------------------------------------------------------------

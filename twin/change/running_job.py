@@ -230,6 +230,8 @@ def _join_event_time(job: RunningJob, operator: str, task: Task) -> None:
     logic, sibling = timed_logic(task), timed_logic(job.world.tasks[operator][0])
     if logic is not None:
         assert sibling is not None
+        if job.stopped and sibling.watermark_us > values.get(WATERMARK, -math.inf):
+            values[WATERMARK] = sibling.watermark_us  # else what moves between both would wait for ever
         logic.come(sibling, values)
         logic.shippings = shippings(world, operator, task)
     for port, edge in zip(task.ports, world.job.outputs(operator), strict=True):
@@ -241,20 +243,23 @@ def _join_event_time(job: RunningJob, operator: str, task: Task) -> None:
 
 
 def lead_event_time(job: RunningJob, stream: Stream, producers: Sequence[Task], consumers: Sequence[Task]) -> None:
-    """Lets each consumer of a forward stream wait for the producer alone that it gets records from after a restart.
+    """Lets the consumers of a forward stream wait for those producers alone that they get records from after a restart,
+    each for the one at its position.
 
-    It begins at what that producer has announced, and so do all behind it up to operators over event time: these would
-    take records for late if they held on to the progress of another producer.
+    They begin at what these have announced, and so do all behind them up to operators over event time: these would take
+    records for late if they held on to the progress of other producers.
     """
     world, query = job.world, job.world.query
     side, position = query.inputs(stream.consumer).index(stream), world.job.position(stream)
-    known = [task.alignment for task in consumers if task.alignment is not None]
+    aligned = {task: task.alignment for task in consumers if task.alignment is not None}
+    asleep = {each for alignment in aligned.values() for each in alignment.inputs if alignment.sleeps(each)}
+    for alignment in aligned.values():
+        alignment.leave(side)
     for producer, consumer in zip(producers, consumers, strict=True):
-        if consumer.alignment is not None:
+        if consumer in aligned:
             each = side, producer.name
-            idle = any(alignment.sleeps(each) for alignment in known)
-            consumer.alignment.lead(side, producer.name)
-            consumer.alignment.begin(each, producer.ports[position].told, idle)
+            aligned[consumer].join(each, {})
+            aligned[consumer].begin(each, producer.ports[position].told, each in asleep)
     behind = {stream.consumer}
     for name in (each.name for each in query.topological if each.name in world.tasks):
         passing = [task for task in world.tasks[name] if task.alignment is not None and timed_logic(task) is None]

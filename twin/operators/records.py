@@ -151,9 +151,9 @@ class InputProgress:
         for kind, value in values.items():
             self._values.setdefault(kind, {})[each] = value
 
-    def lead(self, side: int, producer: str) -> None:
-        """Leaves one producer as the only input of a side."""
-        self.inputs = [each for each in self.inputs if each[0] != side] + [(side, producer)]
+    def leave(self, side: int) -> None:
+        """Leaves all inputs of a side."""
+        self.inputs = [each for each in self.inputs if each[0] != side]
 
     def begin(self, each: Input, values: dict[str, float], idle: bool) -> None:
         """Begins again at what an input has announced, which may be less than was known of it."""
