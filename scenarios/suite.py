@@ -362,8 +362,8 @@ FAMILIES: Mapping[str, Family] = {
         ("nexmark", sql, ALL_PLANS),
     )
 } | {"demanding": Family("demanding", demanding, TOGETHER, MEMBERS["demanding"].seeds, "e2e_latency_s")}
-"""Families that ask for a plan of a scenario. A new one is a line here and in `members`, and raises the version. Of a
-family that asks for something else, `members` names the kind of answer, and `scenarios/benchmarking` judges it."""
+"""Families that ask for a plan of a scenario. A new one is a line here and in `MEMBERS`, and raises the version. Of a
+family that asks for something else, `MEMBERS` names the kind of answer, and `scenarios/benchmarking` judges it."""
 
 
 def families(names: str | None) -> Sequence[str]:

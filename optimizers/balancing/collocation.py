@@ -1,10 +1,10 @@
 """Migrations that bring traffic together, chosen together so that no node leaves a band of loads: descents and kicks.
 
 All migrations from an assignment are weighed at once. A row is what may migrate: a key group, or a unit of groups that
-exchange much already. Weights are those of `objective`, with two approximations: changes of the mean count to first
-order, and each of two migrations is weighed as if the other row stayed. A step carries out the best exchange: one
-migration, or two that make room for each other. Where none is left, some migrations are taken back and others begun at
-random, and the descent starts anew. Effort is counted in steps, not in seconds, so that a balance has one answer.
+exchange much already. Weights are those of `CollocationObjective`, with two approximations: changes of the mean count
+to first order, and each of two migrations is weighed as if the other row stayed. A step carries out the best exchange:
+one migration, or two that make room for each other. Where none is left, some migrations are taken back and others begun
+at random, and the descent starts anew. Effort is counted in steps, not in seconds, so that a balance has one answer.
 """
 
 from __future__ import annotations
