@@ -1,5 +1,8 @@
-"""Deployments, which are what can be simulated: a query on a cluster under a plan, fed by a workload, run by an engine;
-and their rates when nothing is saturated, without a simulation."""
+"""Deployments, which are what can be simulated: a query on a cluster under a plan, fed by a workload, run by an engine.
+
+Also here is what follows of one without a simulation: the rates of its operators where nothing is saturated, and how
+frequent their keys are.
+"""
 
 from __future__ import annotations
 
@@ -129,10 +132,8 @@ class Deployment(Spec):
 
 
 # flow through operators ----------------------------------------------------------------------------------------------
-# Steady-state rates of a query, without simulation: flow through each operator when nothing is saturated.
-#
-# The flow through an operator is computed by its kind (`twin.kinds`). Everything is elementwise, so one call can follow
-# a single set of source rates or thousands of them (one a plan).
+# These are steady-state rates. The flow through an operator is computed by its kind (`twin.kinds`). Everything is
+# elementwise, so one call can follow a single set of source rates or thousands of them (one a plan).
 
 
 def nominal_rates(query: Query, arrivals: Mapping[str, ArrivalLaw]) -> dict[str, OperatorRates]:
@@ -159,12 +160,6 @@ def steady_rates(query: Query, source_rate_per_s: Mapping[str, float]) -> dict[s
     }
 
 
-STRATA = 4
-"""Number of strata in which the k-th to the 2 k-th frequent groups are put together, as if these were equally frequent.
-With 1 of them, a Zipf law of 16 groups gives 1 % more distinct keys than there are; with 4, less than 0.1 %; one of
-exponent 2, 0.2 %."""
-
-
 class Channels(NamedTuple):
     """Channels of few credits, and what else of a plan changes flows: the part of a burst above the credits leaves at
     the pace of the consumer.
@@ -172,9 +167,9 @@ class Channels(NamedTuple):
     services_s: CPU seconds a record of each input, by operator. stalls_s: service time of an input record, by join
     whose own bursts keep it blocked for longer than the time between evaluations; 0 under plans that do not block it
     [N].
-    horizon_s: length of the run. subtasks: by operator whose subtasks each have a count window of their own, or all of
-    a stream, or results of the same keys; absent: 1 [N]. spreads: frequencies of keys that are not equally frequent, by
-    operator.
+    horizon_s: length of the run. parallelism: by operator whose subtasks each have a count window of their own, or all
+    of a stream, or results of the same keys; absent: 1 [N]. spreads: frequencies of keys that are not equally frequent,
+    by operator.
     """
 
     credits: float
@@ -266,6 +261,13 @@ def _sent(query: Query, found: Mapping[str, Flow], producer: str, consumer: str)
 
 
 # frequencies of keys -------------------------------------------------------------------------------------------------
+# Laws count distinct keys by strata of about equally frequent ones, as there may be millions of keys.
+
+
+STRATA = 4
+"""Number of strata in which the k-th to the 2 k-th frequent groups are put together, as if these were equally frequent.
+With 1 of them, a Zipf law of 16 groups gives 1 % more distinct keys than there are; with 4, less than 0.1 %; one of
+exponent 2, 0.2 %."""
 
 
 def spreads(deployment: Deployment, names: Sequence[str]) -> dict[str, KeySpread]:

@@ -1,5 +1,8 @@
-"""Metrics of a run: those of Costream (Definitions 1-5) as a table, with their units; latency markers; and standard
-errors of means."""
+"""Metrics of a run, those of Costream (Definitions 1-5) first, and what is said of them: estimates by cost models, ages
+of latency markers, and standard errors of means.
+
+Here are their names, units and formulas. `twin.run` takes them from the rows of a run.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ if TYPE_CHECKING:
     from twin.scenario import Scenario
 
 
-# metrics -------------------------------------------------------------------------------------------------------------
-# Metrics of a run: those of Costream (Definitions 1-5) as a table, with their values and estimates.
+# metrics of a run ----------------------------------------------------------------------------------------------------
+# They are the rows of a table, so that whoever lists, sums up or predicts metrics needs no names of them.
 
 
 BACKPRESSURE_SHARE = 0.01
@@ -119,6 +122,7 @@ METRICS = tuple(TABLE)
 REGRESSION_METRICS = tuple(name for name, metric in TABLE.items() if metric.kind != "binary")
 BINARY_METRICS = tuple(name for name, metric in TABLE.items() if metric.kind == "binary")
 DELAY = "result_delay_s"
+"""Delay of results, which is their latency without the wait for windows; see `Metrics`."""
 LATENCIES = (*(name for name in METRICS if TABLE[name].kind == "latency"), DELAY)
 """Latencies of results, each a mean, with quantiles of its own."""
 QUANTILES = tuple(f"{name}.{q}" for name in LATENCIES for q in ("p50", "p95", "p99"))
@@ -189,6 +193,11 @@ class Metrics:
         if isinstance(value, Latency):
             return float(getattr(value, quantile or "mean"))
         return math.inf if value is None else float(value)
+
+
+# estimates and cost models -------------------------------------------------------------------------------------------
+# A cost model is anything with a name that estimates metrics of plans. What it can do beside that, it says by having a
+# method of one of the protocols below.
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,6 +376,7 @@ NO_ERRORS = "no standard errors"
 DEPENDENT = (-0.25, 0.4)
 """Limits of the correlation of neighbouring batches; outside of these, batches are too short."""
 MICROS = 1e6
+"""Microseconds in a second: slides are compared as whole numbers of them."""
 
 
 @dataclass(frozen=True, slots=True)

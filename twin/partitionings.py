@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 # traits --------------------------------------------------------------------------------------------------------------
-# Traits of a partitioning.
 
 
 PROBED = 9
-"""Up to so many subtasks, less one, shares are looked at when a partitioning is made."""
+"""Number of subtasks below which shares are checked when a partitioning is made."""
 TINY = 1e-9
+"""Difference of two shares that is rounding."""
 
 
 class Ends(NamedTuple):

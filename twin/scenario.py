@@ -148,7 +148,7 @@ def config_hash(scenario: Scenario, policy: Policy | None = None) -> str:
 
 
 # values by their path ------------------------------------------------------------------------------------------------
-# Replaces or reads one value of a spec by its path, as `--set` and `Scenario.with_set` do.
+# `--set` and `Scenario.with_set` replace one value of a spec by its path; `value_at` reads one.
 #
 # Items of lists are addressed by name: `query.operators.parse.selectivity`, `cluster.hosts.edge-1.ram_mb`. An
 # operator's `parallelism` can be set as if it were a field: the engine's scheduler changes the plan
@@ -158,6 +158,7 @@ def config_hash(scenario: Scenario, policy: Policy | None = None) -> str:
 S = TypeVar("S", bound=Spec)
 Node = dict[str, Any] | list[Any]
 OPERATORS, PARALLELISM = "query.operators.", ".parallelism"
+"""Beginning and end of the path to an operator's parallelism."""
 
 
 def put(spec: S, path: str, value: Any, flag: str) -> S:

@@ -1,4 +1,7 @@
-"""simulate(): a scenario in, a run out, the only place that runs a whole job; service times of an operator alone."""
+"""Runs: `simulate` runs the whole job of a scenario, and `measure` one of its operators alone, for its service times.
+
+Nothing else runs a job. What a run found is a `twin.run.Run`.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +58,7 @@ from twin.world.world import World, meters
 
 
 MEMORY_TICK_S = 1.0
+"""Shortest simulated time between checks of the hosts' memory."""
 MEMORY_TICKS = 2000
 """Most checks of memory in a run, however long it is."""
 FRAMES = 20
@@ -226,10 +230,10 @@ def manifest(scenario: Scenario, policy: Policy | None = None) -> dict[str, Any]
 def _watch_memory(job: RunningJob, tick_s: float, crash: list[str]) -> Generator[simpy.Event, object, None]:
     while not crash:
         yield job.world.env.timeout(tick_s)
-        full = [host for host, memory in job.world.memories.items() if memory.update()]
-        if full and not crash:
+        crowded = [host for host, memory in job.world.memories.items() if memory.update()]
+        if crowded and not crash:
             _crash(job)
-            crash += [_out_of_memory(host, job) for host in full]
+            crash += [_out_of_memory(host, job) for host in crowded]
 
 
 def _out_of_memory(host: str, job: RunningJob) -> str:
@@ -269,10 +273,8 @@ def _watch_queues(
 
 
 # service times of an operator alone ----------------------------------------------------------------------------------
-# Measured service times: an operator alone on a core of its own, and the CPU time of each of its records.
-#
-# This is how BriskStream profiles operators (SIGMOD 2019, Section 3.1): one at a time, on stored input, in local
-# memory.
+# An operator runs alone on a core of its own, and the CPU time of each of its records is noted. This is how BriskStream
+# profiles operators (SIGMOD 2019, Section 3.1): one at a time, on stored input, in local memory.
 
 
 OFFERED = 1.5
@@ -292,7 +294,7 @@ ROOM = 1024
 @dataclass(frozen=True, slots=True)
 class MeasuredTimes:
     """Measured times of an operator, with full memory: CPU seconds of each record on one reference core, with results
-    and window evaluations (times_s). [tuples]
+    and window evaluations (times_s). [records]
 
     inputs: records offered by each producer. results_per_input: records emitted over records whose service has ended.
     """
@@ -361,7 +363,7 @@ def _lengths(spec: AnyOperator, in_per_s: float, records: int) -> int:
 
 
 def _serve(world: World, task: Task, records: int, until_s: float) -> np.ndarray:
-    """Steps on until that many services have begun and `until_s` is past; returns the work of each. [tuples]"""
+    """Steps on until that many services have begun and `until_s` is past; returns the work of each. [records]"""
     times_s: list[float] = []
     env, before = world.env, task.records_in
     while len(times_s) < records or env.now < until_s:

@@ -37,7 +37,7 @@ from twin.world.meters import Row, Statistics
 from twin.world.parts import SinkCounts
 from twin.world.world import World
 
-# steadiness ----------------------------------------------------------------------------------------------------------
+# whether a run is steady ---------------------------------------------------------------------------------------------
 
 
 FILLED = 2.0
@@ -234,8 +234,8 @@ def full(
     used = dict[str, float]()
     for each in totals:
         waits = float(each.operator in calling)
-        shares = [(each.busy, each.backpressured), *((one.busy, one.backpressured) for one in each.subtasks)]
-        used[each.operator] = max(busy + waits * blocked for busy, blocked in shares)
+        times = [(each.busy, each.backpressured), *((one.busy, one.backpressured) for one in each.subtasks)]
+        used[each.operator] = max(busy + waits * blocked for busy, blocked in times)
     found = [name for name, busy in used.items() if busy >= NO_SPARE and name in holding]
     cpus = host_totals(measured(hosts, from_s), 0.0)
     return (*found, *(each.host for each in cpus if each.cpu >= NO_SPARE and each.host not in aside))

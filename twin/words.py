@@ -1,5 +1,8 @@
-"""Words for what a scenario says otherwise, those of engines and their users, and those of older versions: what to
-write instead, in one line."""
+"""Words that scenarios do not know: those of engines and their users, and those of older versions of this program.
+
+Each is answered in one line, which says what to write instead, or is read as what it is called today. Keys of Flink's
+configuration are in `twin.flink_settings`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from twin.quantities import SECONDS, unit_of_time
 # words of others -----------------------------------------------------------------------------------------------------
 # A word that means this in one place only is given as `place word`: the place is the key above the word or, if the word
 # is a value, its own key (`mode exactly-once`). Upper and lower case, hyphens, underscores and a unit at the end make
-# no difference. Further words are further lines here; keys of Flink's configuration are in `twin.flink_settings`.
+# no difference. Further words are further lines here.
 
 
 SLACK = "write slack_s: seconds by which watermarks are behind the newest record (disorder_s: by which records are)"
@@ -151,7 +154,7 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 # words of older versions ---------------------------------------------------------------------------------------------
-# Words of older versions: files with them still run, with one warning a word, and options are answered.
+# Files with them still run, with one warning a word, and options are answered.
 #
 # Run settings of versions that could also simulate coarsely mean nothing any more. Keys that spoke of tuples and
 # replicas speak of records and subtasks, and `replicas` is `parallelism`.

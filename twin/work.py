@@ -1,5 +1,8 @@
-"""How work is done, whatever it is: independent pieces of it by executors, and without pauses of Python's garbage
-collector."""
+"""What long work needs, whatever it is: an executor of its independent pieces, and no pauses of Python's garbage
+collector.
+
+For runs, corpora and planners alike. Executors themselves are made elsewhere, as some need a cluster.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 # executors -----------------------------------------------------------------------------------------------------------
-# Executors of independent pieces of work: in this process, in several of this machine, or on a cluster.
+# They work in this process, in several of this machine, or on a cluster.
 
 
 class Executor(Protocol):
@@ -33,7 +36,7 @@ class Executor(Protocol):
 
 
 # garbage collector ---------------------------------------------------------------------------------------------------
-# Pause of Python's garbage collector during work that makes many objects and no cycles.
+# Work that makes many objects and no cycles does without it.
 
 
 @contextmanager

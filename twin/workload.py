@@ -59,6 +59,7 @@ class Workload(Spec):
 
 
 ROUNDING = 1e-9
+"""Part of the largest share by which shares may differ through rounding."""
 
 
 class Reader(NamedTuple):
@@ -75,7 +76,7 @@ def read_by(source: AnyOperator, parallelism: int, partitions: int) -> list[rang
 
 
 def read_shares(source: AnyOperator, parallelism: int) -> np.ndarray:
-    """Share of the records that each subtask reads; 0 without a partition, or with silent ones alone. [replicas]"""
+    """Share of the records that each subtask reads; 0 without a partition, or with silent ones alone. [parallelism]"""
     if source.parts is None:
         return np.full(parallelism, 1.0 / parallelism)
     dealt, shares = read_by(source, parallelism, source.parts), source.part_shares
@@ -119,6 +120,7 @@ def _remedy(source: AnyOperator) -> str:
 
 DEFAULT_GROUPS = 128
 GROUPS_A_SUBTASK = 16
+"""Key groups behind a two-choice stream whose number is not given: the least, and the least for each subtask."""
 
 
 def group_count(query: Query, name: str, parallelism: int) -> int | None:

@@ -1,5 +1,8 @@
 """Basic kinds, which take one record after the other: sources and sinks, filters, maps, state by key, splits, and calls
-to systems outside."""
+to systems outside.
+
+No window holds records here, and none waits for records of another input: those kinds have files of their own.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from twin.kinds.operator import Fraction, KeyedOperator, Name, OperatorBase, Sel
 from twin.spec import Spec
 
 # sources -------------------------------------------------------------------------------------------------------------
-# Sources, which read records from a message broker; of Kafka, no two subtasks read the same partition.
+# They read records from a message broker; of Kafka, no two subtasks read the same partition.
 
 
 Seconds0 = Annotated[float, Field(ge=0, le=10**6)]
@@ -122,7 +125,6 @@ class KafkaSource(Source):
 
 
 # sinks ---------------------------------------------------------------------------------------------------------------
-# Sinks, where results arrive.
 
 
 class Sink(OperatorBase):
@@ -141,7 +143,6 @@ class Sink(OperatorBase):
 
 
 # filters, maps, and state by key -------------------------------------------------------------------------------------
-# Operators that take one record after the other: filters, maps, and state by key.
 
 
 FilterFunction = Literal["<", ">", "<=", ">=", "!=", "startswith", "endswith"]
@@ -220,11 +221,12 @@ class KeyedState(Map):
 
 
 # splits --------------------------------------------------------------------------------------------------------------
-# Splits and side outputs: each record goes to some of the operator's consumers, by share.
+# Side outputs are splits, too: each record goes to some of the operator's consumers, by share.
 
 
 Part = Annotated[float, Field(gt=0, le=1)]
 WHOLE = 1.0 + 1e-9
+"""Sum of shares up to which they count as parts of one whole, with what rounding adds."""
 
 
 class Router(OperatorBase):
@@ -272,7 +274,7 @@ class Router(OperatorBase):
 
 
 # asynchronous calls --------------------------------------------------------------------------------------------------
-# Asynchronous calls: operators that wait for answers from outside the job, which takes no CPU.
+# Operators wait for answers from outside the job, which takes no CPU.
 
 
 Latency = Annotated[float, Field(ge=0, le=10**5, description="mean seconds from a call to its answer")]
@@ -404,7 +406,7 @@ class AsyncIO(Calling, Selective, KeyedOperator):
 
 
 # lookup joins --------------------------------------------------------------------------------------------------------
-# Lookup joins: each record is joined with rows of a table outside, through a cache.
+# Each record is joined with rows of a table outside, through a cache.
 
 
 class LookupJoin(AsyncIO):
@@ -428,7 +430,7 @@ class LookupJoin(AsyncIO):
 
 
 # sinks in external systems -------------------------------------------------------------------------------------------
-# External sinks: they write to a system outside, which takes a limited load.
+# They write to a system outside, which takes a limited load.
 
 
 class ExternalSink(Calling):

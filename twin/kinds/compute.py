@@ -16,7 +16,7 @@ from twin.kinds.windowed import EventTimed, LateTo
 from twin.windows import US_PER_S, EventWindow, Seconds, panes_of
 
 # computes ------------------------------------------------------------------------------------------------------------
-# Computes: eager state by key over event time, which consolidates merge (Enorm, Sections 4.2 and 4.3).
+# They keep state by key over event time, made at once, which consolidates merge (Enorm, Sections 4.2 and 4.3).
 
 
 Sharing = Literal["auto", "panes", "windows"]
@@ -100,13 +100,15 @@ class Compute(LateTo, EventTimed):
             return super().through(inputs, bursts, mixing)
         total, together, burst_s = mixing.arriving(inputs, bursts)
         spans = self.windows or (EventWindow(length_s=self.partial_s or 1.0),)
-        fires = sum(1e6 / each.every_us for each in spans)
+        fires = sum(US_PER_S / each.every_us for each in spans)
         keys = self.spread(mixing)
-        each = [keys.distinct(total * window.length_us / 1e6, 1.0) * 1e6 / window.every_us for window in spans]
+        each = [
+            keys.distinct(total * window.length_us / US_PER_S, 1.0) * US_PER_S / window.every_us for window in spans
+        ]
         out = np.sum(each, axis=0)
         often = np.where(total > 0, fires, 0.0)
         pane_us = panes_of(spans).length_us
-        held = max(window.length_us for window in spans) / pane_us * keys.distinct(total * pane_us / 1e6, 1.0)
+        held = max(window.length_us for window in spans) / pane_us * keys.distinct(total * pane_us / US_PER_S, 1.0)
         groups = np.divide(out, often, out=np.zeros_like(out), where=often > 0)
         return Flow(inputs, total, out, held, often, groups, np.minimum(often, together), burst_s)
 
@@ -116,7 +118,7 @@ class Compute(LateTo, EventTimed):
         if not self.windows:
             return mixed
         a_second = held.in_per_s / self.keys
-        per_key = [a_second * each.length_us / 1e6 for each in self.windows]
+        per_key = [a_second * each.length_us / US_PER_S for each in self.windows]
         return np.asarray(arriving.max(axis=1) + event_ages_s(self.windows, per_key, held.disorder))
 
     @property
@@ -128,7 +130,7 @@ class Compute(LateTo, EventTimed):
 
 
 # consolidates --------------------------------------------------------------------------------------------------------
-# Consolidates: complete windows from partial results, or from shorter complete windows (Enorm, Sections 4.2, 6.1).
+# They make complete windows from partial results, or from shorter complete windows (Enorm, Sections 4.2, 6.1).
 
 
 class Consolidate(EventTimed):

@@ -1,5 +1,7 @@
-"""What flows through an operator: columns of records, rates of its inputs and results, and ages of records in windows,
-for the laws of all kinds."""
+"""What flows through an operator: columns of records, rates of its inputs and results, and ages of records in windows.
+
+For the laws of all kinds, which are computed from these for many plans at once.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,6 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 """Nodes and weights of Gauss and Legendre, on -1 to 1."""
 
 # columns of records --------------------------------------------------------------------------------------------------
-# Columns of a record: numbers of values by data type.
 
 
 DataType = Literal["int", "string", "double"]
@@ -61,7 +62,7 @@ def joined_columns(inputs: Sequence[Columns], key_type: DataType) -> Columns:
 
 
 # rates ---------------------------------------------------------------------------------------------------------------
-# Flow through an operator: its inputs, its rates, and the spread of a window's records over distinct groups.
+# A window's results depend on how its records are spread over distinct groups, and on how inputs are mixed.
 
 
 NEWTON_STEPS = 200
@@ -159,10 +160,10 @@ class Mixing(NamedTuple):
 
     by_chance: whether the side of each record in a count window is random, so that some of all pairs in it are of a
     record with itself. burst_s: seconds over which the longest burst comes. services_s: CPU seconds a record, by input;
-    empty: 0. passed: the operator's `passed_from`, by input; empty if unknown. subtasks: of the operator, each with a
-    count window of its own. whole: whether each subtask gets all of an input, by input; empty: of none. pieces_s:
-    length of the partial results of an input, by input. spread: of keys that are not equally frequent. sets_per_s:
-    evaluations a second of all subtasks of a producer, by input; empty if unknown. The others are those of
+    empty: 0. passed: the operator's `passed_from`, by input; empty if unknown. parallelism: subtasks of the operator,
+    each with a count window of its own. whole: whether each subtask gets all of an input, by input; empty: of none.
+    pieces_s: length of the partial results of an input, by input. spread: of keys that are not equally frequent.
+    sets_per_s: evaluations a second of all subtasks of a producer, by input; empty if unknown. The others are those of
     `twin.deployment.Channels`.
     """
 
@@ -197,7 +198,6 @@ MIXED = Mixing()
 
 
 # ages of records in windows ------------------------------------------------------------------------------------------
-# Ages of records in windows, for the laws of windowed kinds.
 
 
 class Disorder(NamedTuple):
@@ -270,8 +270,8 @@ def older_by_input_s(window: Window, arriving: np.ndarray, mixed: np.ndarray, he
     fewer, lasts_s = older[:-1] - older[1:], np.diff(ages_s, axis=0)
     none = np.exp(-older[1:]) * np.where(fewer > 1e-9, -np.expm1(-fewer) / np.maximum(fewer, 1e-9), 1.0)
     some = -np.expm1(-mean)
-    oldest_s = ages_s[0] + (lasts_s * (1.0 - none)).sum(axis=0) / some
-    return np.asarray(oldest_s - mixed - size_s * (1.0 / some - 1.0 / mean))
+    age_s = ages_s[0] + (lasts_s * (1.0 - none)).sum(axis=0) / some
+    return np.asarray(age_s - mixed - size_s * (1.0 / some - 1.0 / mean))
 
 
 def poisson_mean(above_none: np.ndarray) -> np.ndarray:
@@ -322,16 +322,16 @@ def event_ages_s(
     """
     parts, weights = list[np.ndarray](), list[np.ndarray]()
     for window, mean in zip(windows, np.maximum(records_per_key, 1e-6), strict=True):
-        length_s, every_s = window.length_us / US_PER_S, window.every_us / US_PER_S
+        size_s, every_s = window.length_us / US_PER_S, window.every_us / US_PER_S
         some = -np.expm1(-mean)
-        oldest_s = length_s + disorder.slack_s - _first_s(length_s, disorder.disorder_s, mean, some)
-        begins_s = (every_s if length_s == every_s else every_s / 2.0) + disorder.slack_s
-        parts.append(np.stack(np.broadcast_arrays(oldest_s, oldest_s, begins_s)))
+        age_s = size_s + disorder.slack_s - _first_s(size_s, disorder.disorder_s, mean, some)
+        begins_s = (every_s if size_s == every_s else every_s / 2.0) + disorder.slack_s
+        parts.append(np.stack(np.broadcast_arrays(age_s, age_s, begins_s)))
         weights.append(some / every_s)
     return np.asarray(sum(part * weight for part, weight in zip(parts, weights, strict=True)) / sum(weights))
 
 
-def _first_s(length_s: float, disorder_s: float, mean: np.ndarray, some: np.ndarray) -> np.ndarray:
+def _first_s(size_s: float, disorder_s: float, mean: np.ndarray, some: np.ndarray) -> np.ndarray:
     """Mean time from a window's beginning to the first of its records, a Poisson number that is at least one. [N]
 
     mean: of the number of records; some: the probability of one at least. Without disorder, records come evenly: the
@@ -339,8 +339,8 @@ def _first_s(length_s: float, disorder_s: float, mean: np.ndarray, some: np.ndar
     taken piece by piece.
     """
     if disorder_s == 0.0:
-        return np.asarray(length_s * (some / mean - np.exp(-mean)) / some)
-    short_s, long_s = sorted((length_s, disorder_s))
+        return np.asarray(size_s * (some / mean - np.exp(-mean)) / some)
+    short_s, long_s = sorted((size_s, disorder_s))
     found = np.zeros_like(mean)
     for since_s, until_s in ((0.0, short_s), (short_s, long_s), (long_s, short_s + long_s)):
         for node, weight in zip(NODES, WEIGHTS, strict=True):

@@ -1,5 +1,8 @@
-"""Base classes of all kinds of operators, with the traits that other code asks for instead of the kind; and of those
-that pass records on at once."""
+"""Base classes of kinds of operators, with the traits that other code asks for instead of the kind.
+
+`OperatorBase` is for all kinds, `KeyedOperator` for those that may keep state by key, and `Selective` for those that
+pass records on at once. That of windows is in `twin.kinds.windowed`.
+"""
 
 from __future__ import annotations
 
@@ -140,7 +143,7 @@ class OperatorBase(Spec):
 
     @property
     def sends_keys(self) -> bool:
-        """Whether its consumer reads the key off its results, by their lots."""
+        """Whether its consumer reads the key off its results, by a random number that they carry."""
         return False
 
     @property
@@ -390,7 +393,6 @@ class KeyedOperator(OperatorBase):
 
 
 # operators that pass records on at once ------------------------------------------------------------------------------
-# Base of operators that pass on, at once, a number of records for each input record.
 
 
 def beside(made: np.ndarray | float) -> np.ndarray:

@@ -1,5 +1,8 @@
 """Operators of Flink SQL that keep rows by key: their base, deduplication, the highest rows of each key, and OVER
-aggregation."""
+aggregation.
+
+Joins by key are in `twin.kinds.table_joins`, and GROUP BY in `twin.kinds.group_aggregate`; they share this base.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ from twin.kinds.operator import REFUSED, Fraction, KeyedOperator, StateAccess
 from twin.kinds.windowed import LateTo
 from twin.windows import Holds, TimeOf
 
-# rows by key ---------------------------------------------------------------------------------------------------------
-# Base of the operators of Flink SQL that keep rows by key, with the laws of keys that come for the first time.
+# the base ------------------------------------------------------------------------------------------------------------
+# With it are the laws of keys that come for the first time.
 
 
 LASTING_S = 3600.0
@@ -150,7 +153,6 @@ def most_of(most: int, mean: np.ndarray) -> np.ndarray:
 
 
 # deduplication -------------------------------------------------------------------------------------------------------
-# Deduplication: the first or the last row of each key.
 
 
 MOST_LIVES = 200
@@ -254,8 +256,7 @@ class Deduplicate(ByKey):
         return Deduplicating(self.last, self.retracts, self.ttl_s, self.state_bytes_per_key, self.needs_event_time)
 
 
-# the highest rows ----------------------------------------------------------------------------------------------------
-# The highest rows of each key.
+# the highest rows of each key ----------------------------------------------------------------------------------------
 
 
 MOMENTS, WEIGHTS = np.polynomial.legendre.leggauss(64)
@@ -356,7 +357,6 @@ class TopN(KeepsRecords):
 
 
 # OVER aggregation ----------------------------------------------------------------------------------------------------
-# OVER aggregation: a result for each record, of the rows of its key before it.
 
 
 WATERMARKS_S = 0.2

@@ -16,7 +16,6 @@ from twin.kinds.rows import KeepsRecords, Ttl, lasting_s
 from twin.windows import Holds, TimeOf
 
 # regular joins -------------------------------------------------------------------------------------------------------
-# Regular joins: each row of one side is joined with all rows of the other that have its key.
 
 
 class Sent(NamedTuple):
@@ -164,7 +163,7 @@ class RegularJoin(KeepsRecords):
         )
 
 
-# integrals of the law ------------------------------------------------------------------------------------------------
+# integrals of the law of regular joins -------------------------------------------------------------------------------
 
 
 SMALL = 1e-3
@@ -201,7 +200,6 @@ def _mean_before_and_after(h: np.ndarray, ttl_s: float, run_s: float) -> np.ndar
 
 
 # temporal joins ------------------------------------------------------------------------------------------------------
-# Temporal joins: one input changes a table by key, and the others are joined with it.
 
 
 class TemporalJoin(KeyedOperator):
