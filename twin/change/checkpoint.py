@@ -1,5 +1,7 @@
-"""Checkpoints of a whole job, taken at once or by barriers; and the storage of state, to which and from which it goes
-over the network."""
+"""Checkpoints of a whole job, taken at once or by barriers, and the storage to which their state goes over the network.
+
+What a subtask does with barriers is in `twin.change.barriers`, and what a checkpoint keeps of it in `twin.change.kept`.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,8 @@ if TYPE_CHECKING:
 
 
 # transfer and storage of state ---------------------------------------------------------------------------------------
-# Transfer of state over the same cards and links as the records, and the storage of checkpoints.
-#
-# The storage is on a host of the network, or of limited speed, or both; or neither, and then free.
+# State goes over the same cards and links as the records. The storage of checkpoints is on a host of the network, or
+# of limited speed, or both; or neither, and then free.
 
 
 PIECE_S = 1e-2
@@ -103,11 +104,9 @@ class Storage:
             yield self.env.timeout(self._free_s - self.env.now)
 
 
-# at once -------------------------------------------------------------------------------------------------------------
-# A checkpoint that is taken at once is unaligned and costs nothing (`FreeCheckpoints`): besides window contents it
-# holds records that are queued or on the network. Sources keep positions in their brokers instead, and read again what
-# they took since. Other checkpoints are put together from the state of each subtask when a barrier came
-# (`Coordinator`).
+# checkpoints taken at once -------------------------------------------------------------------------------------------
+# Such a checkpoint is unaligned and costs nothing (`FreeCheckpoints`): besides window contents it holds records that
+# are queued or on the network. Sources keep positions in their brokers instead, and read again what they took since.
 
 
 def complete(checkpoint: Checkpoint, now_s: float) -> None:
@@ -187,9 +186,9 @@ class FreeCheckpoints(NoCheckpoints):
         """Notes that tasks are at the last checkpoint again."""
 
 
-# by barriers ---------------------------------------------------------------------------------------------------------
-# Coordinator of checkpoints, as in Flink: barriers leave the sources, and the state of each task that they reach is
-# uploaded.
+# checkpoints by barriers ---------------------------------------------------------------------------------------------
+# As in Flink, barriers leave the sources, and the state of each task that they reach is uploaded. A checkpoint is put
+# together from the state of each task when a barrier came (`Coordinator`).
 #
 # A change of the plan, or a failure, ends the checkpoints that are under way, of which there is one, or as many as the
 # scenario says. A change is followed by a checkpoint that is taken at once and costs nothing.

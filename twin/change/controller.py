@@ -36,8 +36,222 @@ from twin.profiles import EngineProfile, Rescaling
 from twin.world.meters import Row
 from twin.world.parts import Card, Task
 
+# the controller ------------------------------------------------------------------------------------------------------
+
+
+class Controller:
+    """Gives a policy the statistics of each period, and carries out its decision `latency_s` after the period's end."""
+
+    def __init__(self, change: Reconfigurer, policy: Policy, latency_s: float) -> None:
+        self.change = change
+        self.job = change.job
+        self.env = change.env
+        self.policy = policy
+        self.latency_s = latency_s
+        self._noted = ""
+        self.observer = Observer(self.job)
+        self.job.statistics.listeners.append(self._period_ended)
+
+    def _period_ended(self, operators: Sequence[Row], hosts: Sequence[Row]) -> None:
+        availability = self.job.availability
+        statistics = self.observer.close(operators, hosts)
+        if availability.outage is not None or availability.changes:
+            return
+        decision = self.policy.decide(statistics)
+        if decision is None:
+            return
+        self._warn(decision.warnings)
+        if not (decision.moves or decision.rescales or decision.operations):
+            self._note(decision.reason)
+            return
+        self._noted = ""
+        self._check(decision)
+        availability.changes += 1
+        self.env.process(self._apply(decision))
+
+    def _warn(self, warnings: Sequence[str]) -> None:
+        told = self.job.world.ledger.warnings
+        lines = (f"policy {self.policy.name!r} {warning}" for warning in warnings)
+        told += [line for line in lines if line not in told]
+
+    def _note(self, reason: str) -> None:
+        """Records why nothing changes, if the reason is a new one."""
+        if reason and reason != self._noted:
+            record = self.job.world.ledger.record("decision", self.policy.name, self.env.now)
+            record.detail, record.end_s = {"reason": reason, "moves": 0, "rescales": {}}, self.env.now
+        self._noted = reason
+
+    def _check(self, decision: Reconfiguration) -> None:
+        """Raises BadInput if a policy orders something impossible."""
+        deployment, whose = self.job.world.deployment, f"policy {self.policy.name!r}"
+        placement = {name: tuple(map(str, tasks)) for name, tasks in self.job.world.tasks.items()}
+        try:
+            for rescale in decision.rescales:
+                check_rescale(rescale, deployment, whose)
+            for move in decision.moves:
+                check_move(move, deployment, whose, None if decision.rescales else placement)
+        except ValueError as error:
+            raise BadInput(str(error)) from None
+
+    def _apply(self, decision: Reconfiguration) -> Process:
+        record = self.job.world.ledger.record("decision", self.policy.name, self.env.now)
+        record.detail = {
+            "reason": decision.reason,
+            "moves": len(decision.moves),
+            "rescales": {rescale.operator: len(rescale.placement) for rescale in decision.rescales},
+            **({"operations": [event.kind for event in decision.operations]} if decision.operations else {}),
+            **decision.figures,
+        }
+        if self.latency_s > 0.0:
+            yield self.env.timeout(self.latency_s)
+        rescales = [self.change.rescale(rescale) for rescale in decision.rescales]
+        operations, moves = [self.change.operate(event) for event in decision.operations], self._moves(decision)
+        together = self.change.restarts is not None  # all changes share one restart
+        for requests in [operations, rescales + moves] if together else [rescales, operations, moves]:
+            if requests:
+                yield self.env.all_of([self.env.process(request) for request in requests])
+        self.job.availability.changes -= 1
+        record.end_s = self.env.now
+
+    def _moves(self, decision: Reconfiguration) -> list[Process]:
+        """Processes of the moves: subtasks one by one, all key groups of an operator together."""
+        whole = [self.change.move(move) for move in decision.moves if move.subtask is not None]
+        operator = attrgetter("operator")
+        parts = sorted((move for move in decision.moves if move.subtask is None), key=operator)
+        grouped = [list(moves) for _, moves in groupby(parts, key=operator)]
+        return whole + [self.change.regroup(moves, retire=decision.retire) for moves in grouped]
+
+
+# the timeline of events ----------------------------------------------------------------------------------------------
+# Each event of a scenario becomes a process of the simulation.
+
+
+STEPS = 10
+"""Number of steps of a gradual skew."""
+
+
+def play(job: RunningJob, events: Sequence[AnyEvent], deciding: bool) -> Reconfigurer:
+    """Plays events when they are due, those of the same time in the order listed. deciding: whether a policy may order
+    changes. Returns the object that changes the running job."""
+    failures = [event for event in events if isinstance(event, Failure)]
+    restarting = restarts(job.world.engine.rescaling, events, deciding)
+    checkpoints = job.checkpoints = _checkpoints(job, bool(failures), restarting)
+    failover = Failover(checkpoints) if isinstance(checkpoints, FreeCheckpoints) else None
+    change = Reconfigurer(job, Restarts(job, failover) if failover is not None and restarting else None)
+    timeline = Timeline(change)
+    for event in events:
+        if not isinstance(event, Failure):
+            job.env.process(timeline.at(event))
+    if isinstance(checkpoints, FreeCheckpoints) and failover is not None:
+        if isinstance(checkpoints, Coordinator):
+            checkpoints.restart = failover.give_up
+        job.env.process(checkpoints.run())
+        for failure in failures:
+            job.env.process(failover.fail(failure))
+    return change
+
+
+def restarts(rescaling: Rescaling, events: Sequence[AnyEvent], deciding: bool) -> bool:
+    """Whether changes of the plan may stop the job."""
+    return rescaling.stops and (deciding or any(isinstance(event, Migration | Scale) for event in events))
+
+
+def reads_again(rescaling: Rescaling, events: Sequence[AnyEvent], deciding: bool) -> bool:
+    """Whether failures or restarts may make sources read records a second time."""
+    failing = any(isinstance(event, Failure) for event in events)
+    return failing or (rescaling.how == "reactive" and restarts(rescaling, events, deciding))
+
+
+def _checkpoints(job: RunningJob, failing: bool, restarting: bool) -> NoCheckpoints:
+    if job.world.checkpoints is not None:
+        return Coordinator(job, job.world.checkpoints)
+    if failing or restarting:
+        every_one = restarting and job.world.engine.rescaling.how == "reactive"
+        return FreeCheckpoints(job, job.world.settings.checkpoint_interval_s, every_one)
+    return NoCheckpoints()
+
+
+class Timeline:
+    """Carries events out. Factors of rates and weights are relative to their first values, not to earlier changes."""
+
+    def __init__(self, change: Reconfigurer) -> None:
+        self.change = change
+        self.world = change.world
+        self.env = change.env
+        self._rate_factors: dict[str, float] = {}
+        self._skews: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+
+    def at(self, event: AnyEvent) -> Process:
+        """Waits until an event is due, and carries it out."""
+        yield self.env.timeout(event.at_s)
+        match event:
+            case RateChange():
+                self._change_rate(event)
+            case SlowDown():
+                yield from self._slow_down(event)
+            case LinkDegradation():
+                yield from self._degrade(event)
+            case Migration():
+                yield from self.change.move(event)
+            case Skew():
+                yield from self._skew(event)
+            case Scale():
+                yield from self.change.rescale(event)
+            case Repartition() | Split() | Combine():
+                yield from self.change.operate(event)
+
+    def _change_rate(self, event: RateChange) -> None:
+        factor = event.factor
+        if factor is None:
+            assert event.rate_per_s is not None
+            factor = event.rate_per_s / self.world.deployment.workload.arrivals[event.source].mean_rate_per_s
+        self.world.ledger.record(event.kind, event.source, self.env.now, factor=factor).end_s = self.env.now
+        for broker in self.world.brokers[event.source]:
+            broker.scale(factor / self._rate_factors.get(event.source, 1.0))
+        self._rate_factors[event.source] = factor
+
+    def _slow_down(self, event: SlowDown) -> Process:
+        record = self.world.ledger.record(event.kind, event.host, self.env.now, factor=event.factor)
+        self.change.job.throttle(event.host, event.factor)
+        if event.duration_s is not None:
+            yield self.env.timeout(event.duration_s)
+            self.change.job.throttle(event.host, 1.0 / event.factor)
+            record.end_s = self.env.now
+
+    def _degrade(self, event: LinkDegradation) -> Process:
+        cards = self._degraded(event)
+        factors = {"bandwidth_factor": event.bandwidth_factor, "latency_factor": event.latency_factor}
+        record = self.world.ledger.record(event.kind, event.component, self.env.now, **factors)
+        for card in cards:
+            card.degrade(event.bandwidth_factor, event.latency_factor)
+        if event.duration_s is not None:
+            yield self.env.timeout(event.duration_s)
+            for card in cards:
+                card.degrade(1.0 / event.bandwidth_factor, 1.0 / event.latency_factor)
+            record.end_s = self.env.now
+
+    def _degraded(self, event: LinkDegradation) -> list[Card]:
+        """Cards of an event: a host's card, or both directions of a link."""
+        if event.link is None:
+            assert event.host is not None
+            return [self.world.network.card(event.host)]
+        return [self.world.links["->".join(ends)] for ends in (event.link, event.link[::-1])]
+
+    def _skew(self, event: Skew) -> Process:
+        keys, groups = self.world.key_groups[event.operator], list(event.key_groups)
+        base_g, factor_g = self._skews.setdefault(event.operator, (keys.weights.copy(), np.ones(len(keys))))
+        record = self.world.ledger.record(event.kind, event.operator, self.env.now, factor=event.factor)
+        before_g, steps = factor_g[groups].copy(), 1 if event.over_s is None else STEPS
+        for step in range(1, steps + 1):
+            if event.over_s is not None:
+                yield self.env.timeout(event.over_s / STEPS)
+            factor_g[groups] = before_g + (event.factor - before_g) * step / steps
+            keys.reweigh(base_g * factor_g / np.sum(base_g * factor_g))
+        record.end_s = float(self.env.now)
+
+
 # statistics of a period ----------------------------------------------------------------------------------------------
-# Statistics of a period for a policy, from counters of the running job.
+# They are made for the policy, from counters of the running job.
 #
 # The records of each key group, the time that they keep its subtask busy, and the records that it sends are
 # expectations: its weight among the groups of its subtask at the time. The counts of a subtask are divided among its
@@ -199,8 +413,9 @@ class Observer:
         )
 
 
-# groups of a subtask cost alike, but records that leave the host are serialised, at a cost of each group's own
-# ---------
+# CPU of single key groups --------------------------------------------------------------------------------------------
+# All groups of a subtask count as costing alike, but for records that leave the host: these are serialised, at a cost
+# of each group's own.
 
 
 def remote_cores(
@@ -226,218 +441,3 @@ def attributed(percent_g: np.ndarray, own_g: np.ndarray, subtask_g: np.ndarray) 
     known_r = (all_r > 0.0) & (own_r <= all_r)
     rest_r = np.where(known_r, all_r - own_r, all_r) / np.where(all_r > 0.0, all_r, 1.0)
     return np.asarray(percent_g * rest_r[subtask_g] + own_g * known_r[subtask_g])
-
-
-# the controller ------------------------------------------------------------------------------------------------------
-# Controller of a job: asks a policy at the end of each period, and carries out its decisions.
-
-
-class Controller:
-    """Gives a policy the statistics of each period, and carries out its decision `latency_s` after the period's end."""
-
-    def __init__(self, change: Reconfigurer, policy: Policy, latency_s: float) -> None:
-        self.change = change
-        self.job = change.job
-        self.env = change.env
-        self.policy = policy
-        self.latency_s = latency_s
-        self._noted = ""
-        self.observer = Observer(self.job)
-        self.job.statistics.listeners.append(self._period_ended)
-
-    def _period_ended(self, operators: Sequence[Row], hosts: Sequence[Row]) -> None:
-        availability = self.job.availability
-        statistics = self.observer.close(operators, hosts)
-        if availability.outage is not None or availability.changes:
-            return
-        decision = self.policy.decide(statistics)
-        if decision is None:
-            return
-        self._warn(decision.warnings)
-        if not (decision.moves or decision.rescales or decision.operations):
-            self._note(decision.reason)
-            return
-        self._noted = ""
-        self._check(decision)
-        availability.changes += 1
-        self.env.process(self._apply(decision))
-
-    def _warn(self, warnings: Sequence[str]) -> None:
-        told = self.job.world.ledger.warnings
-        lines = (f"policy {self.policy.name!r} {warning}" for warning in warnings)
-        told += [line for line in lines if line not in told]
-
-    def _note(self, reason: str) -> None:
-        """Records why nothing changes, if the reason is a new one."""
-        if reason and reason != self._noted:
-            record = self.job.world.ledger.record("decision", self.policy.name, self.env.now)
-            record.detail, record.end_s = {"reason": reason, "moves": 0, "rescales": {}}, self.env.now
-        self._noted = reason
-
-    def _check(self, decision: Reconfiguration) -> None:
-        """Raises BadInput if a policy orders something impossible."""
-        deployment, whose = self.job.world.deployment, f"policy {self.policy.name!r}"
-        placement = {name: tuple(map(str, tasks)) for name, tasks in self.job.world.tasks.items()}
-        try:
-            for rescale in decision.rescales:
-                check_rescale(rescale, deployment, whose)
-            for move in decision.moves:
-                check_move(move, deployment, whose, None if decision.rescales else placement)
-        except ValueError as error:
-            raise BadInput(str(error)) from None
-
-    def _apply(self, decision: Reconfiguration) -> Process:
-        record = self.job.world.ledger.record("decision", self.policy.name, self.env.now)
-        record.detail = {
-            "reason": decision.reason,
-            "moves": len(decision.moves),
-            "rescales": {rescale.operator: len(rescale.placement) for rescale in decision.rescales},
-            **({"operations": [event.kind for event in decision.operations]} if decision.operations else {}),
-            **decision.figures,
-        }
-        if self.latency_s > 0.0:
-            yield self.env.timeout(self.latency_s)
-        rescales = [self.change.rescale(rescale) for rescale in decision.rescales]
-        operations, moves = [self.change.operate(event) for event in decision.operations], self._moves(decision)
-        together = self.change.restarts is not None  # all changes share one restart
-        for requests in [operations, rescales + moves] if together else [rescales, operations, moves]:
-            if requests:
-                yield self.env.all_of([self.env.process(request) for request in requests])
-        self.job.availability.changes -= 1
-        record.end_s = self.env.now
-
-    def _moves(self, decision: Reconfiguration) -> list[Process]:
-        """Processes of the moves: subtasks one by one, all key groups of an operator together."""
-        whole = [self.change.move(move) for move in decision.moves if move.subtask is not None]
-        operator = attrgetter("operator")
-        parts = sorted((move for move in decision.moves if move.subtask is None), key=operator)
-        grouped = [list(moves) for _, moves in groupby(parts, key=operator)]
-        return whole + [self.change.regroup(moves, retire=decision.retire) for moves in grouped]
-
-
-# the timeline of events ----------------------------------------------------------------------------------------------
-# Timeline: turns a scenario's events into processes of the simulation.
-
-
-STEPS = 10
-"""Number of steps of a gradual skew."""
-
-
-def play(job: RunningJob, events: Sequence[AnyEvent], deciding: bool) -> Reconfigurer:
-    """Plays events when they are due, those of the same time in the order listed. deciding: whether a policy may order
-    changes. Returns the object that changes the running job."""
-    failures = [event for event in events if isinstance(event, Failure)]
-    restarting = restarts(job.world.engine.rescaling, events, deciding)
-    checkpoints = job.checkpoints = _checkpoints(job, bool(failures), restarting)
-    failover = Failover(checkpoints) if isinstance(checkpoints, FreeCheckpoints) else None
-    change = Reconfigurer(job, Restarts(job, failover) if failover is not None and restarting else None)
-    timeline = Timeline(change)
-    for event in events:
-        if not isinstance(event, Failure):
-            job.env.process(timeline.at(event))
-    if isinstance(checkpoints, FreeCheckpoints) and failover is not None:
-        if isinstance(checkpoints, Coordinator):
-            checkpoints.restart = failover.give_up
-        job.env.process(checkpoints.run())
-        for failure in failures:
-            job.env.process(failover.fail(failure))
-    return change
-
-
-def restarts(rescaling: Rescaling, events: Sequence[AnyEvent], deciding: bool) -> bool:
-    """Whether changes of the plan may stop the job."""
-    return rescaling.stops and (deciding or any(isinstance(event, Migration | Scale) for event in events))
-
-
-def reads_again(rescaling: Rescaling, events: Sequence[AnyEvent], deciding: bool) -> bool:
-    """Whether failures or restarts may make sources read records a second time."""
-    failing = any(isinstance(event, Failure) for event in events)
-    return failing or (rescaling.how == "reactive" and restarts(rescaling, events, deciding))
-
-
-def _checkpoints(job: RunningJob, failing: bool, restarting: bool) -> NoCheckpoints:
-    if job.world.checkpoints is not None:
-        return Coordinator(job, job.world.checkpoints)
-    if failing or restarting:
-        every_one = restarting and job.world.engine.rescaling.how == "reactive"
-        return FreeCheckpoints(job, job.world.settings.checkpoint_interval_s, every_one)
-    return NoCheckpoints()
-
-
-class Timeline:
-    """Carries events out. Factors of rates and weights are relative to their first values, not to earlier changes."""
-
-    def __init__(self, change: Reconfigurer) -> None:
-        self.change = change
-        self.world = change.world
-        self.env = change.env
-        self._rate_factors: dict[str, float] = {}
-        self._skews: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-
-    def at(self, event: AnyEvent) -> Process:
-        """Waits until an event is due, and carries it out."""
-        yield self.env.timeout(event.at_s)
-        match event:
-            case RateChange():
-                self._change_rate(event)
-            case SlowDown():
-                yield from self._slow_down(event)
-            case LinkDegradation():
-                yield from self._degrade(event)
-            case Migration():
-                yield from self.change.move(event)
-            case Skew():
-                yield from self._skew(event)
-            case Scale():
-                yield from self.change.rescale(event)
-            case Repartition() | Split() | Combine():
-                yield from self.change.operate(event)
-
-    def _change_rate(self, event: RateChange) -> None:
-        factor = event.factor
-        if factor is None:
-            assert event.rate_per_s is not None
-            factor = event.rate_per_s / self.world.deployment.workload.arrivals[event.source].mean_rate_per_s
-        self.world.ledger.record(event.kind, event.source, self.env.now, factor=factor).end_s = self.env.now
-        for broker in self.world.brokers[event.source]:
-            broker.scale(factor / self._rate_factors.get(event.source, 1.0))
-        self._rate_factors[event.source] = factor
-
-    def _slow_down(self, event: SlowDown) -> Process:
-        record = self.world.ledger.record(event.kind, event.host, self.env.now, factor=event.factor)
-        self.change.job.throttle(event.host, event.factor)
-        if event.duration_s is not None:
-            yield self.env.timeout(event.duration_s)
-            self.change.job.throttle(event.host, 1.0 / event.factor)
-            record.end_s = self.env.now
-
-    def _degrade(self, event: LinkDegradation) -> Process:
-        cards = self._degraded(event)
-        factors = {"bandwidth_factor": event.bandwidth_factor, "latency_factor": event.latency_factor}
-        record = self.world.ledger.record(event.kind, event.component, self.env.now, **factors)
-        for card in cards:
-            card.degrade(event.bandwidth_factor, event.latency_factor)
-        if event.duration_s is not None:
-            yield self.env.timeout(event.duration_s)
-            for card in cards:
-                card.degrade(1.0 / event.bandwidth_factor, 1.0 / event.latency_factor)
-            record.end_s = self.env.now
-
-    def _degraded(self, event: LinkDegradation) -> list[Card]:
-        """Cards of an event: a host's card, or both directions of a link."""
-        if event.link is None:
-            assert event.host is not None
-            return [self.world.network.card(event.host)]
-        return [self.world.links["->".join(ends)] for ends in (event.link, event.link[::-1])]
-
-    def _skew(self, event: Skew) -> Process:
-        keys, groups = self.world.key_groups[event.operator], list(event.key_groups)
-        base_g, factor_g = self._skews.setdefault(event.operator, (keys.weights.copy(), np.ones(len(keys))))
-        record = self.world.ledger.record(event.kind, event.operator, self.env.now, factor=event.factor)
-        before_g, steps = factor_g[groups].copy(), 1 if event.over_s is None else STEPS
-        for step in range(1, steps + 1):
-            if event.over_s is not None:
-                yield self.env.timeout(event.over_s / STEPS)
-            factor_g[groups] = before_g + (event.factor - before_g) * step / steps
-            keys.reweigh(base_g * factor_g / np.sum(base_g * factor_g))
-        record.end_s = float(self.env.now)

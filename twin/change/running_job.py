@@ -180,15 +180,14 @@ class RunningJob:
         return int(task.queued) + flying + unsent
 
 
-# subtasks ------------------------------------------------------------------------------------------------------------
-# Subtasks of a running job that come, go, and move to other places.
-#
+# subtasks that come and go -------------------------------------------------------------------------------------------
 # Where watermarks pass, a new subtask starts with the watermark that its producers have sent, and its consumers know
 # it by that. Otherwise they would close windows without its records, or wait for it. A subtask that leaves announces
 # that nothing more will come.
 
 
 KINDS = (WATERMARK, MODIFICATION)
+"""Kinds of marks of which a subtask passes on the least that all of its inputs have announced."""
 
 
 def add_subtask(job: RunningJob, operator: str, place: Location) -> Task:

@@ -1,7 +1,7 @@
 """Operators of Flink SQL that keep rows by key: their base, deduplication, the highest rows of each key, and OVER
 aggregation.
 
-Joins by key are in `twin.kinds.table_joins`, and GROUP BY in `twin.kinds.group_aggregate`; they share this base.
+Regular joins (`twin.kinds.table_joins`) and GROUP BY (`twin.kinds.group_aggregate`) have the same base.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
-"""Ages of results when they arrive, added up along the streams from formulas; and their wait for the checkpoint that
-has them."""
+"""Ages of results when they arrive, added up along the streams from formulas, with their waits for watermarks and for
+the checkpoint that has them.
+
+Letters at the end of a name are the axes of `twin.rates.layout`.
+"""
 
 from __future__ import annotations
 
@@ -23,59 +26,6 @@ from twin.rates.queueing import RHO_MAX
 from twin.rates.waiting import away_s, batch_waits_s, bunched_s, queues_s
 from twin.workload import distinct_values, key_groups_of, touched
 
-# watermarks ----------------------------------------------------------------------------------------------------------
-# Wait of windows over event time for watermarks: until each subtask of a source has read a record from after their
-# end. Letters at the end of a name are the axes of `twin.rates.layout`.
-
-
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
-"""Points and weights of integrals from -1 to 1."""
-TICKS = (np.arange(16) + 0.5) / 16, np.full(16, 1 / 16)
-AT_ONCE = np.zeros(1), np.ones(1)
-"""Waits for the next watermark that is sent in time, as shares of the interval, and their weights; and none."""
-
-
-def watermarks(layout: Layout, found: Load, o: int) -> Disorder:
-    """Disorder of what comes to an operator, and as slack, the seconds for which its windows wait after their end [N].
-
-    A source's subtask reads r records a second, each up to d seconds after its event time. Of those that it reads t
-    seconds after the end of a window and the slack, a share min(1, t / d) is from after the end: the first of them
-    moves its watermark there. Where watermarks are sent in time, it is announced up to `every_s` later, evenly. The
-    mean of the largest of independent times is the integral of the probability that one of them is longer than t, here
-    over all t = scale x / (1 - x).
-    """
-    job, sources = layout.job, layout.job.windows.awaited_o[o]
-    if not sources:
-        return IN_ORDER
-    each_on = np.maximum(found.in_on, 1e-12) / layout.subtasks_on
-    scale_s = np.max(
-        [1.0 / each_on[k] + np.sqrt(each.disorder_s / each_on[k]) + each.every_s for k, each in sources.items()], axis=0
-    )
-    slack_s = max(each.slack_s for each in sources.values())
-    total_s = np.full(layout.size, slack_s)
-    for node, weight in zip((1.0 + NODES) / 2.0, WEIGHTS / 2.0, strict=True):
-        at_s, all_read = scale_s * node / (1.0 - node), np.ones(layout.size)
-        for k, each in sources.items():
-            told = np.zeros(layout.size)
-            for tick, share in zip(*(TICKS if each.every_s else AT_ONCE), strict=True):
-                before_s = at_s + slack_s - each.slack_s - tick * each.every_s
-                came = each_on[k] * _read_s(np.maximum(before_s, 0.0), each.disorder_s)
-                none = np.exp(-came) if job.arrival_scv_o[k] > 0.0 else np.maximum(1.0 - came, 0.0)
-                told += share * np.where(before_s > 0.0, 1.0 - none, 0.0)
-            all_read = all_read * told ** layout.subtasks_on[k]
-        total_s += weight * scale_s / (1.0 - node) ** 2 * (1.0 - all_read)
-    every_s = max(each.every_s for each in sources.values())
-    return Disorder(max(each.disorder_s for each in sources.values()), total_s, every_s)
-
-
-def _read_s(at_s: np.ndarray, disorder_s: float) -> np.ndarray:
-    """Seconds in which a subtask reads as many records as it reads from after the end by `at_s`: the integral of
-    min(1, t / disorder_s) up to there."""
-    if disorder_s == 0.0:
-        return at_s
-    return np.where(at_s < disorder_s, at_s**2 / (2.0 * disorder_s), at_s - disorder_s / 2.0)
-
-
 # ages ----------------------------------------------------------------------------------------------------------------
 # Ages are kept as [3, N]: since ingestion (row 0), since generation at the broker (row 1), and the lag of the results
 # behind a run that starts empty (row 2): what a run of H seconds lacks of H seconds' steady output.
@@ -94,9 +44,8 @@ def _read_s(at_s: np.ndarray, disorder_s: float) -> np.ndarray:
 # * A window adds the age of the oldest involved record at its evaluation. Aggregates: of the oldest of n records of one
 #   group, n s / (n + 1) in a time window of s seconds, (n (w + 1) / (n + 1) - 1) gaps in a count window of w records.
 #   Of inputs that come at different ages, that of the oldest record counts. Over event time, the same of a Poisson
-#   number; a result leaves when the watermarks of all sources have passed, by the slowest way
-#  . Joins: of the oldest of records drawn at random from the window, one a side, plus the
-#   older side's age.
+#   number; a result leaves when the watermarks of all sources have passed, by the slowest way. Joins: of the oldest of
+#   records drawn at random from the window, one a side, plus the older side's age.
 # * An evaluation takes its operator, and all of its results leave at its end: half of them wait at the operator after
 #   it.
 # * Calls whose answers leave in order make bursts (`twin.rates.waiting`).
@@ -281,15 +230,67 @@ def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:
     return np.asarray((ages * rates).sum(axis=1) / rates.sum(axis=0))
 
 
+# watermarks ----------------------------------------------------------------------------------------------------------
+# Windows over event time wait for watermarks: until each subtask of a source has read a record from after their end.
+
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
+"""Points and weights of integrals from -1 to 1."""
+TICKS = (np.arange(16) + 0.5) / 16, np.full(16, 1 / 16)
+AT_ONCE = np.zeros(1), np.ones(1)
+"""Waits for the next watermark that is sent in time, as shares of the interval, and their weights; and none."""
+
+
+def watermarks(layout: Layout, found: Load, o: int) -> Disorder:
+    """Disorder of what comes to an operator, and as slack, the seconds for which its windows wait after their end [N].
+
+    A source's subtask reads r records a second, each up to d seconds after its event time. Of those that it reads t
+    seconds after the end of a window and the slack, a share min(1, t / d) is from after the end: the first of them
+    moves its watermark there. Where watermarks are sent in time, it is announced up to `every_s` later, evenly. The
+    mean of the largest of independent times is the integral of the probability that one of them is longer than t, here
+    over all t = scale x / (1 - x).
+    """
+    job, sources = layout.job, layout.job.windows.awaited_o[o]
+    if not sources:
+        return IN_ORDER
+    each_on = np.maximum(found.in_on, 1e-12) / layout.subtasks_on
+    scale_s = np.max(
+        [1.0 / each_on[k] + np.sqrt(each.disorder_s / each_on[k]) + each.every_s for k, each in sources.items()], axis=0
+    )
+    slack_s = max(each.slack_s for each in sources.values())
+    total_s = np.full(layout.size, slack_s)
+    for node, weight in zip((1.0 + NODES) / 2.0, WEIGHTS / 2.0, strict=True):
+        at_s, all_read = scale_s * node / (1.0 - node), np.ones(layout.size)
+        for k, each in sources.items():
+            told = np.zeros(layout.size)
+            for tick, share in zip(*(TICKS if each.every_s else AT_ONCE), strict=True):
+                before_s = at_s + slack_s - each.slack_s - tick * each.every_s
+                came = each_on[k] * _read_s(np.maximum(before_s, 0.0), each.disorder_s)
+                none = np.exp(-came) if job.arrival_scv_o[k] > 0.0 else np.maximum(1.0 - came, 0.0)
+                told += share * np.where(before_s > 0.0, 1.0 - none, 0.0)
+            all_read = all_read * told ** layout.subtasks_on[k]
+        total_s += weight * scale_s / (1.0 - node) ** 2 * (1.0 - all_read)
+    every_s = max(each.every_s for each in sources.values())
+    return Disorder(max(each.disorder_s for each in sources.values()), total_s, every_s)
+
+
+def _read_s(at_s: np.ndarray, disorder_s: float) -> np.ndarray:
+    """Seconds in which a subtask reads as many records as it reads from after the end by `at_s`: the integral of
+    min(1, t / disorder_s) up to there."""
+    if disorder_s == 0.0:
+        return at_s
+    return np.where(at_s < disorder_s, at_s**2 / (2.0 * disorder_s), at_s - disorder_s / 2.0)
+
+
 # waits for checkpoints -----------------------------------------------------------------------------------------------
-# Wait of results for the checkpoint that has them, if sinks are exactly-once.
+# Results wait for the checkpoint that has them, if sinks are exactly-once.
 #
 # A checkpoint takes from its beginning until barriers have reached all tasks, and each has done its work and uploaded
 # its state. Aligned barriers stay between the same records all the way. So from the source on a record takes half a
 # period on average and all of the next checkpoint, however long it is on its way; the time that a window adds comes on
 # top. Unaligned ones are soon at the sink, and results wait from there. Sources, and tasks that unaligned barriers
-# reach, take them when the record in service is done. The load of checkpoints on tasks is not included. Letters at the
-# end of a name are the axes of `twin.rates.layout`; k is hops, as in `twin.rates.channels`.
+# reach, take them when the record in service is done. The load of checkpoints on tasks is not included. Axis k is hops,
+# as in `twin.rates.channels`.
 
 
 PHASES = 100
@@ -307,7 +308,7 @@ class Uploads(NamedTuple):
 
 def uploads(layout: Layout, found: Load, spec: Checkpoints, period_s: np.ndarray) -> Uploads:
     """Uploads of a checkpoint. period_s: the time whose changes an increment holds, in seconds [N]."""
-    bytes_on = _windows_on(layout, found, period_s if spec.state == "incremental" else None)
+    bytes_on = _window_bytes_on(layout, found, period_s if spec.state == "incremental" else None)
     for o in range(len(bytes_on)):
         bytes_on[o] += key_state_n(layout.job, o, found.in_on[o] * period_s if spec.state == "incremental" else None)
     sent_on = np.zeros_like(bytes_on) if spec.storage is None else _sent_on(layout, found, spec.storage, bytes_on)
@@ -315,7 +316,7 @@ def uploads(layout: Layout, found: Load, spec: Checkpoints, period_s: np.ndarray
     return Uploads(bytes_on, sent_on, stored_n)
 
 
-def _windows_on(layout: Layout, found: Load, period_s: np.ndarray | None) -> np.ndarray:
+def _window_bytes_on(layout: Layout, found: Load, period_s: np.ndarray | None) -> np.ndarray:
     """Bytes in windows at a checkpoint: on average, half a slide less than at an evaluation. [O, N]"""
     job = layout.job
     held_on = windows_on(layout, found.window_on) + np.zeros((len(job.names), layout.size))

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 
 # loads at given rates ------------------------------------------------------------------------------------------------
-# Loads of every operator, socket, network card and channel under N plans at once, at given source rates.
-#
 # Demands are in reference cores (CPU seconds a second); a pressure above 1 means that the operator cannot keep up. The
 # demands of subtasks differ where their sockets or their shares of the input do; the most loaded one decides. A host
 # that garbage collection slows down counts as one with slower cores (`Layout.slowed`), so demands are as without it.
@@ -286,7 +284,7 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[np.ndarray, np.nda
 
 
 # throttling ----------------------------------------------------------------------------------------------------------
-# Throttling of sources: the share of its offered rate that each ingests once nothing is overloaded.
+# Sources are slowed until nothing is overloaded: each ingests a share of its offered rate.
 #
 # Pressure travels upstream: an operator has to be slowed down by the worst of its own pressure and that of its output
 # streams and consumers. Where several streams meet, only those above the fair level are slowed
@@ -294,6 +292,7 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[np.ndarray, np.nda
 
 
 ROUNDS = 40
+"""Most rounds of the search for the rates."""
 CLOSE = 1e-7
 """Distance of a source's pressure from 1, in its log, at which its rate counts as found."""
 RESTART = 10

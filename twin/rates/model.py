@@ -1,5 +1,7 @@
-"""Analytic cost model: steady rates, utilisations and queueing formulas instead of a simulation; and its answer about
-plans."""
+"""Rate model, the analytic cost model: steady rates, utilisations and queueing formulas instead of a simulation.
+
+It estimates metrics of plans as any cost model does (`predict`), and tells how it came to them (`answer`).
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,6 @@ from twin.steadiness import measured_from_s
 from twin.unsupported import unsupported_features
 
 # cost model ----------------------------------------------------------------------------------------------------------
-# Analytic cost model: steady rates, utilisations and queueing formulas instead of a simulation.
-#
 # In order: (1) nominal rates and loads; (2) every source is slowed by the most loaded resource that its records meet,
 # until nothing is overloaded (`twin.rates.load`); (3) the age of results is added up along the streams
 # (`twin.rates.latency`); (4) results of exactly-once sinks wait for their checkpoint (`twin.rates.latency`).
@@ -163,7 +163,7 @@ class RateModel:
         offered_on, ingested = offered.pressure(job), ages.fills.taken_on[job.sources]
         tolerated = (1.0 + BACKPRESSURE_SHARE) ** SHARPNESS
         kept, held_s = share if self.endless else ingested, ages.fills.held_s[job.sources]
-        seen = np.minimum(offered_on.max(axis=0), _seen(share, kept, held_s, measured))
+        seen = np.minimum(offered_on.max(axis=0), _pressure_shown(share, kept, held_s, measured))
         backpressured = 1.0 - 1.0 / (1.0 + np.minimum(seen, 100.0) ** SHARPNESS / tolerated)
         costs, chances = _costs(found, crashed, backpressured, reached, measured, took)
         slow_on = layout.mean(layout.slow_cn)  # work takes so many times as much CPU time
@@ -235,7 +235,7 @@ def _costs(
     return Estimates(costs, spread=np.zeros(len(throughput))), chances
 
 
-def _seen(share: np.ndarray, ingested: np.ndarray, held_s: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
+def _pressure_shown(share: np.ndarray, ingested: np.ndarray, held_s: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
     """Highest pressure that sources show in a run: offered over ingested rate, from an empty start. [N]
 
     It is below 1 where channels would not fill in the run. held_s: time at which sources are held back for good
@@ -250,8 +250,8 @@ def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float) -> 
     """Expected outputs of the run; if a window may not be evaluated in it at all, no more than its evaluations, as
     results of an evaluation come together. [N]"""
     windowed = fires_on[(fires_on > 0).any(axis=1)]
-    results, evaluations = throughput * horizon_s, windowed.min(axis=0, initial=np.inf) * horizon_s
-    return np.minimum(np.where(evaluations < 1.0, np.minimum(results, evaluations), results), 1000.0)
+    expected, evaluations = throughput * horizon_s, windowed.min(axis=0, initial=np.inf) * horizon_s
+    return np.minimum(np.where(evaluations < 1.0, np.minimum(expected, evaluations), expected), 1000.0)
 
 
 def _offered(layout: Layout) -> tuple[Layout, Load, dict[str, np.ndarray], np.ndarray, np.ndarray]:
@@ -288,7 +288,7 @@ def _plans_first(each_on: np.ndarray, plans: int) -> np.ndarray:
 
 
 # answers -------------------------------------------------------------------------------------------------------------
-# Answer of the analytic cost model about plans: their costs, how it came to them, and ages of latency markers.
+# An answer has the costs of plans, and the rates, utilisations and ages that led to them.
 
 
 @dataclass(frozen=True, slots=True)

@@ -442,13 +442,13 @@ class Station:
 
     def leave(self, item: ItemCells) -> None:
         """Lists what leaves; between two events it leaves at once."""
-        here, cells = addressof(item), TaskCells.from_address(self.here)
+        here, own = addressof(item), TaskCells.from_address(self.here)
         item.next = 0
-        if cells.leaving:
-            ItemCells.from_address(cells.last_leaving).next = here
+        if own.leaving:
+            ItemCells.from_address(own.last_leaving).next = here
         else:
-            cells.leaving = here
-        cells.last_leaving = here
+            own.leaving = here
+        own.last_leaving = here
         if not self.listing:
             self.memory.do(k.FOLLOW_UP, self.here)
 
@@ -460,9 +460,9 @@ class Station:
 
     def job(self, outcome: EvaluationResult, work_s: float) -> None:
         """Begins work of `work_s` core-seconds that is no service, and sends `outcome` when it is done."""
-        cells = TaskCells.from_address(self.here)
+        own = TaskCells.from_address(self.here)
         self.evaluating_for = outcome
-        cells.outcome, cells.job_due, cells.job_s = 1, 1, work_s
+        own.outcome, own.job_due, own.job_s = 1, 1, work_s
         if not self.listing:
             self.memory.do(k.FOLLOW_UP, self.here)
 

@@ -1,5 +1,5 @@
-"""Records under way in a run: the network's cards, links and routes, and the lanes in which records come to a subtask
-and wait there."""
+"""What is under way in a run: records in the lanes in which they come to a subtask and wait there, pieces of state, and
+barriers; and the cards, links and routes of the network over which they go."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 # the network ---------------------------------------------------------------------------------------------------------
-# Network of a run: cards, links and routes, and the ways from ports to subtasks.
+# Records take a way from a port to a subtask; state and barriers go over the same cards and links.
 
 
 Hops = Sequence[tuple[Card, float]]
@@ -245,7 +245,7 @@ def _land(event: Once) -> None:
 
 
 # buffers -------------------------------------------------------------------------------------------------------------
-# Buffers of records whose state is on its way, as they sit in the place of a subtask while the plan changes.
+# While the plan changes, a buffer sits in the place of a subtask, and holds records whose state is on its way.
 
 
 def home(inbox: Inbox) -> Any:
@@ -321,7 +321,7 @@ class Buffer(StructView, layout=k.POOL):
 
 
 # lanes ---------------------------------------------------------------------------------------------------------------
-# Lanes of a run: records that are under way to a subtask, or wait there, and how they are planned again.
+# A lane has records that are under way to a subtask, or wait there. They are planned again when a card or link changes.
 
 
 @dataclass(slots=True)
