@@ -1,4 +1,8 @@
-"""Errors of predictions, over all rows and by group, beside the noise of the simulator; and the card of a model."""
+"""Errors of predictions, over all rows and by group, beside the noise of the simulator; and the card of a model, which
+tells them.
+
+For `twin evaluate` and `twin train`. Nothing here is trained.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +22,12 @@ from twin.metrics import BINARY_METRICS, ESTIMATED, METRICS
 from twin.randomness import random_stream
 
 # errors --------------------------------------------------------------------------------------------------------------
-# Errors of predictions: q-errors, balanced accuracy, and the replicate limit (Costream, Table III).
+# They are q-errors, balanced accuracies, and the replicate limit, which is the error of one run as a prediction of
+# another (Costream, Table III).
 
 
 LIMIT = "replicate limit"
+"""What stands in place of a model's name where the error is that of a second run."""
 BELOW_ALL = 0.1
 """Share of the smallest label that is the least an estimate counts as."""
 
@@ -74,8 +80,8 @@ def row(
     if metric not in BINARY_METRICS and len(truth):
         estimate = np.maximum(estimate, BELOW_ALL * truth.min())
     found = measures(truth, estimate)
-    errors = _standard_errors(measures, truth, estimate, bootstrap, seed) if bootstrap and found else {}
-    return ErrorRow(metric, model, len(truth), **found, **{f"{name}_se": value for name, value in errors.items()})
+    spread = _standard_errors(measures, truth, estimate, bootstrap, seed) if bootstrap and found else {}
+    return ErrorRow(metric, model, len(truth), **found, **{f"{name}_se": value for name, value in spread.items()})
 
 
 Measures = Callable[[np.ndarray, np.ndarray], dict[str, float]]
@@ -155,7 +161,7 @@ def pairs(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 
 # errors by group -----------------------------------------------------------------------------------------------------
-# Error of a model by query type, results, load and joins; and the part of it that is the simulator's noise.
+# A model's errors by query type, results, load and joins, each with the part of it that is the simulator's noise.
 #
 # The error of a regression is the squared logarithm of the q-error. Two runs of one configuration differ by the noise
 # of both, so half their mean squared log difference is the variance of one run: no model's mean squared log error is
@@ -192,7 +198,7 @@ OF_EACH = 20
 
 @dataclass(frozen=True, slots=True)
 class BreakdownRow:
-    """Errors of one model, metric and stratum. q50, q95, accuracy: as in evaluation.ErrorRow. limit_q95,
+    """Errors of one model, metric and stratum. q50, q95, accuracy: as in `ErrorRow`. limit_q95,
     limit_accuracy: of a run as the prediction of another with a different seed; no model can be much better.
 
     error: mean squared log error; of a binary metric, the share of wrong answers. share: of the model's summed error
@@ -227,12 +233,12 @@ def error_breakdown(fitted: Fitted, dataset: Dataset, rows: np.ndarray) -> list[
         if metric not in estimates:
             continue
         truth, one, other = part.label_G(metric), repeated.label_G(metric), dataset.label_G(metric)[second]
-        errors, noises = _squared(metric, truth, estimates[metric]), _squared(metric, one, other) / 2
+        squares, noises = _squared(metric, truth, estimates[metric]), _squared(metric, one, other) / 2
         for stratum, mask in STRATA.items():
             here, there = mask(part.about), mask(repeated.about) & ~np.isnan(noises)
             line = row(metric, fitted.name, truth[here], estimates[metric][here])
             limit = row(metric, LIMIT, one[there], other[there])
-            error, noise = _mean(errors[here]), _mean(noises[there])
+            error, noise = _mean(squares[here]), _mean(noises[there])
             found.append(
                 BreakdownRow(
                     metric=metric,
@@ -241,11 +247,11 @@ def error_breakdown(fitted: Fitted, dataset: Dataset, rows: np.ndarray) -> list[
                     rows=line.rows,
                     q50=line.q50,
                     q95=line.q95,
-                    accuracy=line.accuracy if _both(truth[here]) else None,
+                    accuracy=line.accuracy if _enough_of_both(truth[here]) else None,
                     limit_q95=limit.q95,
-                    limit_accuracy=limit.accuracy if _both(one[there]) else None,
+                    limit_accuracy=limit.accuracy if _enough_of_both(one[there]) else None,
                     error=error,
-                    share=_ratio(float(np.nansum(errors[here])), float(np.nansum(errors))),
+                    share=_ratio(float(np.nansum(squares[here])), float(np.nansum(squares))),
                     noise=noise,
                     noise_share=_ratio(noise, error),
                     pairs=int(there.sum()),
@@ -261,8 +267,8 @@ def _squared(metric: str, truth: np.ndarray, estimate: np.ndarray) -> np.ndarray
     return np.asarray((np.log(np.maximum(truth, LABEL_FLOOR)) - np.log(np.maximum(estimate, LABEL_FLOOR))) ** 2)
 
 
-def _both(truth: np.ndarray) -> bool:
-    """Whether there are enough rows of both classes."""
+def _enough_of_both(truth: np.ndarray) -> bool:
+    """Whether there are enough rows of each class for a balanced accuracy."""
     return min(int((truth > 0.5).sum()), int((truth <= 0.5).sum())) >= OF_EACH
 
 
@@ -276,7 +282,7 @@ def _ratio(part: float | None, whole: float | None) -> float | None:
 
 
 # the card ------------------------------------------------------------------------------------------------------------
-# Card of a trained model: what it learned from, how its training went, and how far off it is on runs that it never saw.
+# It says what a trained model learned from, how its training went, and how far off it is on runs that it never saw.
 # Every figure of it is of simulated runs, unless its rows were measured.
 
 
@@ -323,7 +329,7 @@ def gates(ensemble: Ensemble) -> list[str]:
     ]
 
 
-# training ------------------------------------------------------------------------------------------------------------
+# the card: training --------------------------------------------------------------------------------------------------
 
 
 def _facts(ensembles: Sequence[Ensemble], about: Mapping[str, object]) -> list[str]:
@@ -369,7 +375,7 @@ def _seen(ensembles: Sequence[Ensemble]) -> list[str]:
     return ["", "## Seen in training", "", f"{kinds}.{words}", ""]
 
 
-# errors --------------------------------------------------------------------------------------------------------------
+# the card: errors on runs that it never saw --------------------------------------------------------------------------
 
 
 def _errors(title: str, fitted: Sequence[Fitted], held: Dataset) -> list[str]:

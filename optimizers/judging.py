@@ -30,6 +30,9 @@ from optimizers.space import Space, as_plans, counts_of, subtasks_of
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan
 
+# the given plan, and the found one -----------------------------------------------------------------------------------
+
+
 WORTH = 0.01
 """Relative gain over the given plan above which a plan is worth its moves."""
 HARDLY = "the best plan found is {by:.2f} % better, which is not worth its moves, so the given plan is kept"
@@ -207,10 +210,10 @@ def better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
     if is_better and not _as_bad(mine, theirs) and by is None:
         return found
     why = KEPT if not is_better or not by or by < SEEN else HARDLY.format(by=100.0 * by)
-    kept = replace(answering(problem, found, given, other), message=said(why, shortfall(problem, given)))
+    stays = replace(answering(problem, found, given, other), message=said(why, shortfall(problem, given)))
     if _agrees(found, given, other) or found.status is Status.INFEASIBLE:
-        return kept
-    return _unproved(problem, kept, given)
+        return stays
+    return _unproved(problem, stays, given)
 
 
 def _unproved(problem: Problem, found: Solution, given: Candidate) -> Solution:
@@ -244,6 +247,9 @@ def _agrees(found: Solution, given: Candidate, other: Candidate) -> bool:
     """Whether the claims about the found plan hold of the given one too."""
     as_good = abs(given.objective - other.objective) <= CLOSE * abs(other.objective)
     return given.feasible == found.feasible and as_good
+
+
+# plans at the edge ---------------------------------------------------------------------------------------------------
 
 
 ROOM = 0.1

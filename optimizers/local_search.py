@@ -1,4 +1,8 @@
-"""Optimizers that need no program: hill climbing, the usual one; Governor's placement; samples of the space."""
+"""Optimizers that need no mixed-integer program: hill climbing, which is the usual one; Governor's placement, from
+which it climbs, too; and samples of the space.
+
+Other files climb by `climb` and `changes_of`, too.
+"""
 
 from __future__ import annotations
 
@@ -22,89 +26,56 @@ from twin.kinds.flow import OperatorRates
 from twin.plan import ExecutionPlan
 from twin.randomness import random_stream
 
-# Governor ------------------------------------------------------------------------------------------------------------
-# A placement by fixed policies and no cost model, in the style of Governor (Chaudhary, Zeuch, Markl, EDBT 2020).
-#
-# Costream's baseline and the start of its Exp 2. Governor places by policies that an administrator states; Costream
-# does not say which it used, so these are ours: sources sit at the edge, one a host from the weakest up; the sink sits
-# on the strongest host; operators that reduce their stream stay with their producer, or move one host up when it is
-# full; all others (joins, and whatever emits as much as it takes) go to the strongest host. A host has one slot a whole
-# reference core, at least one; the strongest takes everything. The result obeys Costream's three rules on any DAG.
+# hill climbing -------------------------------------------------------------------------------------------------------
+# A first part of the budget goes into the given plan, the heuristic placement and a sample of the space; climbs begin
+# at the best of these, then at draws. As many climbs go on side by side as the budget seems to allow.
+
+
+MAX_STARTS = 1000
+"""Most starts of a search."""
+SAMPLED = 0.2
+"""Share of the budget spent on the sample."""
+STEPS = 6
+"""Guess of the moves of a climb, which gives the number of climbs that the budget allows."""
+EMPTY_DRAWS = 20
+"""Number of batches of draws without a plan of the space after which there are no more starts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Governor:
-    """Planner that places by Governor's policies. It asks the cost model for one estimate, to report it; the plan does
-    not depend on it."""
+class LocalSearch:
+    """Planner by hill climbing. Stops when the budget or the time is spent, when all plans are known, or after `starts`
+    starts."""
 
-    traits: ClassVar = Traits(baseline=True)
-    name: str = "governor"
+    traits: ClassVar = Traits(drivable=True)
+    starts: int = MAX_STARTS
+    name: str = "local-search"
 
     def solve(self, problem: Problem) -> Solution:
-        """Governor's plan; never raises. Operators that are pinned stay."""
+        """Best plan found. Raises BadInput if no plan of the space is found, or its numbers of subtasks are free."""
         started_s = time.perf_counter()
-        plan = governor_plan(problem)
-        return choose(problem, estimate(problem, [plan]), evaluations=1, started_s=started_s, complete=False)
+        problem = problem.settled(free_subtasks=False)
+        job = problem.deployment
+        space, rng = SpacePlans(job, problem.space), random_stream(problem.seed, "local-search")
+        known = Candidates(problem, by_risk, total=space.count if space.exact else None)
+        known.look_at(counts_of(job, plan) for plan in (job.plan, governor_plan(problem)))
+        known.look_at(space.sample(rng, max(1, int(SAMPLED * problem.budget))))
+        starts = islice(_starts([known[row] for row in known.ranking], space, rng), self.starts)
+        width = max(1, problem.budget // (STEPS * known[0].size))
+        climb(known, changes_of(problem, pairs=False), starts, width=width)
+        return choose(problem, known.found(), evaluations=len(known), started_s=started_s, complete=known.complete)
 
 
-def governor_plan(problem: Problem) -> ExecutionPlan:
-    """Plan with Governor's placement, but for operators that are pinned."""
-    job = problem.deployment
-    plan = plan_on(job, governor_placement(job))
-    stays_o = problem.space.pinned_o(job)
-    stay = [each.name for each, stays in zip(job.query.topological, stays_o, strict=True) if stays]
-    return plan.with_placement({**plan.placement, **{name: job.plan.placement[name] for name in stay}})
+def _starts(first: list[np.ndarray], space: SpacePlans, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    yield from first
+    empty = 0
+    while empty < EMPTY_DRAWS:
+        drawn = space.draws(rng, 64)
+        empty = 0 if len(drawn) else empty + 1
+        yield from drawn
 
 
-def governor_placement(deployment: Deployment) -> dict[str, str]:
-    """Governor's placement: host of each operator."""
-    query = deployment.query
-    rates = nominal_rates(query, deployment.workload.arrivals)
-    hosts = sorted(deployment.cluster.hosts, key=_strength)
-    strongest = hosts[-1]
-    used: Counter[str] = Counter()
-    placement: dict[str, Host] = {}
-    for operator in query.topological:
-        above = {placement[name].name for name in query.ancestors(operator.name)}
-        producers = [placement[stream.producer] for stream in query.inputs(operator.name)]
-        if operator.is_source:
-            host = min(hosts[:-1], key=lambda each: (used[each.name], _strength(each)), default=strongest)
-        elif operator.is_sink or len(producers) > 1 or not _reduces(rates[operator.name]):
-            host = strongest
-        else:
-            host = _stay_or_climb(hosts, producers[0], above, used)
-        placement[operator.name] = host
-        used[host.name] += 1
-    return {operator.name: placement[operator.name].name for operator in query.operators}
-
-
-def _strength(host: Host) -> tuple[int, int, float, str]:
-    bins = bin_range(host)
-    return bins.highest, bins.lowest, capability(host), host.name
-
-
-def _reduces(rates: OperatorRates) -> bool:
-    return rates.out_per_s < rates.in_per_s
-
-
-def _stay_or_climb(hosts: list[Host], producer: Host, above: set[str], used: Counter[str]) -> Host:
-    """Host with a free slot: the producer's, or the weakest one that the rules allow; else the strongest host."""
-    strongest = hosts[-1]
-    if producer is strongest or used[producer.name] < _slots(producer):
-        return producer
-    floor = max(bin_range(host).lowest for host in hosts if host.name in above)
-    for host in hosts[hosts.index(producer) + 1 : -1]:
-        if host.name not in above and bin_range(host).highest >= floor and used[host.name] < _slots(host):
-            return host
-    return strongest
-
-
-def _slots(host: Host) -> int:
-    return max(1, int(host.left_percent // 100))
-
-
-# climbing ------------------------------------------------------------------------------------------------------------
-# Hill climbing: a plan gives way to the best of all its small changes, again and again, from several starts.
+# climbs, and small changes of plans ----------------------------------------------------------------------------------
+# A plan gives way to the best of all its small changes, again and again, from several starts.
 #
 # Several climbs may go on side by side, whose changes are estimated in one batch: a cost model takes little longer for
 # thousands of plans than for one. No plan is estimated twice, and no two climbs take the same way.
@@ -218,55 +189,89 @@ def _part(counts_ol: np.ndarray, o: int, start: int, end: int) -> np.ndarray:
     return found
 
 
-# the optimizer -------------------------------------------------------------------------------------------------------
-# A first part of the budget goes into the given plan, the heuristic placement and a sample of the space; climbs begin
-# at the best of these, then at draws. As many climbs go on side by side as the budget seems to allow.
-
-
-MAX_STARTS = 1000
-SAMPLED = 0.2
-"""Share of the budget spent on the sample."""
-STEPS = 6
-"""Guess of the moves of a climb, which gives the number of climbs that the budget allows."""
-EMPTY_DRAWS = 20
-"""Number of batches of draws without a plan of the space after which there are no more starts."""
+# Governor ------------------------------------------------------------------------------------------------------------
+# A placement by fixed policies and no cost model, in the style of Governor (Chaudhary, Zeuch, Markl, EDBT 2020). It is
+# Costream's baseline and the start of its Exp 2. Governor places by policies that an administrator states; Costream
+# does not say which it used, so these are ours: sources sit at the edge, one a host from the weakest up; the sink sits
+# on the strongest host; operators that reduce their stream stay with their producer, or move one host up when it is
+# full; all others (joins, and whatever emits as much as it takes) go to the strongest host. A host has one slot a whole
+# reference core, at least one; the strongest takes everything. The result obeys Costream's three rules on any DAG.
 
 
 @dataclass(frozen=True, slots=True)
-class LocalSearch:
-    """Planner by hill climbing. Stops when the budget or the time is spent, when all plans are known, or after `starts`
-    starts."""
+class Governor:
+    """Planner that places by Governor's policies. It asks the cost model for one estimate, to report it; the plan does
+    not depend on it."""
 
-    traits: ClassVar = Traits(drivable=True)
-    starts: int = MAX_STARTS
-    name: str = "local-search"
+    traits: ClassVar = Traits(baseline=True)
+    name: str = "governor"
 
     def solve(self, problem: Problem) -> Solution:
-        """Best plan found. Raises BadInput if no plan of the space is found, or its numbers of subtasks are free."""
+        """Governor's plan; never raises. Operators that are pinned stay."""
         started_s = time.perf_counter()
-        problem = problem.settled(free_subtasks=False)
-        job = problem.deployment
-        space, rng = SpacePlans(job, problem.space), random_stream(problem.seed, "local-search")
-        known = Candidates(problem, by_risk, total=space.count if space.exact else None)
-        known.look_at(counts_of(job, plan) for plan in (job.plan, governor_plan(problem)))
-        known.look_at(space.sample(rng, max(1, int(SAMPLED * problem.budget))))
-        starts = islice(_starts([known[row] for row in known.ranking], space, rng), self.starts)
-        width = max(1, problem.budget // (STEPS * known[0].size))
-        climb(known, changes_of(problem, pairs=False), starts, width=width)
-        return choose(problem, known.found(), evaluations=len(known), started_s=started_s, complete=known.complete)
+        plan = governor_plan(problem)
+        return choose(problem, estimate(problem, [plan]), evaluations=1, started_s=started_s, complete=False)
 
 
-def _starts(first: list[np.ndarray], space: SpacePlans, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    yield from first
-    empty = 0
-    while empty < EMPTY_DRAWS:
-        drawn = space.draws(rng, 64)
-        empty = 0 if len(drawn) else empty + 1
-        yield from drawn
+def governor_plan(problem: Problem) -> ExecutionPlan:
+    """Plan with Governor's placement, but for operators that are pinned."""
+    job = problem.deployment
+    plan = plan_on(job, governor_placement(job))
+    stays_o = problem.space.pinned_o(job)
+    stay = [each.name for each, stays in zip(job.query.topological, stays_o, strict=True) if stays]
+    return plan.with_placement({**plan.placement, **{name: job.plan.placement[name] for name in stay}})
+
+
+def governor_placement(deployment: Deployment) -> dict[str, str]:
+    """Governor's placement: host of each operator."""
+    query = deployment.query
+    rates = nominal_rates(query, deployment.workload.arrivals)
+    hosts = sorted(deployment.cluster.hosts, key=_strength)
+    strongest = hosts[-1]
+    used: Counter[str] = Counter()
+    placement: dict[str, Host] = {}
+    for operator in query.topological:
+        above = {placement[name].name for name in query.ancestors(operator.name)}
+        producers = [placement[stream.producer] for stream in query.inputs(operator.name)]
+        if operator.is_source:
+            host = min(hosts[:-1], key=lambda each: (used[each.name], _strength(each)), default=strongest)
+        elif operator.is_sink or len(producers) > 1 or not _reduces(rates[operator.name]):
+            host = strongest
+        else:
+            host = _stay_or_climb(hosts, producers[0], above, used)
+        placement[operator.name] = host
+        used[host.name] += 1
+    return {operator.name: placement[operator.name].name for operator in query.operators}
+
+
+def _strength(host: Host) -> tuple[int, int, float, str]:
+    bins = bin_range(host)
+    return bins.highest, bins.lowest, capability(host), host.name
+
+
+def _reduces(rates: OperatorRates) -> bool:
+    return rates.out_per_s < rates.in_per_s
+
+
+def _stay_or_climb(hosts: list[Host], producer: Host, above: set[str], used: Counter[str]) -> Host:
+    """Host with a free slot: the producer's, or the weakest one that the rules allow; else the strongest host."""
+    strongest = hosts[-1]
+    if producer is strongest or used[producer.name] < _slots(producer):
+        return producer
+    floor = max(bin_range(host).lowest for host in hosts if host.name in above)
+    for host in hosts[hosts.index(producer) + 1 : -1]:
+        if host.name not in above and bin_range(host).highest >= floor and used[host.name] < _slots(host):
+            return host
+    return strongest
+
+
+def _slots(host: Host) -> int:
+    return max(1, int(host.left_percent // 100))
 
 
 # samples of the space ------------------------------------------------------------------------------------------------
-# Takes the best of all plans of the space, of one at random, or of a sample that keeps Costream's rules.
+# These optimizers take the best of all plans of the space, one at random, or the best of a sample that keeps Costream's
+# rules.
 #
 # Costream's placement procedure (Section V) takes as many random candidates as the budget allows; if the space has no
 # more, its answer is proved. Any optimizer must beat one plan at random. All plans give the optimum under a cost model,

@@ -104,7 +104,7 @@ class Planner:
 
 
 # plans near the best -------------------------------------------------------------------------------------------------
-# Physics chooses plans near the best, a black box chooses among them: the safe way to use a learned model.
+# Physics finds the plans near the best, and a black box chooses among them: the safe way to use a learned model.
 #
 # The harder one searches under a learned model, the more one finds its errors. Within one per cent of the analytic
 # optimum, of what placement can change, are plans that the rate model calls ties. A learned model chooses among these
@@ -185,8 +185,8 @@ def weigh(problem: Problem, propose: Propose, traits: Traits) -> Weighed:
 def surrounded(weighed: Weighed, rows: np.ndarray) -> Weighed:
     """Plans with all added that are one change away from these rows."""
     changes = changes_of(weighed.problem)
-    near = [changes(weighed.counts_nol[row]) for row in rows]
-    return weighed.joined(np.stack([each for found in near for each in found])) if near else weighed
+    around = [changes(weighed.counts_nol[row]) for row in rows]
+    return weighed.joined(np.stack([each for found in around for each in found])) if around else weighed
 
 
 def _weighed(problem: Problem, counts_nol: np.ndarray, unchanged_s: float) -> Weighed:
@@ -231,7 +231,7 @@ def near(problem: Problem, propose: Propose, traits: Traits) -> Solution:
 
 
 # loads to plan for ---------------------------------------------------------------------------------------------------
-# Loads to plan for: the mean rates of all sources, twice these, or each source's highest rate.
+# A load to plan for is the mean rates of all sources, twice these, or each source's highest rate.
 #
 # The rate model sees mean rates, and the plan that is best for these can be overloaded in every burst. Asked about a
 # higher load, the same model leaves room. Such plans need no learning and no run, so they are what other cost models
@@ -312,7 +312,8 @@ def planned_for(load: str, problem: Problem, propose: Propose) -> Solution:
 
 
 # starts --------------------------------------------------------------------------------------------------------------
-# Starts: plans that the rate model finds for each load, candidates of every planner whose cost model is another one.
+# A start is a plan that the rate model finds for a load. It is a candidate of every planner whose cost model is another
+# one.
 #
 # A learned model is worth what it adds to these. So its answer is never worse than the best of them, by its own
 # judgement.

@@ -1,4 +1,8 @@
-"""Rules that a plan must obey, and the plans that obey them: placements after Costream, and subtasks in slots."""
+"""Rules that plans obey, and the plans that obey them: placements after Costream, and subtasks in slots; and plans that
+are equal but for the names of hosts.
+
+For spaces of plans (`optimizers.space`), and for whoever draws plans. What a plan costs does not matter here.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from twin.query import Query
 from twin.rates.seats import distinct_rows
 from twin.scenario import Scenario
 
-# the rules -----------------------------------------------------------------------------------------------------------
+# Costream's rules ----------------------------------------------------------------------------------------------------
 # Costream's three rules for realistic placements (Costream, Section V and Figure 5), as predicates on any DAG.
 #
 # 1. Operators may share a host. It is a permission, so there is nothing to check. 2. Data never flows to a host of a
@@ -38,6 +42,7 @@ Placement = Mapping[str, str]
 
 CPU_PERCENT = (50.0, 800.0)
 RAM_MB = (1000.0, 32000.0)
+"""CPU and memory of the weakest and of the strongest machine (Costream, Table II)."""
 BINS = ((0.0, 0.55), (0.5, 0.85), (0.75, 1.0))
 """Score ranges, both ends included, from weak to strong. They cover [0, 1]."""
 
@@ -61,8 +66,8 @@ def _place(value: float, low: float, high: float) -> float:
 def bin_range(host: Host) -> BinRange:
     """Bins whose range holds the host's score."""
     score = capability(host)
-    fits = [index for index, (low, high) in enumerate(BINS) if low <= score <= high]
-    return BinRange(fits[0], fits[-1])
+    found = [index for index, (low, high) in enumerate(BINS) if low <= score <= high]
+    return BinRange(found[0], found[-1])
 
 
 def bin_ranges(cluster: Cluster) -> dict[str, BinRange]:
@@ -103,8 +108,8 @@ def valid_rows(query: Query, bins: Mapping[str, BinRange], hosts_po: np.ndarray)
     return valid_p
 
 
-# placements that obey them -------------------------------------------------------------------------------------------
-# Placements that obey the rules of `rules`: counted, listed, and drawn uniformly.
+# placements that obey Costream's rules -------------------------------------------------------------------------------
+# They are counted, listed, and drawn uniformly.
 #
 # Seen from the sink, every operator of a tree-shaped query has one path downstream. An operator then either stays on
 # the host of its consumer, or moves to a host that is not on that path and not of a stronger bin than any host on it;
@@ -119,6 +124,7 @@ def valid_rows(query: Query, bins: Mapping[str, BinRange], hosts_po: np.ndarray)
 MAX_LISTED = 50_000
 """Most placements that `PlacementSpace.all` lists."""
 MAX_DRAWS_PER_PLACEMENT = 2_000
+"""Most draws of `PlacementSpace.draw` until one is valid."""
 MAX_ROUNDS = 20
 """Most rounds of `PlacementSpace.sample`, each of as many draws as placements are asked for."""
 NOTHING_FOUND = "no valid placement among the draws for a query that is no tree; offer more hosts"
@@ -335,8 +341,8 @@ class PlacementSpace:
 
 
 # equal plans ---------------------------------------------------------------------------------------------------------
-# Equality of plans that differ only in which of equal hosts they use: exchanging these changes nothing of a job, so
-# one plan stands for all of them (redundancy elimination, BriskStream, Section 4).
+# Plans are equal that differ only in which of equal hosts they use: exchanging these changes nothing of a job, so one
+# plan stands for all of them (redundancy elimination, BriskStream, Section 4).
 
 
 def kinds(deployment: Deployment) -> Mapping[str, str]:
@@ -381,7 +387,7 @@ def distinct(scenario: Scenario, plans: Sequence[ExecutionPlan]) -> list[int]:
 
 
 # task slots ----------------------------------------------------------------------------------------------------------
-# Plans that an engine of task slots can deploy, such as Flink: parallelism by operator, and slots on task managers.
+# An engine of task slots, such as Flink, deploys a plan as parallelism by operator, and slots on task managers.
 #
 # A slot takes at most one subtask of each operator of a slot sharing group, so a group needs as many slots as its
 # highest parallelism, and its subtasks k run in its slot k. A job needs the slots of all its groups. Slots are spread

@@ -1,5 +1,7 @@
 """Choice of a plan: candidates are estimated once each, while the budget lasts, and Costream's rule takes the best.
 
+For all optimizers: they say which plans are looked at, and here it is said which of these is the best.
+
 If everything would be dropped, the candidate least likely to fail or be backpressured is kept; among those about as
 likely (all of them, for a job that no plan can bear) the target metric decides. Ties go to the better target metric,
 then to the plan whose text comes first, so the choice depends neither on order nor on chance.
@@ -315,12 +317,13 @@ def choose(problem: Problem, found: Estimated, *, evaluations: int, started_s: f
 
 
 # candidates ----------------------------------------------------------------------------------------------------------
-# Plans that an optimizer has looked at: each is estimated once by the problem's cost model, until the budget is spent.
+# They are the plans that an optimizer has looked at. Each is estimated once by the problem's cost model, until the
+# budget is spent.
 
 
 AT_ONCE = 500
 """Number of plans that a cost model estimates together, unless each takes it long."""
-NONE_FEASIBLE = "no plan looked at is predicted to keep up; this one lets the most through"
+LETS_MOST_THROUGH = "no plan looked at is predicted to keep up; this one lets the most through"
 P = TypeVar("P")
 Prefers = Callable[[np.ndarray, Estimated], np.ndarray]
 """Computes numbers [K, N] of plans [N, O, L] and their estimates that rank before the objective; less is better."""
@@ -521,5 +524,5 @@ class Candidates(KnownPlans[np.ndarray]):
         ranking = [int(row) for row in self.ranking if rows is None or int(row) in rows]
         best, *others = (self.candidate(row) for row in ranking[: 1 + problem.alternatives])
         found = Solution.of(best, Status.FEASIBLE, evaluations=self.evaluations, started_s=started_s, others=others)
-        message = shortfall(problem, best) if best.runs else NONE_FEASIBLE
+        message = shortfall(problem, best) if best.runs else LETS_MOST_THROUGH
         return replace(found, message=message, weighed=weighed, among=words)

@@ -1,4 +1,7 @@
-"""Flux, and the any-time search for a balanced assignment that begins with it: states, neighbours, and the search."""
+"""Search for a balanced assignment, which can be stopped at any time, and Flux, with which it begins.
+
+From the parts to the whole: Flux, an assignment that changes move by move, its neighbours, and the search over these.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from optimizers.balancing.problem import TOLERANCE, Assignment, Balance, assignm
 from twin.randomness import random_stream
 
 # Flux ----------------------------------------------------------------------------------------------------------------
-# Flux (Shah et al., ICDE 2003), as ALBIC describes it: the most loaded node gives a key group to the least loaded one,
+# Shah et al., ICDE 2003, as ALBIC describes it: the most loaded node gives a key group to the least loaded one,
 # the second most to the second least, and so on, whenever that lessens the variance.
 #
 # One pass of that is far from enough, so passes are repeated until the budget is spent or nothing helps. The biggest
@@ -81,7 +84,7 @@ def _suitable(
 
 
 # an assignment that changes ------------------------------------------------------------------------------------------
-# An assignment while it is searched: loads, costs and side constraints are kept up to date move by move.
+# While an assignment is searched, its loads, costs and side constraints are kept up to date move by move.
 #
 # Any search ends with two repairs: marked nodes are emptied (`drained`), and migrations that bring nothing are taken
 # back (`pruned`).
@@ -184,8 +187,8 @@ def _returnable(balance: Balance, node_g: np.ndarray, below: float, above: float
 
 
 # its neighbourhood ---------------------------------------------------------------------------------------------------
-# The neighbourhood of an assignment at one node: a key group goes, one comes, or both; or such an exchange paid for by
-# sending another group, whatever its node, back home.
+# At one node, a key group goes, one comes, or both; or such an exchange is paid for by sending another group, whatever
+# its node, back home.
 #
 # All are weighed at once. Their penalty is the sum of the eighth powers of the deviations beyond the band, in units of
 # the largest one: nearly the maximum, but two bad nodes are worse than one.
@@ -337,7 +340,7 @@ def _with_reverts(
 
 
 # the search ----------------------------------------------------------------------------------------------------------
-# The any-time engine: Flux, then the best exchanges at the worst nodes, then kicks, until nothing is left to gain.
+# Flux comes first, then the best exchanges at the worst nodes, then kicks, until nothing is left to gain.
 #
 # Effort is counted in looks at a node's neighbourhood, not in seconds, so that a balance has one answer.
 

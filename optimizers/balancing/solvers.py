@@ -1,4 +1,4 @@
-"""Solvers of balancing problems: COLA, ALBIC's program, and all of them by name.
+"""All solvers of balancing problems by name, with two that have no file of their own: COLA, and ALBIC's program.
 
 A new one is a file with a `Solver`, and a line in `SOLVERS`.
 """
@@ -19,8 +19,8 @@ from optimizers.program import Program, ProgramAnswer, ProgramLimits, summed
 from twin.errors import BadInput
 
 # COLA ----------------------------------------------------------------------------------------------------------------
-# COLA (Khandekar et al., Middleware 2009), as ALBIC describes it: all key groups start as one part; the heaviest part
-# is split in two by balanced partitioning, again and again, until the parts can be spread evenly enough.
+# Khandekar et al., Middleware 2009, as ALBIC describes it: all key groups start as one part; the heaviest part is split
+# in two by balanced partitioning, again and again, until the parts can be spread evenly enough.
 #
 # It plans from scratch: it knows neither budget nor present nodes. Parts are given to nodes so that as much as possible
 # stays where it is, which is all that a comparison can do for it.

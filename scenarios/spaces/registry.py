@@ -40,7 +40,7 @@ SPACES: Mapping[str, ParameterSpace] = {
 @dataclass(frozen=True, slots=True)
 class DrawnSpace:
     """Space that draws engines, too. draws: `module:function`, from a seed and the length of the run in seconds (or
-    None) to a scenario; it is imported only when it is used, as it imports optimizers."""
+    None) to a scenario; it is imported only when it is used."""
 
     summary: str
     draws: str
@@ -69,7 +69,7 @@ DRAWN: Mapping[str, DrawnSpace] = {
 
 
 # scenarios of a corpus -----------------------------------------------------------------------------------------------
-# Scenarios of a corpus: functions from a run's index to its scenario that can be pickled, as objects or partial.
+# A corpus is made by a function from a run's index to its scenario that can be pickled: an object, or a partial.
 
 
 RATE_FACTOR = 2.0
@@ -77,8 +77,11 @@ HARDWARE_FACTOR = 1.5
 """Largest factors, up and down, by which a family varies each source's rate and host's features (log-uniformly)."""
 
 Make = Callable[[int], Scenario]
+"""Function from a run's index to its scenario."""
 OTHERS_EVERY = 10
+"""One run in so many is one of the others (`among_others`)."""
 MOST_DRAWS = 100
+"""Most placements that are drawn for a run until links allow one."""
 
 
 @dataclass(frozen=True, slots=True)

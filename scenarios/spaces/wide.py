@@ -1,8 +1,12 @@
-"""Random scenarios over a wide space, and demanding ones, with features of real jobs that steady rates do not show."""
+"""Random scenarios of the wide space, and of the demanding one, which has features of real jobs that steady rates do
+not show.
+
+For corpora from which models learn that are used as they are. `scenarios.spaces.registry` has the names of both.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,6 +44,7 @@ from twin.workload import Arrivals, Workload
 
 
 NEAR_AND_FAR_MS = (0.05, 0.2, *LATENCY_MS)
+"""Latencies of hosts and links: those of Costream's hosts, and shorter ones."""
 SPACE = replace(
     COSTREAM,
     aggregate_functions=("min", "max", "mean", "avg", "sum", "count"),
@@ -48,11 +53,14 @@ SPACE = replace(
     latency_ms=NEAR_AND_FAR_MS,
 )
 LONGEST_S, SHORTEST_S = 240.0, 0.3
+"""Longest and shortest run. A time window is as large a share of its run as Costream's is of the longest."""
 MAPS, MEASURED, SPREAD, SOCKETS = 0.4, 0.3, 0.5, 0.25
 """Shares of filters that become maps, of joins with a measured amplification, of scenarios whose operators may have
 subtasks, and of clusters whose hosts have sockets."""
 CANDIDATES = 8
+"""Number of random plans of which a scenario gets one: any, or the best."""
 PERIODS = 10
+"""Number of periods of a run."""
 ROUNDS = 4
 """Number of rounds that scale rates to a utilisation, as joins make it grow faster than rates."""
 
@@ -67,7 +75,7 @@ def wide_scenario(seed: int, horizon_s: float | None = None) -> Scenario:
         name=f"wide-{seed}",
         query=query,
         cluster=(cluster := drawn_cluster(rng)),
-        plan=_replicated(query, cluster, rng),
+        plan=_few_subtasks(query, cluster, rng),
         workload=Workload(arrivals={name: Poisson(rate_per_s=rate) for name, rate in rates.items()}),
         engine=random_engine(rng),
         run=RunSettings(horizon_s=length_s, period_s=length_s / PERIODS, seed=seed),
@@ -112,10 +120,15 @@ def _parted(host: Host, count: int, latency_ns: float) -> Host:
     return host.model_copy(update={"sockets": (socket,) * count, "numa": Numa(latency_ns=far)})
 
 
-def _replicated(query: Query, cluster: Cluster, rng: np.random.Generator) -> ExecutionPlan:
-    """Plan with a number of subtasks for each operator; all are on the first host, as they are placed later."""
+def _few_subtasks(query: Query, cluster: Cluster, rng: np.random.Generator) -> ExecutionPlan:
+    """Plan with one to four subtasks of each operator, all on the first host."""
     spread = rng.random() < SPREAD
     parallelism = {each.name: 1 + int(rng.integers(4)) * int(spread and rng.random() < 0.5) for each in query.operators}
+    return _on_the_first(cluster, parallelism)
+
+
+def _on_the_first(cluster: Cluster, parallelism: Mapping[str, int]) -> ExecutionPlan:
+    """Plan with all subtasks on the first host, as they are placed later. parallelism: by operator."""
     return ExecutionPlan(placement={name: (cluster.hosts[0].name,) * count for name, count in parallelism.items()})
 
 
@@ -144,10 +157,10 @@ def at_utilisation(scenario: Scenario, wanted: float) -> Scenario:
 
 
 # demanding jobs ------------------------------------------------------------------------------------------------------
-# Random scenarios with features of real jobs that steady rates do not show, so that models can learn these.
+# They are drawn so that models can learn what steady rates do not show.
 #
-# Queries and hosts are those of `wide`, made harder: arrivals come in bursts, spikes and waves; keys are skewed and
-# drift; hosts are few, far apart behind links, and mostly at a utilisation of 70 to 105 %; calls wait for systems
+# Queries and hosts are those of the wide space, made harder: arrivals come in bursts, spikes and waves; keys are skewed
+# and drift; hosts are few, far apart behind links, and mostly at a utilisation of 70 to 105 %; calls wait for systems
 # outside; operators have up to eight subtasks. A third of the scenarios run on Flink, a third on Storm, the others on a
 # random engine. Times of bursts, windows and drifts are shares of the run, whose length follows from its records.
 
@@ -162,9 +175,11 @@ hosts or more with links, of clusters cut to at most three hosts, and of sources
 LAWS = ("constant", "poisson", "diurnal", "spikes", "bursty")
 """Arrival laws that `varying` draws."""
 PARALLELISM = (1, 1, 1, 2, 2, 3, 4, 6, 8)
+"""Numbers of subtasks, each as likely as it is often here."""
 OWN_WORK = (1.0, 100.0)
 """Least and most factor, log-uniform, of a record's cost with users' functions over that of Flink alone."""
 MOST_KEY_GROUPS = 128
+"""Key groups of an operator, or its groups if these are fewer; Flink's default for few subtasks."""
 
 
 def demanding_scenario(seed: int, horizon_s: float | None = None) -> Scenario:
@@ -178,7 +193,7 @@ def demanding_scenario(seed: int, horizon_s: float | None = None) -> Scenario:
         name=f"demanding-{seed}",
         query=query,
         cluster=cluster,
-        plan=_with_subtasks(query, cluster, rng),
+        plan=_many_subtasks(query, cluster, rng),
         workload=Workload(arrivals={name: Poisson(rate_per_s=rate) for name, rate in rates.items()}),
         engine=_engine(rng),
         run=RunSettings(horizon_s=length_s, period_s=length_s / PERIODS, seed=seed),
@@ -187,12 +202,12 @@ def demanding_scenario(seed: int, horizon_s: float | None = None) -> Scenario:
     steady = at_utilisation(base.with_plan(chosen_plan(base, rng)), wanted)
     if horizon_s is None:
         steady = _taking(steady, records, wanted)
-    return _varying(steady, rng)
+    return _unsteady(steady, rng)
 
 
 def _harder(query: Query, rng: np.random.Generator, length_s: float) -> Query:
-    """Query with maps, measured joins and windows as in `wide`; a filter or map may become a call, and keys may be
-    grouped."""
+    """Query with maps, measured joins and windows as in the wide space; a filter or map may become a call, and keys may
+    be grouped."""
     operators = [changed(each, rng, length_s) for each in query.operators]
     replaceable = [number for number, each in enumerate(query.operators) if each.thins]
     if replaceable and rng.random() < CALLS:
@@ -221,7 +236,8 @@ def _keyed(operator: AnyOperator, rng: np.random.Generator) -> AnyOperator:
 
 
 def _cluster(rng: np.random.Generator) -> Cluster:
-    """Cluster as in `wide`, maybe cut to few hosts. Links, if any, join each host to the one before or to another."""
+    """Cluster as in the wide space, maybe cut to few hosts. Links, if any, join each host to the one before or to
+    another."""
     cluster = drawn_cluster(rng)
     hosts = cluster.hosts[: int(rng.integers(1, 4))] if rng.random() < CROWDED else cluster.hosts
     if len(hosts) < 3 or rng.random() >= LINKED:
@@ -238,10 +254,9 @@ def _cluster(rng: np.random.Generator) -> Cluster:
     return Cluster(hosts=hosts, links=links)
 
 
-def _with_subtasks(query: Query, cluster: Cluster, rng: np.random.Generator) -> ExecutionPlan:
-    """Plan with a number of subtasks for each operator; all are on the first host, as they are placed later."""
-    parallelism = {each.name: int(rng.choice(PARALLELISM)) for each in query.operators}
-    return ExecutionPlan(placement={name: (cluster.hosts[0].name,) * count for name, count in parallelism.items()})
+def _many_subtasks(query: Query, cluster: Cluster, rng: np.random.Generator) -> ExecutionPlan:
+    """Plan with up to eight subtasks of each operator, all on the first host."""
+    return _on_the_first(cluster, {each.name: int(rng.choice(PARALLELISM)) for each in query.operators})
 
 
 def _engine(rng: np.random.Generator) -> EngineProfile:
@@ -283,7 +298,7 @@ def _stretched(operator: AnyOperator, factor: float) -> AnyOperator:
     return operator.model_copy(update=update)
 
 
-def _varying(scenario: Scenario, rng: np.random.Generator) -> Scenario:
+def _unsteady(scenario: Scenario, rng: np.random.Generator) -> Scenario:
     """Scenario with arrivals that vary around the same means, and with keys that are not equally frequent."""
     length_s = scenario.run.horizon_s
     arrivals = {name: _arrivals(law.mean_rate_per_s, length_s, rng) for name, law in scenario.workload.arrivals.items()}
