@@ -1,13 +1,8 @@
-"""Commands `twin import run-graph | metrics`, for real runs of a stream engine, and `twin validate-runs`, which checks
-the twin on them.
+"""Commands of `twin import`: what real engines and machines tell, as a scenario, training rows or a host; and `twin
+validate-runs`, which checks the twin on real runs.
 
-Command `twin import kafka-streams`: the topology of a Kafka Streams program as a scenario.
-
-Command `twin import flink`: a running job of Apache Flink as a scenario, and its readings as an operating point.
-
-Command `twin import flink-config`: what a configuration of Flink sets, in a scenario.
-
-Commands `twin import lstopo | numactl | mlc`: a machine as a host with sockets, distances and bandwidths."""
+What a file means is read in `streamtwin.connect.importers`. Here are options, notes, and the files that are written.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +22,10 @@ if TYPE_CHECKING:
     from streamtwin.connect.importers.hardware import Machine, MemoryDistances
     from streamtwin.connect.importers.kafka_streams import ImportedTopology
     from streamtwin.connect.importers.run_graph import ImportedRun
+
+# real runs -----------------------------------------------------------------------------------------------------------
+# A run is told by a published graph, or by metrics as a time-series database exports them.
+
 
 Points = Annotated[
     Path | None, typer.Option("--points", metavar="CSV", help="Add the readings to a table for `twin calibrate`.")
@@ -51,25 +50,6 @@ def run_graph(
 
     check_file(out)
     _tell(read_run_graph(source), out, terminal)
-
-
-def kafka_streams(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="What Topology.describe() prints.")],
-    out: NewYaml = None,
-    _seed: Seed = 0,
-    *,
-    terminal: Terminal,
-) -> None:
-    """The topology of a Kafka Streams program as a scenario; what it does not tell is assumed, and listed.
-
-    Example: `twin import kafka-streams topology.txt --out job.yaml`, then `twin run job.yaml`
-    """
-    from scenarios.files import scenario_file
-    from scenarios.files.run_folder import check_file
-    from streamtwin.connect.importers.kafka_streams import read_topology
-
-    check_file(out)
-    _tell(read_topology(scenario_file.read_text(source), source.stem, str(source)), out, terminal)
 
 
 def _tell(imported: ImportedRun | ImportedTopology, out: Path | None, terminal: Terminal) -> None:
@@ -164,6 +144,32 @@ def metrics(
     terminal.result({"rows": len(rows)}, f"{len(rows)} measured training rows in {out}")
 
 
+# Kafka Streams -------------------------------------------------------------------------------------------------------
+
+
+def kafka_streams(
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="What Topology.describe() prints.")],
+    out: NewYaml = None,
+    _seed: Seed = 0,
+    *,
+    terminal: Terminal,
+) -> None:
+    """The topology of a Kafka Streams program as a scenario; what it does not tell is assumed, and listed.
+
+    Example: `twin import kafka-streams topology.txt --out job.yaml`, then `twin run job.yaml`
+    """
+    from scenarios.files import scenario_file
+    from scenarios.files.run_folder import check_file
+    from streamtwin.connect.importers.kafka_streams import read_topology
+
+    check_file(out)
+    _tell(read_topology(scenario_file.read_text(source), source.stem, str(source)), out, terminal)
+
+
+# Flink ---------------------------------------------------------------------------------------------------------------
+# A running job, and a configuration.
+
+
 def flink(
     source: Annotated[
         str, typer.Argument(metavar="URL|DIR|FILE", help="The REST endpoint of a cluster, or saved answers.")
@@ -189,7 +195,7 @@ def flink(
     from scenarios.files import scenario_file
     from scenarios.files.run_folder import check_file, check_free
     from streamtwin.connect.importers.flink_job import read_job
-    from streamtwin.connect.importers.flink_scenario import scenario_of
+    from streamtwin.connect.importers.flink_scenario import scenario_of as scenario_of_job
     from twin.files import write_bytes
 
     check_file(out)
@@ -198,7 +204,7 @@ def flink(
     answers = _answers(terminal, source, job, window)
     if save is not None:  # before anything in them is refused: the moment does not come again
         _save(answers, save)
-    imported = scenario_of(read_job(answers), rates)
+    imported = scenario_of_job(read_job(answers), rates)
     for note in imported.notes:
         terminal.note(f"note: {note}")
     if points is not None and not imported.readings:
@@ -206,32 +212,6 @@ def flink(
     if points is not None:
         write_bytes(points, with_point(points, point or imported.scenario.name, imported.readings).encode())
     words = f"scenario {imported.scenario.name!r} in {out}; run it with: twin run {out}"
-    terminal.file(scenario_file.dump(imported.scenario), out, imported, words)
-
-
-def flink_config(
-    scenario: ScenarioName,
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="config.yaml, flink-conf.yaml, or a FlinkDeployment.")],
-    out: NewYaml = None,
-    set_: Set = None,
-    *,
-    terminal: Terminal,
-) -> None:
-    """A scenario with what a configuration of Flink sets; what it has no place for is listed, with what to write.
-
-    Example: `twin import flink-config job.yaml flink-conf.yaml --out tuned.yaml`, then
-    `twin compare job.yaml tuned.yaml`
-    """
-    from scenarios.files import scenario_file
-    from scenarios.files.run_folder import check_file
-    from streamtwin.connect.importers.flink_config import settings_in, with_settings
-
-    check_file(out)
-    settings = settings_in(scenario_file.read_text(source), str(source))
-    imported = with_settings(scenario_of(scenario, set_), settings, str(source))
-    for note in imported.notes:
-        terminal.note(f"note: {note}")
-    words = f"{len(imported.values)} of {len(settings)} settings are in {out}; compare: twin compare {scenario} {out}"
     terminal.file(scenario_file.dump(imported.scenario), out, imported, words)
 
 
@@ -274,6 +254,36 @@ def _save(answers: Answers, folder: Path) -> None:
     with new_folder(folder) as aside:
         for name, answer in answers.saved().items():
             (aside / name).write_text(json.dumps(answer, indent=1) + "\n", encoding="utf-8")
+
+
+def flink_config(
+    scenario: ScenarioName,
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="config.yaml, flink-conf.yaml, or a FlinkDeployment.")],
+    out: NewYaml = None,
+    set_: Set = None,
+    *,
+    terminal: Terminal,
+) -> None:
+    """A scenario with what a configuration of Flink sets; what it has no place for is listed, with what to write.
+
+    Example: `twin import flink-config job.yaml flink-conf.yaml --out tuned.yaml`, then
+    `twin compare job.yaml tuned.yaml`
+    """
+    from scenarios.files import scenario_file
+    from scenarios.files.run_folder import check_file
+    from streamtwin.connect.importers.flink_config import settings_in, with_settings
+
+    check_file(out)
+    settings = settings_in(scenario_file.read_text(source), str(source))
+    imported = with_settings(scenario_of(scenario, set_), settings, str(source))
+    for note in imported.notes:
+        terminal.note(f"note: {note}")
+    words = f"{len(imported.values)} of {len(settings)} settings are in {out}; compare: twin compare {scenario} {out}"
+    terminal.file(scenario_file.dump(imported.scenario), out, imported, words)
+
+
+# machines ------------------------------------------------------------------------------------------------------------
+# A machine becomes a host with sockets, distances and bandwidths.
 
 
 Mlc = Annotated[

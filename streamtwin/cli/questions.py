@@ -1,4 +1,7 @@
-"""Commands of questions and of profiles: where their runs are made and kept, and how their answers are shown."""
+"""Commands of questions: where their runs are made and kept, and how their answers are shown; and `twin profile`.
+
+What is asked, and its options, is in `streamtwin.questions`; what an answer looks like, in `streamtwin.answers`.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +50,8 @@ if TYPE_CHECKING:
     from twin.scenario import Scenario
 
 
-# questions -----------------------------------------------------------------------------------------------------------
-# Commands of questions: where their runs are made and kept, and how their answers are printed.
+# commands from questions ---------------------------------------------------------------------------------------------
+# Most commands follow from a question's class (`command`): its fields, and the options of all questions.
 
 
 Workers = Annotated[
@@ -147,7 +150,7 @@ def command(kind: type[Question]) -> Callable[..., None]:
     def ask(scenario: str, question: OfScenario, asking: AskingGiven) -> None:
         asking.answered(question, question.ask(asking.scenario(scenario, question.doing), asking.runs))
 
-    its_own = any(field.name == "events" for field in fields(kind))
+    its_own = any(each.name == "events" for each in fields(kind))
     asking = AskingGiven if its_own else AskingOne
     ask.__annotations__ = {"scenario": ScenarioName, "question": kind, "asking": asking}
     return ask
@@ -170,9 +173,8 @@ def compare(
     asking.answered(question, replace(question, seed=asking.seed).ask(given, asking.runs))
 
 
-# profiles ------------------------------------------------------------------------------------------------------------
-# Commands about plans: `twin profile`, `optimize`, `validate`, `benchmark`, and `improve`, which learns where they are
-# searched.
+# commands with parameters of their own -------------------------------------------------------------------------------
+# They are about plans, or about a running job: `twin optimize`, `validate`, `benchmark`, `shadow` and `improve`.
 
 
 def optimize(
@@ -270,6 +272,9 @@ def improve(*, question: ImproveModel, seed: Seed = 0, answering: Improving) -> 
     answering.answered(question, question.ask(seed, answering.out, answering.runs))
 
 
+# profiles of operators -----------------------------------------------------------------------------------------------
+
+
 def profile(
     scenario: ScenarioName,
     set_: Set = None,
@@ -309,10 +314,10 @@ def profile(
         write_bytes(png(profile_times({name: each.times_s for name, each in found.items()})), figure)
         terminal.note(f"figure written to {figure}")
     document = {**profiles.model_dump(mode="json"), "percentile": chosen}
-    terminal.result(document, _table(loaded.name, found, chosen))
+    terminal.result(document, _profile_table(loaded.name, found, chosen))
 
 
-def _table(name: str, found: Mapping[str, OperatorProfile], percentile: float) -> Wide:
+def _profile_table(name: str, found: Mapping[str, OperatorProfile], percentile: float) -> Wide:
     from streamtwin.tables import tables
 
     shown = dict.fromkeys((5.0, percentile, 95.0, 99.0))

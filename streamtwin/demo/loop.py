@@ -1,4 +1,6 @@
-"""Loop of `twin demo`: simulate, learn, plan, prove, on one job, small enough for a coffee break; report and folder.
+"""`twin demo`: simulates, learns, plans and proves on one job, small enough for a coffee break, and reports it.
+
+What it tells of plans is in `streamtwin.demo.story`; here are its steps, its page, and the folder that it fills.
 
 The job is the library's machine-stop over boxes, a plant's server and a cloud. Its cost model is trained on variations
 of that same job (plan, rates and hardware), so it knows this family of jobs and no other.
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
     from models.dataset import Dataset
     from models.prediction import LearnedCostModel
     from scenarios.learning import EvaluationTable
+
+
+# the steps -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +174,7 @@ def train(out: Path, settings: Settings, audience: Audience) -> tuple[LearnedCos
 
 
 # the report ----------------------------------------------------------------------------------------------------------
-# Report of the demo: one self-contained page for a reader who knows neither the papers nor this project.
+# It is one self-contained page, for a reader who knows neither the papers nor this project.
 
 
 OPERATORS = ("operator", "what it does", "records/s in", "as given", "best plan")
@@ -232,7 +237,7 @@ def page(outcome: DemoOutcome, pictures: Mapping[str, bytes], out: Path) -> str:
         "accuracy": _html_rows(ACCURACY, _accuracy(outcome)),
         "test_runs": str(outcome.accuracy.runs),
         "seed": str(settings.seed),
-        **{f"{name.removesuffix('.png')}_png": inline(png) for name, png in pictures.items()},
+        **{f"{name.removesuffix('.png')}_png": inline(picture) for name, picture in pictures.items()},
     }
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(values)
 
@@ -316,8 +321,8 @@ def _html_rows(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>"
 
 
-# its folder ----------------------------------------------------------------------------------------------------------
-# Folder of the demo: recognised by its manifest; only files that the demo itself wrote are replaced.
+# the folder ----------------------------------------------------------------------------------------------------------
+# It is recognised by its manifest; only files that the demo itself wrote are replaced.
 
 
 MANIFEST = "manifest.json"

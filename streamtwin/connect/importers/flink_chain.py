@@ -1,4 +1,8 @@
-"""Flink's descriptions of operators: the tree of a vertex, names and own counters; times, windows and gaps in them."""
+"""What Flink's descriptions of operators say: the tree of a vertex, names and counters of operators, times, windows and
+gaps; and how many keys explain the results of one.
+
+The readings of a job are in `flink_readings`.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,13 @@ from typing import Any
 from twin.errors import BadInput
 from twin.flink_values import seconds_in
 
+# operators of a vertex -----------------------------------------------------------------------------------------------
+
+
 NUMBERED = re.compile(r"\[\d+\]")
 """A number of the planner."""
 HEAD = re.compile(r"^\[\d+\]:\s*")
+"""The planner's number at the beginning of a description."""
 PASSING = frozenset(
     ("WatermarkAssigner", "StreamRecordTimestampInserter", "MiniBatchAssigner", "InputConversion", "OutputConversion")
 )
@@ -27,6 +35,7 @@ SINK = r"^([Ss]ink: .*|[^()]*: (Writer|Committer))$"
 WORD = r"(?:Source: |Sink: )?(\w+)\("
 """The planner's word for an operator, at the beginning of its description."""
 AT_TABLES = r"\w*(Scan|Sink)$"
+"""Words of operators that read or write a table."""
 TABLE = r"table=\[+(?:[\w$]+(?:, |\.)){0,2}([\w$]+)"
 """The table of a source or sink, behind its catalogue and database."""
 METRIC_NAME = 80
@@ -145,7 +154,7 @@ def once(names: Sequence[str], mark: str = "#") -> list[str]:
 
 
 # times, windows and gaps ---------------------------------------------------------------------------------------------
-# Times, windows and gaps in Flink's descriptions of operators.
+# SQL plans and the DataStream API write them in different ways.
 
 
 TIME = r"\[([^\]]*)\]"
@@ -207,6 +216,9 @@ def _bracketed(text: str) -> str:
         if depth == 0:
             return text[:at]
     return text
+
+
+# keys ----------------------------------------------------------------------------------------------------------------
 
 
 def keys_that_give(distinct: float, content: float, before: float = 0.0) -> float:

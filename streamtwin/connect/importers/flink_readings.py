@@ -1,4 +1,8 @@
-"""What the readings of a Flink job say: rates within it, CPU and waiting for a core, checkpoints and recovery."""
+"""What the readings of a Flink job say: rates within it, CPU and waiting for a core, checkpoints and recovery.
+
+For `streamtwin.connect.importers.flink_scenario`, which makes the scenario. What Flink's descriptions of operators say
+is in `flink_chain`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from twin.flink_settings import as_parts, configured
 from twin.flink_values import set_s
 
 # rates ---------------------------------------------------------------------------------------------------------------
-# Rates within a Flink job: of each stream between vertices, and of the operators within one.
+# There is one for each stream between vertices, and for the operators within one.
 #
 # A vertex counts what it takes and what it sends, over all of its streams. Where it has several, sums on both sides
 # tell most of them apart. Operators of a chain have counters of their own (`Step.counts`), which tell the rest. Of two
@@ -208,7 +212,7 @@ def _parts(
 
 
 # CPU and waiting -----------------------------------------------------------------------------------------------------
-# Splits busy times of a Flink job into CPU and waiting for a core, by host.
+# Busy times are split into these, by host.
 #
 # A subtask is busy while it computes, while it waits for a core, and while it sleeps or waits for an answer. Thread
 # dumps tell the last; JVMs tell the CPU that they used. One point does not tell the CPU that they use without records.
@@ -289,10 +293,11 @@ def _use(machine: TaskManagers, wanted: Sequence[Wanted], asleep: float, unread:
 
 
 # checkpoints and recovery --------------------------------------------------------------------------------------------
-# Checkpoints of a Flink job and its recovery: how they are configured, how long they take, how the state grows.
+# Flink tells how they are configured, how long checkpoints take, and how the state grows.
 
 
 MS, LONGEST_S = 1e-3, 1e7
+"""Seconds in a millisecond; longest time that a scenario can say."""
 NOT_TOLD = ("state", "failover")
 """What a job says nothing of, so that it is the cluster's."""
 HEARTBEAT, RESTART = "heartbeat.", "restart-strategy."
