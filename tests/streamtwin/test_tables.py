@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from optimizers.interface import Candidate, Solution, Status
+from scenarios.files.scenario_file import load
 from scenarios.planning.planner import HostsChosen
 from streamtwin.tables import chosen_plan, rounding, run_tables, tables
 from streamtwin.tables.chosen_plan import value
@@ -35,6 +36,13 @@ def shown(table: Wide, width: int = 120) -> list[str]:
     console = Console(file=io.StringIO(), width=width)
     console.print(table)
     return [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+
+
+def test_shares_of_where_the_time_goes_add_up_to_all_of_it() -> None:
+    result = simulate(load("word-count").with_run(horizon_s=30.0))
+    (table,) = [each for each in run_tables.of_run("job", result) if "where the time goes" in str(each.title)]
+    shares = [float(found[0]) for line in shown(table) if (found := re.findall(r"(\d+)%", line))]
+    assert len(shares) > 2 and sum(shares) == pytest.approx(100.0, abs=len(shares) / 2)
 
 
 # columns --------------------------------------------------------------------------------------------------------------

@@ -3,17 +3,21 @@ took, in their order. The force knows Flink's rules and nothing of stores, heaps
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.twin.event_jobs import ended, job, sink, source
 from twin.errors import BadInput
 from twin.operators.compute import ComputeLogic, TimedSessionLogic
 from twin.operators.joins import TimedJoinLogic, TimedTableLogic
+from twin.operators.records import IDLE, WATERMARK, InputProgress, Mark
 from twin.operators.watermark import TimedLogic
 from twin.run import Run
 from twin.scenario import Scenario
@@ -348,6 +352,22 @@ def silent(idle_s: float | None) -> Scenario:
         {"kind": "rate-change", "at_s": 14.0, "source": "quiet", "rate_per_s": 60.0},
     ]
     return job(two, streams, placement={"counts": "h1"}, horizon_s=20.0, events=rates)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.one_of(st.none(), st.integers(0, 9))), max_size=12))
+def test_a_subtask_is_as_far_as_its_least_far_input_that_is_awake(marks: list[tuple[int, int | None]]) -> None:
+    """As Flink's `StatusWatermarkValve`; None: an input falls idle."""
+    inputs = [(0, f"p{number}") for number in range(3)]
+    progress, far, awake = InputProgress(inputs), dict.fromkeys(inputs, -math.inf), dict.fromkeys(inputs, True)
+    for number, value in marks:
+        kind = IDLE if value is None else WATERMARK
+        progress.take(0, Mark(kind, float(value or 0), f"p{number}", 0.0))
+        awake[inputs[number]] = value is not None
+        if value is not None:
+            far[inputs[number]] = max(far[inputs[number]], float(value))
+        waited = [far[each] for each in inputs if awake[each]]
+        assert progress.least(WATERMARK) == (min(waited) if waited else max(far.values()))
+        assert progress.idle == (not waited)
 
 
 @pytest.mark.parametrize("idle_s", [None, 1.5])
