@@ -45,6 +45,25 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def watched() -> Iterator[tuple[Served, Path]]:
+    """Server for imports that are all stopped, and the folder of what it keeps aside meanwhile."""
+    aside = mkdtemp()  # its name is short, as sockets have theirs below it
+    folder = Path(aside) / "job"
+    folder.mkdir()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TMPDIR", aside)
+        with Served(folder, JOB, "--state", "kept") as found:
+            yield found, Path(aside)
+    rmtree(aside)
+
+
+def dropped(served: Served, name: str) -> None:
+    """Removes an opened job, so that others find the server as it was."""
+    assert served.send(f"/job/{name}/drop", "POST", "{}")[0] == 200
+    assert known(served.state) == {}
+
+
 def brought(served: Served, **what: Any) -> tuple[int, dict[str, Any]]:
     """Status and answer when a person brings a job."""
     status, body, _ = served.send("/open", "POST", json.dumps(what))
@@ -95,23 +114,22 @@ def test_an_opened_job_whose_name_is_served_has_another_one(tmp_path: Path) -> N
         assert [*known(served.state)] == ["mine-2"] and (tmp_path / "mine.yaml").is_file()
 
 
-def test_what_was_opened_can_be_removed_and_nothing_else(tmp_path: Path) -> None:
+def test_what_was_opened_can_be_removed_and_nothing_else(served: Served) -> None:
     """A job that is opened again under a removed one's name has none of its changes, and none of its kept answers."""
-    with Served(tmp_path, JOB, "--state", "kept") as served:
-        for seed in (5, 6):
-            mine = dump(load(JOB).with_run(horizon_s=20, seed=seed))
-            assert brought(served, file="mine.yaml", text=mine)[0] == 200
-            assert served.document("run.json", "mine")["manifest"]["seed"] == seed
-            assert served.view("mine")["regions"]["kept"] == ""
-            assert served.act("mine", act="keep", what="run", name="of mine")[0] == 200
-            assert 'href="/kept/' in served.view("mine")["regions"]["kept"]
-            assert served.act("mine", act="set", text="run.seed=9")[0] == 200
-            assert served.send("/job/mine/drop", "POST", "{}")[0] == 200
-            assert served.send("/job/mine")[0] == 404 and known(served.state) == {}
-            assert [*KeptAnswers(served.state)] == []
-        for name in (JOB, "mine", "none"):
-            assert served.send(f"/job/{name}/drop", "POST", "{}")[0] == 422
-        assert served.send(f"/job/{JOB}")[0] == 200
+    for seed in (5, 6):
+        mine = dump(load(JOB).with_run(horizon_s=20, seed=seed))
+        assert brought(served, file="mine.yaml", text=mine)[0] == 200
+        assert served.document("run.json", "mine")["manifest"]["seed"] == seed
+        assert served.view("mine")["regions"]["kept"] == ""
+        assert served.act("mine", act="keep", what="run", name="of mine")[0] == 200
+        assert 'href="/kept/' in served.view("mine")["regions"]["kept"]
+        assert served.act("mine", act="set", text="run.seed=9")[0] == 200
+        dropped(served, "mine")
+        assert served.send("/job/mine")[0] == 404
+        assert [*KeptAnswers(served.state)] == []
+    for name in (JOB, "mine", "none"):
+        assert served.send(f"/job/{name}/drop", "POST", "{}")[0] == 422
+    assert served.send(f"/job/{JOB}")[0] == 200
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "/dev/zero", "pipe", "kept/token"])
@@ -168,7 +186,9 @@ ALONE = {"job.json": {**SAVED["job_jobs_id.json"], **SAVED["job_jobs_id_plan.jso
 
 
 @pytest.mark.parametrize("answers", [SAVED, ALONE], ids=["folder", "alone"])
-def test_saved_answers_make_the_scenario_that_the_command_makes(answers: dict[str, Any], tmp_path: Path) -> None:
+def test_saved_answers_make_the_scenario_that_the_command_makes(
+    answers: dict[str, Any], served: Served, tmp_path: Path
+) -> None:
     texts = {name: json.dumps(each) for name, each in answers.items()}
     folder = tmp_path / "saved"
     folder.mkdir()
@@ -176,19 +196,19 @@ def test_saved_answers_make_the_scenario_that_the_command_makes(answers: dict[st
         (folder / name).write_text(text)
     source = folder if len(texts) > 1 else folder / "job.json"
     told = json.loads(twin("import", "flink", source, "--out", tmp_path / "job.yaml", "--json").stdout)
-    with Served(tmp_path, JOB, "--state", "kept") as served:
-        assert brought(served, answers=texts) == (200, {"address": f"/job/{load(str(tmp_path / 'job.yaml')).name}"})
-        ((name, file),) = known(served.state).items()
-        assert load(str(tmp_path / file)) == load(str(tmp_path / "job.yaml"))
-        page = served.send(f"/job/{name}")[1]
-        assert told["notes"] and all(escape(" ".join(note.split()), quote=False) in page for note in told["notes"])
+    assert brought(served, answers=texts) == (200, {"address": f"/job/{load(str(tmp_path / 'job.yaml')).name}"})
+    ((name, file),) = known(served.state).items()
+    assert load(str(served.state.parent / file)) == load(str(tmp_path / "job.yaml"))
+    page = served.send(f"/job/{name}")[1]
+    assert told["notes"] and all(escape(" ".join(note.split()), quote=False) in page for note in told["notes"])
+    dropped(served, name)
 
 
-def test_a_running_flink_is_imported_by_its_address(tmp_path: Path) -> None:
-    with Served(tmp_path, JOB, "--state", "kept") as served:
-        with serving(Cluster()) as url:
-            assert brought(served, url=url, job="clicks", window="1") == (200, {"address": "/job/clicks"})
-        assert load(str(tmp_path / known(served.state)["clicks"])).query.operators
+def test_a_running_flink_is_imported_by_its_address(served: Served) -> None:
+    with serving(Cluster()) as url:
+        assert brought(served, url=url, job="clicks", window="1") == (200, {"address": "/job/clicks"})
+    assert load(str(served.state.parent / known(served.state)["clicks"])).query.operators
+    dropped(served, "clicks")
 
 
 def test_ctrl_c_ends_an_import_that_is_under_way(tmp_path: Path) -> None:
@@ -208,67 +228,64 @@ def importing(served: Served) -> str:
     return str(json.loads(served.send("/view")[1])["importing"])
 
 
+def stopped(served: Served) -> list[str]:
+    """Stops all imports: addresses at which that was asked for."""
+    found = re.findall(r'data-post="(/import/\d+/stop)"', served.send("/")[1])
+    for each in found:
+        assert served.send(each, "POST", "{}")[0] == 200
+    return found
+
+
 @pytest.mark.parametrize("after", ["", "answers", "threads"], ids=["at once", "while it watches", "while it looks"])
-def test_an_import_says_what_it_waits_for_and_stop_leaves_nothing(
-    after: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
+def test_an_import_says_what_it_waits_for_and_stop_leaves_nothing(after: str, watched: tuple[Served, Path]) -> None:
     """The page is usable meanwhile: another job is opened. Neither a file nor a folder nor a process stays."""
-    aside = mkdtemp()  # its name is short, as sockets have theirs below it
-    request.addfinalizer(lambda: rmtree(aside))
-    monkeypatch.setenv("TMPDIR", aside)
+    served, aside = watched
     window = "300" if after == "answers" else "2"
-    with (
-        Served(tmp_path, JOB, "--state", "kept") as served,
-        serving(Seldom(cores=0.05, dump_s=1.0)) as url,
-        ThreadPoolExecutor(1) as other,
-    ):
+    with serving(Seldom(cores=0.05, dump_s=1.0)) as url, ThreadPoolExecutor(1) as other:
         going = other.submit(brought, served, url=url, window=window)
         wait_until(lambda: after in importing(served) and url in importing(served))
         assert brought(served, file="mine.yaml", text=TEXT) == (200, {"address": "/job/mine"})
-        assert 'data-post="/import/1/stop"' in served.send("/")[1]
-        assert not after or [*Path(aside).glob("twin-serve-*")]
-        assert served.send("/import/1/stop", "POST", "{}")[0] == 200
+        assert not after or [*aside.glob("twin-serve-*")]
+        (stop,) = stopped(served)
         status, found = going.result()
         assert status == 422 and "stopped; nothing of it is kept" in found["wrong"]
-        assert (
-            importing(served) == "" and [*known(served.state)] == ["mine"] and not [*Path(aside).glob("twin-serve-*")]
-        )
-        assert served.send("/import/1/stop", "POST", "{}")[0] == 422
+        assert importing(served) == "" and [*known(served.state)] == ["mine"] and not [*aside.glob("twin-serve-*")]
+        assert served.send(stop, "POST", "{}")[0] == 422
     wait_until(lambda: not _importing())
 
 
-def test_an_import_goes_on_when_its_page_is_left_and_its_failure_is_told_to_the_next(tmp_path: Path) -> None:
-    with Served(tmp_path, JOB, "--state", "kept") as served:
-        with serving(Cluster()) as url:
-            leave(served, url=url, window="2")
-            wait_until(lambda: url in importing(served))
-            wait_until(lambda: 'href="/job/clicks"' in served.send("/")[1])
-            assert importing(served) == "" and [*known(served.state)] == ["clicks"]
-            leave(served, url=url, window="300")
-            wait_until(lambda: "answers" in importing(served))
-        wait_until(lambda: "Stop" not in importing(served))
-        assert f"{url}/jobs/j1 gives no answer" in importing(served)
-        assert served.send("/import/2/stop", "POST", "{}")[0] == 200
+def test_an_import_goes_on_when_its_page_is_left_and_its_failure_is_told_to_the_next(served: Served) -> None:
+    with serving(Cluster()) as url:
+        leave(served, url=url, window="1")
+        wait_until(lambda: 'href="/job/clicks"' in served.send("/")[1])
         assert importing(served) == "" and [*known(served.state)] == ["clicks"]
+        leave(served, url=url, window="300")
+        wait_until(lambda: "answers" in importing(served))
+    wait_until(lambda: "Stop" not in importing(served))
+    assert f"{url}/jobs/j1 gives no answer" in importing(served)
+    assert len(stopped(served)) == 1
+    assert importing(served) == "" and [*known(served.state)] == ["clicks"]
+    dropped(served, "clicks")
 
 
-def test_more_imports_than_can_be_watched_are_refused_by_the_names_of_those(tmp_path: Path) -> None:
-    with Served(tmp_path, JOB, "--state", "kept") as served, serving(Cluster()) as url, ThreadPoolExecutor(2) as other:
+def test_more_imports_than_can_be_watched_are_refused_by_the_names_of_those(watched: tuple[Served, Path]) -> None:
+    served, _ = watched
+    with serving(Cluster()) as url, ThreadPoolExecutor(2) as other:
         going = [other.submit(brought, served, url=url, window="300", job=job) for job in ("clicks", "j1")]
         wait_until(lambda: importing(served).count("Stop") == 2)
         status, found = brought(served, url=url)
         assert status == 422 and all(f"{job}, {url}" in found["wrong"] for job in ("clicks", "j1"))
-        for number in (1, 2):
-            assert served.send(f"/import/{number}/stop", "POST", "{}")[0] == 200
+        assert len(stopped(served)) == 2
         assert {each.result()[0] for each in going} == {422}
 
 
-def test_credentials_of_a_flink_are_not_shown_while_it_is_imported(tmp_path: Path) -> None:
-    with Served(tmp_path, JOB, "--state", "kept") as served, serving(Cluster()) as url, ThreadPoolExecutor(1) as other:
+def test_credentials_of_a_flink_are_not_shown_while_it_is_imported(watched: tuple[Served, Path]) -> None:
+    served, _ = watched
+    with serving(Cluster()) as url, ThreadPoolExecutor(1) as other:
         going = other.submit(brought, served, url=url.replace("//", "//ann:s3cret@"), window="300")
         wait_until(lambda: "answers" in importing(served))
         assert url in importing(served) and "s3cret" not in importing(served)
-        assert served.send("/import/1/stop", "POST", "{}")[0] == 200
+        assert len(stopped(served)) == 1
         assert "s3cret" not in going.result()[1]["wrong"]
 
 
