@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -146,7 +147,10 @@ def test_a_course_is_told_by_when_which_event_was_taken(tmp_path: Path) -> None:
     )
 
 
-def test_what_the_twin_says_of_a_failure_is_the_sum_of_its_parts(said: Prediction, tmp_path: Path) -> None:
+def test_what_the_twin_says_of_a_failure_is_the_sum_of_its_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "dry_run", partial(events.dry_run, replications=2))
     light = [read(point(tmp_path / f"{rate:g}", saved, rate)) for rate, saved in POINTS[:2]]
     found = events.predicted(at_rate(calibrated(light, light[0]), 0.01))
     assert events.FORM.validate_json(events.FORM.dump_json(found)) == found

@@ -295,16 +295,16 @@ def test_runs_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
         alive.append(weakref.ref(self))
 
     monkeypatch.setattr(Arena, "__init__", counted)
-    for _ in range(30):
+    for _ in range(20):
         simulate(job)
     gc.collect()
     before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for number in range(100):
+    for number in range(60):
         simulate(job)
         if number % 10 == 9:
             gc.collect()
-    assert len(alive) >= 130 and not any(each() for each in alive)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb < 20_000
+    assert len(alive) >= 80 and not any(each() for each in alive)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb < 12_000
 
 
 def test_who_looks_at_queues_sees_them_and_changes_nothing() -> None:
