@@ -194,7 +194,7 @@ def test_who_is_full_at_the_end_is_warned_and_only_they():
         assert run.full == ("work",) * falls_behind
         assert ("too short to say" in verdict(job, run)) == bool(falls_behind)
         assert simulate(job.with_set("query.streams.in->work.overflow", "drop")).full == ()
-        assert simulate(job.with_run(horizon_s=900)).metrics.backpressured == bool(falls_behind)
+        assert simulate(job.with_run(horizon_s=400)).metrics.backpressured == bool(falls_behind)
 
 
 def test_what_is_dropped_is_told_with_its_share():
