@@ -9,11 +9,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from models.features import FEATURE_VERSION
+from twin.kinds.operator import OperatorBase
+from twin.kinds.registry import by_kind
 from twin.profiles import STORM
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -105,3 +107,14 @@ def test_a_new_kind_shifts_no_features_and_models_that_never_saw_it_refuse_it(fo
     assert found["features"] == FEATURE_VERSION
     assert "never saw 'distinct'" in found["learned"]
     assert found["seen_as"] == "aggregate"
+
+
+class Nameless(OperatorBase):
+    """A kind that forgot its default."""
+
+    kind: Literal["nameless"]
+
+
+def test_a_kind_without_its_name_as_the_default_is_told_how_to_write_it() -> None:
+    with pytest.raises(TypeError, match="Nameless has no default kind; write kind: Literal"):
+        by_kind([Nameless])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, get_args
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, get_args
 
 from pydantic import Field
 
@@ -32,7 +32,18 @@ OfSql = Deduplicate | GroupAggregate | OverAggregate | RegularJoin | TopN
 AnyOperator = OfPapers | OfJobs | OfSql
 
 Operator = Annotated[AnyOperator, Field(discriminator="kind")]
-BY_KIND: Mapping[str, type[AnyOperator]] = {each.model_fields["kind"].default: each for each in get_args(AnyOperator)}
+
+
+def by_kind(kinds: Iterable[type[Any]]) -> dict[str, type[Any]]:
+    """Classes by their kind. Raises TypeError for one whose kind is no default."""
+    found = {each.model_fields["kind"].default: each for each in kinds}
+    for kind, each in found.items():
+        if not isinstance(kind, str):
+            raise TypeError(f'{each.__name__} has no default kind; write kind: Literal["NAME"] = "NAME"')
+    return found
+
+
+BY_KIND: Mapping[str, type[AnyOperator]] = by_kind(get_args(AnyOperator))
 KINDS: tuple[str, ...] = tuple(BY_KIND)
 SOURCES = frozenset(name for name, kind in BY_KIND.items() if kind.is_source)
 SINKS = frozenset(name for name, kind in BY_KIND.items() if kind.is_sink)
