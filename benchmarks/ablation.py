@@ -91,7 +91,7 @@ LAWS: Mapping[str, Mapping[str, Any]] = {
     "evaluations take time": {"latency._evaluated_s": lambda *_: 0.0},
     "event time waits for watermarks": {"latency.watermarks": lambda *_: IN_ORDER},
     "the oldest of inputs of several ages": {"latency.HeldRecords": lambda *given: HeldRecords(*given[:-1])},
-    "pressure that a run shows": {"model._seen": lambda share, *_: np.full(share.shape[1], np.inf)},
+    "pressure that a run shows": {"model._pressure_shown": lambda share, *_: np.full(share.shape[1], np.inf)},
     "chances of few evaluations": {"model._chances": lambda _fires, per_s, run_s: np.minimum(per_s * run_s, 1000.0)},
     "results wait for commits": {"model._checkpoints": lambda *_: None},
 }
