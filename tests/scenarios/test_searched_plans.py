@@ -24,7 +24,6 @@ from scenarios.files import scenario_file
 from scenarios.planning import planner
 from scenarios.planning.cost_models import cost_model
 from scenarios.planning.searching import Goal, PlansSearched, RunBench, SearchRun, budget_of, search
-from scenarios.planning.validation import validate
 from tests.commands import answer, refused, twin
 from tests.twin.worlds import deployment, sink, source
 from twin.errors import BadInput
@@ -81,13 +80,11 @@ def test_where_rates_see_no_bursts_runs_find_the_best_of_all_plans() -> None:
     assert low < made.solution.objective < high
 
 
-@pytest.mark.parametrize(
-    ("objective", "measure"), [("e2e_latency_s.p99", "e2e_latency_s.p99"), ("e2e_latency_s.p50", "e2e_latency_s.p50")]
-)
-def test_quantiles_are_objectives(objective: str, measure: str) -> None:
+@pytest.mark.parametrize("objective", ["e2e_latency_s.p99", "e2e_latency_s.p50"])
+def test_quantiles_are_objectives(objective: str) -> None:
     job = machines(2)
-    made = found(job, objective, 20)
-    assert reached(job, made.solution.plan, measure) < 0.8 * reached(job, job.plan, measure)
+    made = found(job, objective, 12)
+    assert reached(job, made.solution.plan, objective) < 0.8 * reached(job, job.plan, objective)
     assert len(made.found.tried[-1].runs) == (2 if objective.endswith("p99") else 1)
 
 
@@ -166,20 +163,6 @@ def test_budgets_that_are_none(text: str, words: str) -> None:
         budget_of(text)
 
 
-def test_a_search_is_a_row_beside_optimizers() -> None:
-    rows = validate(
-        [machines(2)],
-        planner.optimizers("as-given,local-search,searched", Budget(runs=15)),
-        [cost_model("rates")],
-        simulate,
-        3,
-        1,
-        references=0,
-    )
-    regret = {row.optimizer: row.regret for row in rows}
-    assert regret["searched"] == 0.0 and regret["as-given"] > 0.5
-
-
 def test_limits_of_nothing_still_tell_a_crash_from_a_late_record() -> None:
     goal = Goal.of(machines(), "e2e_latency_s", Requirements(measured={"late_per_s": 0.0}))
 
@@ -225,7 +208,7 @@ def test_in_tables_runs_have_the_last_word_too(command: str, tmp_path: Path) -> 
     path.write_text(scenario_file.dump(machines(2)), encoding="utf-8")
     asked = {
         "validate": ("validate", path, "--budget", "12runs"),
-        "benchmark": ("benchmark", "--families", "edge-linear", "--most", 1),
+        "benchmark": ("benchmark", "--families", "links", "--most", 1, "--workers", 1),
     }[command]
     compared = ("--optimizers", "searched,local-search", "--cost-model", "rates", "--references", 0)
     found = answer(*asked, *compared, "--replications", 2)
