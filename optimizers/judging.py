@@ -37,6 +37,7 @@ WORTH = 0.01
 """Relative gain over the given plan above which a plan is worth its moves."""
 HARDLY = "the best plan found is {by:.2f} % better, which is not worth its moves, so the given plan is kept"
 KEPT = "nothing better than the given plan was found, so it is kept"
+CLAIMED = "the optimizer claims an objective of {claimed:.4g}, which is {found:.4g} by the cost model {model}"
 OUTSIDE = "the given plan is not one of those that may be chosen"
 STOPPED = "stopped; the best so far"
 LATE = "time was up after {seconds:g} s; the best so far"
@@ -73,6 +74,7 @@ def kept(problem: Problem, optimizer: Optimizer) -> Solution:
     judged = estimate(problem, [problem.deployment.plan, found.plan])
     found = replace(found, evaluations=found.evaluations + JUDGED)
     if traits.by_objective:
+        found = _as_judged(problem, found, judged.candidate(1))
         sure = exchanged(problem, optimizer, found, judged.candidate(1), deadline, JUDGED + spared)
         if sure.plan != found.plan:
             judged = estimate(problem, [problem.deployment.plan, sure.plan])
@@ -89,6 +91,23 @@ def kept(problem: Problem, optimizer: Optimizer) -> Solution:
         message=said(early(problem) if stopped else "", found.message),
         given=judged.candidate(0),
         seconds=time.perf_counter() - started_s,
+    )
+
+
+def _as_judged(problem: Problem, found: Solution, judged: Candidate) -> Solution:
+    """The solution, with the estimates of the problem's cost model in place of what its optimizer claims, if they
+    differ; there is no proof then."""
+    if not abs(found.objective - judged.objective) > CLOSE * max(abs(found.objective), abs(judged.objective)):
+        return found
+    told = CLAIMED.format(claimed=found.objective, model=problem.cost_model.name, found=judged.objective)
+    return replace(
+        found,
+        objective=judged.objective,
+        runs=judged.runs,
+        fulfils=judged.fulfils,
+        status=Status.FEASIBLE,
+        bound=None,
+        message=said(told, found.message),
     )
 
 

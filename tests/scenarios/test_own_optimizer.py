@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from optimizers import plugins, registry
+from optimizers.interface import Status
 from optimizers.registry import optimizer_by_name
 from scenarios.files.scenario_file import load
 from scenarios.planning import planner, validation
@@ -22,6 +23,7 @@ from twin.simulation import simulate
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "coolest_host.py"
 OWN = """
 from dataclasses import dataclass, replace
+from optimizers.interface import Status
 from optimizers.local_search import LocalSearch
 
 @dataclass(frozen=True)
@@ -51,6 +53,12 @@ class Uncertain:
     name = "uncertain"
     def solve(self, problem):
         return replace(LocalSearch().solve(problem), objective=float("nan"))
+
+class Boasting:
+    name = "boasting"
+    def solve(self, problem):
+        found = LocalSearch().solve(problem)
+        return replace(found, objective=found.objective / 1e6, bound=0.0, status=Status.OPTIMAL)
 
 class Nameless:
     def solve(self, problem):
@@ -179,3 +187,14 @@ def test_unknown_families_are_named():
         families("nuna")
     with pytest.raises(BadInput, match="names none"):
         families(" , ")
+
+
+def test_what_an_optimizer_claims_of_its_plan_is_not_believed(file):
+    """The cost model says what its plan is worth; a claim that this refutes is told, and proves nothing."""
+    given = load("edge-filter")
+    crowded = given.with_plan(given.plan.with_placement(dict.fromkeys(given.plan.placement, ("edge-1",))))
+    crowded = crowded.with_set("workload.arrivals.sensors.rate_per_s", 40_000)
+    for scenario in (given, crowded):
+        claimed, honest = (planner.optimize(scenario, f"{file}:{name}") for name in ("Boasting", "Good"))
+        assert claimed.objective == honest.objective and claimed.status is not Status.OPTIMAL
+    assert "claims" in claimed.message and "claims" not in honest.message
