@@ -56,9 +56,11 @@ def document(value: Any) -> Any:
 
 
 def as_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
-    """CSV of rows. columns: of the table, in order; None: all keys, which are then the same in every row. Lists and
-    mappings within a cell are written as JSON."""
+    """CSV of rows. columns: of the table, in order; None: all keys, which are then the same in every row, so that
+    without rows the text is empty. Lists and mappings within a cell are written as JSON."""
     listed, lines = list(rows), io.StringIO()
+    if not (listed or columns):
+        return ""
     keys = list(columns or listed[0])
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(keys)

@@ -7,12 +7,14 @@ import json
 import pytest
 
 from scenarios.files.documents import document, read
+from scenarios.questions import kept
 from streamtwin.connect import belief as tables
 from streamtwin.connect.belief import Window, believed, of_rows, parsed, rows_of, trend, windows_of
 from streamtwin.connect.shadow import AlertRow, ForecastRow, JobFollowed, Shadow
 from streamtwin.connect.shadow import followed as told_by
 from streamtwin.export import MetricSample
 from streamtwin.questions.shadow import FollowJob
+from streamtwin.report import answer_page
 from tests.commands import done, refused
 from tests.scenarios.questions.jobs import host
 from tests.streamtwin.shadow_jobs import (
@@ -76,6 +78,15 @@ def test_its_answer_has_a_row_for_each_forecast_and_says_that_it_is_one(followed
     assert "predicted" in presentation.numbers and presentation.figure is not None
     now, then = presentation.figure().axes[0].lines
     assert [*now.get_xdata() + 60.0] == [*then.get_xdata()]
+
+
+def test_before_the_first_window_its_answer_is_kept_as_well(tmp_path):
+    answer = told_by("crossing", tmp_path)
+    presentation = FollowJob.told()(answer)
+    assert presentation.figure is None and "no window is complete yet" in presentation.sentences[0]
+    kept.opened(tmp_path / "out", {"command": "shadow"})
+    kept.write(tmp_path / "out", document(answer), presentation.rows, None)
+    assert "no window is complete yet" in answer_page(tmp_path / "out")
 
 
 def test_windows_that_are_told_again_leave_the_same_files(followed, tmp_path):
