@@ -274,7 +274,7 @@ def figures(bounds: Mapping[str, float]) -> dict[str, Drawer]:
     same: dict[str, Any] = {name: name for name in ("dimension", "group", "metric", "quantity")}
     return {
         name: columns(
-            "learning.error_by_group",
+            "plans.error_by_group",
             bounds,
             "bound in the paper",
             only={"contestant": [contestant]},

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -143,3 +145,16 @@ def test_a_page_is_what_follows_from_its_rows(name: str) -> None:
     notes = items(experiment.notes if isinstance(experiment.notes, str) else experiment.notes(first))
     result = ExperimentResult(tables, dict.fromkeys(experiment.figures), notes, experiment.about)
     assert page(experiment, result, manifest) == (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_figure_that_an_experiment_names_is_there() -> None:
+    """Figures are imported when they are drawn, which only slow runs of experiments do."""
+    calls = [
+        node
+        for path in (RESULTS.parents[1] / "papers").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("columns", "samples")
+    ]
+    named = {call.args[0].value for call in calls if isinstance(call.args[0], ast.Constant)}
+    assert len(named) > 5
+    assert not [name for name in named if not callable(resolve_name(f"figures.{name}"))]
