@@ -29,6 +29,7 @@ from optimizers.selection import SURE, Estimated, answering, as_close, estimate,
 from optimizers.space import Space, as_plans, counts_of, subtasks_of
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan
+from twin.quantities import written
 
 # the given plan, and the found one -----------------------------------------------------------------------------------
 
@@ -37,7 +38,7 @@ WORTH = 0.01
 """Relative gain over the given plan above which a plan is worth its moves."""
 HARDLY = "the best plan found is {by:.2f} % better, which is not worth its moves, so the given plan is kept"
 KEPT = "nothing better than the given plan was found, so it is kept"
-CLAIMED = "the optimizer claims an objective of {claimed:.4g}, which is {found:.4g} by the cost model {model}"
+CLAIMED = "the optimizer claims {objective} = {claimed}, and the cost model {model} says {found}"
 OUTSIDE = "the given plan is not one of those that may be chosen"
 STOPPED = "stopped; the best so far"
 LATE = "time was up after {seconds:g} s; the best so far"
@@ -99,7 +100,8 @@ def _as_judged(problem: Problem, found: Solution, judged: Candidate) -> Solution
     differ; there is no proof then."""
     if not abs(found.objective - judged.objective) > CLOSE * max(abs(found.objective), abs(judged.objective)):
         return found
-    told = CLAIMED.format(claimed=found.objective, model=problem.cost_model.name, found=judged.objective)
+    claimed, estimated = (written(each.objective, 4) for each in (found, judged))
+    told = CLAIMED.format(objective=problem.objective, claimed=claimed, model=problem.cost_model.name, found=estimated)
     return replace(
         found,
         objective=judged.objective,

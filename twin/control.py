@@ -110,7 +110,7 @@ class PolicySpec(Spec):
 class Policies(Mapping[str, type[PolicySpec]]):
     """Policies by name, which scenarios may name from now on; each is imported when it is asked for.
 
-    places: `module:class` by name.
+    places: `module:class` by name. Raises KeyError for a name that is none of these.
     """
 
     def __init__(self, places: Mapping[str, str]) -> None:
@@ -129,6 +129,7 @@ class Policies(Mapping[str, type[PolicySpec]]):
 
 
 _OFFERED: dict[str, Policies] = {}
+"""Where each policy is found that scenarios may name, also if its module is not imported yet."""
 
 
 def policy_specs() -> dict[str, type[PolicySpec]]:

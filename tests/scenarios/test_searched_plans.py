@@ -213,10 +213,9 @@ def test_in_tables_runs_have_the_last_word_too(command: str, tmp_path: Path) -> 
     compared = ("--optimizers", "searched,local-search", "--cost-model", "rates", "--references", 0)
     found = answer(*asked, *compared, "--replications", 2)
     rows = [row for row in found["rows"] if row["optimizer"] == "searched"]
-    others = [row["regret"] for row in found["rows"] if row["optimizer"] != "searched"]
-    assert len(rows) == 1 <= len(others) and rows[0]["status"] == "feasible" and rows[0]["regret"] <= 0.1
-    if command == "validate":
-        assert max(math.inf if regret is None else regret for regret in others) > 0.5
+    regret = {row["cost_model"]: row["regret"] for row in found["rows"] if row not in rows}
+    assert len(rows) == 1 and rows[0]["status"] == "feasible" and rows[0]["regret"] == 0.0
+    assert (regret["rates"] > 0.5) == (command == "validate"), "the mean load hides bursts, of which links have none"
 
 
 def test_free_numbers_of_subtasks_and_limits_of_time_and_allowed_hosts(tmp_path: Path) -> None:

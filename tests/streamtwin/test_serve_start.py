@@ -262,7 +262,8 @@ def test_an_import_goes_on_when_its_page_is_left_and_its_failure_is_told_to_the_
         leave(served, url=url, window="300")
         wait_until(lambda: "answers" in importing(served))
     wait_until(lambda: "Stop" not in importing(served))
-    assert f"{url}/jobs/j1 gives no answer" in importing(served)
+    told = importing(served)  # by chance, a request is under way as the cluster ends
+    assert f"{url}/jobs/j1 gives no answer" in told or f"{url}/jobs/j1: the connection was cut" in told
     assert len(stopped(served)) == 1
     assert importing(served) == "" and [*known(served.state)] == ["clicks"]
     dropped(served, "clicks")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -279,6 +279,40 @@ def _alternating(size: float, period: np.ndarray, shorter: np.ndarray) -> np.nda
     return np.asarray(2.0 * (twice - np.minimum(np.minimum(rest, shorter), period - rest) / 6.0) / period)
 
 
+# joins of two named sides --------------------------------------------------------------------------------------------
+
+
+class TwoSided:
+    """Base of joins of the inputs `left` and `right`, which are told apart by their names; a result has one copy of the
+    key."""
+
+    if TYPE_CHECKING:  # fields of the kinds, which describe them
+        name: str
+        left: str
+        right: str
+        key_type: DataType
+
+    @property
+    def if_unlike(self) -> str:
+        """Effect of unlike keys that the law misses, in words."""
+        return f"that frequent keys of {self.name} have more matches"
+
+    def why_not_from(self, sides: Sequence[str]) -> str:
+        """Says that the inputs are not `left` and `right`; empty if they are."""
+        if sorted(sides) == sorted((self.left, self.right)):
+            return ""
+        return f"joins {self.left!r} with {self.right!r}, but its inputs are {', '.join(sides)}; make them agree"
+
+    def columns_out(self, inputs: Sequence[Columns]) -> Columns:
+        """Columns of both inputs, with one copy of the key."""
+        return joined_columns(inputs, self.key_type)
+
+    def sides(self, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Left and right input, from inputs that are in the order of their names."""
+        first, second = inputs[0], inputs[-1]
+        return (first, second) if self.left < self.right else (second, first)
+
+
 # interval joins ------------------------------------------------------------------------------------------------------
 
 
@@ -288,7 +322,7 @@ POINTS = 16
 """Number of delays between records out of order that stand for their distribution, on each side of 0."""
 
 
-class IntervalJoin(LateTo, KeyedOperator):
+class IntervalJoin(TwoSided, LateTo, KeyedOperator):
     """Emits a record for each pair of records a of `left` and b of `right` that have the same key and a.time + lower_s
     <= b.time <= a.time + upper_s, as soon as both are there: Flink's interval join. Over processing time, the time of a
     record is the beginning of its service. Over event time, a result has the later of the two times, and a record that
@@ -353,32 +387,12 @@ class IntervalJoin(LateTo, KeyedOperator):
         """Longest time for which a record is stored, in seconds."""
         return max(self.upper_s, -self.lower_s)
 
-    @property
-    def if_unlike(self) -> str:
-        """Effect of unlike keys that the law misses, in words."""
-        return f"that frequent keys of {self.name} have more matches"
-
-    def why_not_from(self, sides: Sequence[str]) -> str:
-        """Says that the inputs are not `left` and `right`; empty if they are."""
-        if sorted(sides) == sorted((self.left, self.right)):
-            return ""
-        return f"joins {self.left!r} with {self.right!r}, but its inputs are {', '.join(sides)}; make them agree"
-
     # law -------------------------------------------------------------------------------------------------------------
-
-    def columns_out(self, inputs: Sequence[Columns]) -> Columns:
-        """Columns of both inputs, with one copy of the key."""
-        return joined_columns(inputs, self.key_type)
 
     @property
     def held_s(self) -> tuple[float, float]:
         """Seconds for which records of the left and of the right are stored."""
         return max(self.upper_s, 0.0), max(-self.lower_s, 0.0)
-
-    def _sides(self, inputs: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Left and right input, from inputs that are in the order of their names."""
-        first, second = inputs[0], inputs[-1]
-        return (first, second) if self.left < self.right else (second, first)
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
         """Flow through the join: rate_a rate_b (upper - lower) / keys pairs a second, of Poisson streams. A side that
@@ -386,9 +400,9 @@ class IntervalJoin(LateTo, KeyedOperator):
         total, together, burst_s = mixing.arriving(inputs, bursts)
         whole = mixing.whole or (False,) * len(inputs)
         once = tuple(rate / (mixing.parallelism if all_ else 1.0) for rate, all_ in zip(inputs, whole, strict=True))
-        left, right = self._sides(once)
+        left, right = self.sides(once)
         out = left * right * (self.upper_s - self.lower_s) / self.keys
-        held = sum(rate * held_s for rate, held_s in zip(self._sides(inputs), self.held_s, strict=True))
+        held = sum(rate * held_s for rate, held_s in zip(self.sides(inputs), self.held_s, strict=True))
         none = np.zeros_like(total)
         return Flow(inputs, total, out, held + none, none, none, np.where(together < out, together, np.inf), burst_s)
 
@@ -399,7 +413,7 @@ class IntervalJoin(LateTo, KeyedOperator):
         by |D| meanwhile. Over event time, the earlier record's event time is |D| before the other's, whichever comes
         last; arrivals of records out of order are apart by D and the difference of two uniform delays.
         """
-        left, right = self._sides((arriving[:, 0], arriving[:, -1]))
+        left, right = self.sides((arriving[:, 0], arriving[:, -1]))
         if self.time == "processing":
             return self._oldest_s(left, right, 0.0)
         later_s = held.disorder.disorder_s * (1.0 - np.sqrt(1.0 - (np.arange(POINTS) + 0.5) / POINTS))  # triangular

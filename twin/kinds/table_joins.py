@@ -9,7 +9,8 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from twin.kinds.flow import Columns, DataType, Flow, HeldRecords, Mixing, joined_columns
+from twin.kinds.flow import Columns, DataType, Flow, HeldRecords, Mixing
+from twin.kinds.join import TwoSided
 from twin.kinds.mechanism import Pairing, Tabling
 from twin.kinds.operator import KeyedOperator, Name, StateAccess
 from twin.kinds.rows import KeepsRecords, Ttl, lasting_s
@@ -27,7 +28,7 @@ class Sent(NamedTuple):
     withdrawn: np.ndarray
 
 
-class RegularJoin(KeepsRecords):
+class RegularJoin(TwoSided, KeepsRecords):
     """Joins each record with all rows of the other side that have its key, and keeps it as a row, for ever or for
     `ttl_s`: Flink's regular join (StreamingJoinOperator). A record of an outer side that finds no row leaves alone, and
     is retracted when a row for it comes.
@@ -92,32 +93,12 @@ class RegularJoin(KeepsRecords):
             "once, and changelog: upsert to what sends changes"
         )
 
-    @property
-    def if_unlike(self) -> str:
-        """Effect of unlike keys that the law misses, in words."""
-        return f"that frequent keys of {self.name} have more matches"
-
-    def why_not_from(self, sides: Sequence[str]) -> str:
-        """Says that the inputs are not `left` and `right`; empty if they are."""
-        if sorted(sides) == sorted((self.left, self.right)):
-            return ""
-        return f"joins {self.left!r} with {self.right!r}, but its inputs are {', '.join(sides)}; make them agree"
-
     # law -------------------------------------------------------------------------------------------------------------
-
-    def columns_out(self, inputs: Sequence[Columns]) -> Columns:
-        """Columns of both inputs, with one copy of the key."""
-        return joined_columns(inputs, self.key_type)
-
-    def _sides(self, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Left and right input, from inputs that are in the order of their names."""
-        first, second = inputs[0], inputs[-1]
-        return (first, second) if self.left < self.right else (second, first)
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
         """Flow through the join of random (Poisson) records, as a mean over the run."""
         run_s = lasting_s(mixing)
-        sent, total = self.sent(self._sides(inputs), run_s), np.sum(inputs, axis=0)
+        sent, total = self.sent(self.sides(inputs), run_s), np.sum(inputs, axis=0)
         rows = total * (run_s if self.ttl_s is None else min(self.ttl_s, run_s))
         return self.passed_on(inputs, bursts, mixing, sent.pairs + sent.alone + sent.withdrawn, rows)
 
