@@ -18,6 +18,7 @@ from twin.chaining import check_fused, check_partition_attributes
 from twin.cluster import Cluster, cluster_by_name
 from twin.errors import suggest
 from twin.key_skew import KeySkew, zipf_shares
+from twin.kin import CopiesMet
 from twin.kinds.flow import Flow, KeySpread, Mixing, OperatorRates
 from twin.kinds.windowed import Windowed
 from twin.plan import ExecutionPlan
@@ -191,6 +192,7 @@ def flows(
     side (Costream, Definition 8).
     """
     found: dict[str, Flow] = {}
+    copies_met = CopiesMet(query)
     for operator in query.topological:
         producers = [stream.producer for stream in query.inputs(operator.name)]
         sides = [stream.side for stream in query.inputs(operator.name)]
@@ -206,6 +208,7 @@ def flows(
             by_chance=bursts,
             passed=tuple(operator.passed_from(side) for side in sides),
             pieces_s=tuple(query.operator(name).piece_s for name in producers),
+            copies_per_s=copies_met.at(operator),
         )
         if bursts and producers:
             mixing = mixing._replace(burst_s=np.max([found[name].burst_s for name in producers], axis=0))
@@ -226,6 +229,7 @@ def flows(
         if isinstance(operator, Windowed) and any(whole):
             flow = _in_copies(operator, flow, whole, copies)
         found[operator.name] = flow
+        copies_met.leave(operator, flow)
     return found
 
 

@@ -226,6 +226,15 @@ class Query(Spec):
         return found
 
     @cached_property
+    def before_joins_of_copies(self) -> frozenset[str]:
+        """Operators before joins of two inputs to which both may bring copies of one record."""
+        found = set[str]()
+        for name in (each.name for each in self.operators if each.joins and len(self.inputs(each.name)) == 2):
+            one, other = (self.ancestors(each.producer) | {each.producer} for each in self.inputs(name))
+            found |= one | other if one & other else set()
+        return frozenset(found)
+
+    @cached_property
     def holding_up(self) -> set[str]:
         """Operators that can block a source; the others lie behind streams that drop records if there is no room."""
         found: set[str] = set()

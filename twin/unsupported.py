@@ -14,7 +14,8 @@ import numpy as np
 
 from twin.chaining import fused, links_of
 from twin.errors import some_of
-from twin.job import compile, kin
+from twin.job import compile
+from twin.kin import kin
 from twin.kinds.windowed import Windowed
 from twin.profiles import Noise
 from twin.query import AnyOperator, in_time
@@ -87,11 +88,16 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
     yield from _of_keys(scenario)
     chains, meeting = fused(scenario.query, scenario.plan, scenario.engine), _meeting(scenario)
     akin, rates = kin(scenario.query, scenario.plan).meet, compile(scenario).rates
+    copied = any(scenario.query.partitioning(stream).copies for stream in scenario.query.streams)
     for group in chains:
         yield "fusion", f"chained operators ({' + '.join(group)})"
-    for operator in scenario.query.operators:
+    operators = scenario.query.operators
+    ancestors = {each.name: scenario.query.ancestors(each.name) for each in operators}
+    for operator in operators:
         if operator.parts is not None and not even(operator, scenario.plan.parallelism(operator.name)):
             yield "partitions", f"uneven partitions of {operator.name}"
+            if any(each.needs_event_time and operator.name in ancestors[each.name] for each in operators):
+                yield "readers", f"that watermarks wait for the subtask of {operator.name} that reads least"
         if operator.unseen:
             yield "law", operator.unseen
         if operator.calls is not None and not operator.calls.sure:
@@ -122,7 +128,8 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
         if counts and scenario.plan.parallelism(operator.name) > 1:
             yield "counting", f"that each subtask of {operator.name} has count windows of its own"
         told = any(scenario.query.operator(each.producer).sends_keys for each in scenario.query.inputs(operator.name))
-        if operator.name in akin and operator.hands_over != "records" and not told:
+        paired = operator.joins and len(scenario.query.inputs(operator.name)) == 2 and not copied  # laws count them
+        if operator.name in akin and operator.hands_over != "records" and not told and not paired:
             yield "kin", f"that copies of a record have the same key at {operator.name}"
         if operator.name in meeting:
             yield "copies", f"that copies of a record meet again at {operator.name}, and wait for each other"

@@ -19,7 +19,7 @@ from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import AnyEvent, Failure, Migration, Scale
 from twin.job import compile as compiled
-from twin.job import kin
+from twin.kin import kin
 from twin.metrics import REGRESSION_METRICS
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel

@@ -163,7 +163,8 @@ class Mixing(NamedTuple):
     empty: 0. passed: the operator's `passed_from`, by input; empty if unknown. parallelism: subtasks of the operator,
     each with a count window of its own. whole: whether each subtask gets all of an input, by input; empty: of none.
     pieces_s: length of the partial results of an input, by input. spread: of keys that are not equally frequent.
-    sets_per_s: evaluations a second of all subtasks of a producer, by input; empty if unknown. The others are those of
+    sets_per_s: evaluations a second of all subtasks of a producer, by input; empty if unknown. copies_per_s: pairs a
+    second of copies of one record that come by the two inputs of a join. The others are those of
     `twin.deployment.Channels`.
     """
 
@@ -179,6 +180,7 @@ class Mixing(NamedTuple):
     pieces_s: tuple[float, ...] = ()
     spread: KeySpread | None = None
     sets_per_s: tuple[np.ndarray, ...] = ()
+    copies_per_s: np.ndarray | float = 0.0
 
     def arriving(
         self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray]
@@ -202,12 +204,14 @@ MIXED = Mixing()
 
 class Disorder(NamedTuple):
     """Disorder of event times: they lie up to disorder_s before arrival, evenly, and sources wait slack_s for late
-    ones, and announce it every `every_s`; 0: at once. In a window's input, slack_s is all the time until its watermark
-    has passed, as an array. [N]"""
+    ones, and announce it every `every_s`; 0: at once. A source that reads nothing for idle_s is not waited for. In an
+    operator's input, slack_s is how much later than its records the watermark that they wait for comes, as an array.
+    [N]"""
 
     disorder_s: float = 0.0
     slack_s: float | np.ndarray = 0.0
     every_s: float = 0.0
+    idle_s: float = np.inf
 
 
 IN_ORDER = Disorder()

@@ -82,7 +82,8 @@ class Join(Windowed):
         return joined_columns(inputs, self.key_type)
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """Flow through the join: the matches of each evaluation."""
+        """Flow through the join: the matches of each evaluation. Copies of one record match whenever both are in the
+        window; they count as coming at once."""
         if (
             self.window.policy == "count"
             and self.amplification is None
@@ -94,7 +95,10 @@ class Join(Windowed):
         content, fires = content_and_fires(self.window, total, np.full_like(total, np.inf), none)
         if self.amplification is not None:
             return Flow(inputs, total, self.amplification * total, content, fires, none, fires, none)
-        matches = (self.selectivity or 0.0) * combinations(self.window, inputs, bursts, content, mixing)
+        selectivity = self.selectivity or 0.0
+        matches = selectivity * combinations(self.window, inputs, bursts, content, mixing)
+        lasts_s = np.divide(content, total, out=np.zeros_like(total), where=total > 0)
+        matches = matches + (1.0 - selectivity) * mixing.copies_per_s * lasts_s
         if mixing.stalls_s is not None:
             content, fires, matches = stalling(self.window, inputs, mixing, content, fires, matches)
         seldom = np.min(bursts, axis=0)
@@ -109,8 +113,9 @@ class Join(Windowed):
         """
         parallelism, whole = mixing.parallelism, mixing.whole or (False,) * len(inputs)
         own = tuple(rate if all_ else rate / parallelism for rate, all_ in zip(inputs, whole, strict=True))
-        found = self.through(own, bursts, mixing._replace(parallelism=1.0))
         likelier = parallelism ** max(0, len(whole) - sum(whole) - 1)
+        copies = mixing.copies_per_s / (parallelism * likelier)  # copies meet anyway
+        found = self.through(own, bursts, mixing._replace(parallelism=1.0, copies_per_s=copies))
         total = np.asarray(np.sum(inputs, axis=0))
         often = found.bursts_per_s * parallelism
         return found._replace(
@@ -395,13 +400,15 @@ class IntervalJoin(TwoSided, LateTo, KeyedOperator):
         return max(self.upper_s, 0.0), max(-self.lower_s, 0.0)
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """Flow through the join: rate_a rate_b (upper - lower) / keys pairs a second, of Poisson streams. A side that
-        all subtasks get counts once."""
+        """Flow through the join: rate_a rate_b (upper - lower) / keys pairs a second, of Poisson streams, and all
+        copies of one record, which count as coming at once. A side that all subtasks get counts once."""
         total, together, burst_s = mixing.arriving(inputs, bursts)
         whole = mixing.whole or (False,) * len(inputs)
         once = tuple(rate / (mixing.parallelism if all_ else 1.0) for rate, all_ in zip(inputs, whole, strict=True))
         left, right = self.sides(once)
         out = left * right * (self.upper_s - self.lower_s) / self.keys
+        if self.lower_s <= 0.0 <= self.upper_s:
+            out = out + mixing.copies_per_s * (1.0 - 1.0 / self.keys)
         held = sum(rate * held_s for rate, held_s in zip(self.sides(inputs), self.held_s, strict=True))
         none = np.zeros_like(total)
         return Flow(inputs, total, out, held + none, none, none, np.where(together < out, together, np.inf), burst_s)

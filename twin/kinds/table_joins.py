@@ -96,11 +96,13 @@ class RegularJoin(TwoSided, KeepsRecords):
     # law -------------------------------------------------------------------------------------------------------------
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
-        """Flow through the join of random (Poisson) records, as a mean over the run."""
+        """Flow through the join of random (Poisson) records, as a mean over the run. Copies of one record match, too. A
+        copy of an outer side that leaves alone before the other comes is not counted."""
         run_s = lasting_s(mixing)
         sent, total = self.sent(self.sides(inputs), run_s), np.sum(inputs, axis=0)
+        copies = mixing.copies_per_s * (1.0 - 1.0 / self.keys)
         rows = total * (run_s if self.ttl_s is None else min(self.ttl_s, run_s))
-        return self.passed_on(inputs, bursts, mixing, sent.pairs + sent.alone + sent.withdrawn, rows)
+        return self.passed_on(inputs, bursts, mixing, sent.pairs + copies + sent.alone + sent.withdrawn, rows)
 
     def sent(self, sides: tuple[np.ndarray, np.ndarray], run_s: float) -> Sent:
         """Results a second, as means over a run that begins without rows.
@@ -210,6 +212,11 @@ class TemporalJoin(KeyedOperator):
         return self.time == "event"
 
     @property
+    def awaits(self) -> str:
+        """Over event time, the turn of each record."""
+        return "turn" if self.needs_event_time else ""
+
+    @property
     def hands_over(self) -> str:
         """Kind of output: results of event time, or the records themselves."""
         return "results" if self.needs_event_time else "records"
@@ -248,5 +255,6 @@ class TemporalJoin(KeyedOperator):
         return Tabling(self.selectivity, self.side, self.time == "event")
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: HeldRecords) -> np.ndarray:
-        """Ages of the results; over event time, older by the wait for the watermark. [3, N]"""
-        return np.asarray(mixed + held.disorder.slack_s)
+        """Ages of the results; over event time, older by the wait for the watermark, which is shorter for records that
+        come late themselves. [3, N]"""
+        return np.asarray(mixed + np.maximum(held.disorder.slack_s - held.disorder.disorder_s / 2.0, 0.0))

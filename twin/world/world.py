@@ -11,18 +11,20 @@ from typing import Any
 from simpy.events import NORMAL
 
 from twin.checkpoints import Checkpoints
-from twin.job import Component, Job, Stage, kin
+from twin.job import Component, Job, Stage
+from twin.kin import kin
 from twin.kinds import mechanism
 from twin.machine import layout as k
 from twin.machine.advance import advance, count_pooled, expire, refill, wake_up, work_on
 from twin.machine.checks import report
 from twin.machine.native import CALLBACK, PLAIN, address_of
 from twin.operators.key_groups import AlignedKeys, KeyGroups, drift, skewed
-from twin.operators.panes import History, WindowAudit
+from twin.operators.panes import History, Missed, WindowAudit
 from twin.operators.updates import BATCH
 from twin.operators.watermark import RELEASE
 from twin.plan import Location
 from twin.profiles import Noise
+from twin.query import in_time
 from twin.scenario import RunSettings
 from twin.workload import contiguous, distinct_values
 from twin.world import event_time
@@ -296,7 +298,27 @@ class World:
         """History of operators over event time so far."""
         logics = {name: [timed_logic(task) for task in self.tasks[name]] for name in self.owners}
         far_us = {name: [each.watermark_us for each in made if each is not None] for name, made in logics.items()}
-        return History(self.audits, far_us)
+        held = {
+            name: [piece for each in made if each is not None for piece in each.not_handed_over()]
+            for name, made in logics.items()
+        }
+        return History(self.audits, far_us, held, self._under_way())
+
+    def _under_way(self) -> list[Missed]:
+        """Partial results that those which merge them have not taken; where all come in time, none are looked for."""
+        query = self.query
+        merging = {each.name for each in query.operators if each.merges and not in_time(query, each.name)}
+        if not merging:
+            return []
+        to = {
+            each.here
+            for edge in self.job.edges
+            if edge.stream.consumer in merging
+            for each in self.streams[edge.key].inboxes
+        }
+        items = [item for item, inbox in self.network.lanes.under_way() if inbox in to]
+        items += [Item(task.current) for name in merging for task in self.tasks[name] if task.in_service]
+        return [(int(item.at_us), int(item.end_us), int(item.key)) for item in items]
 
     def item(self) -> Item:
         """Makes an item."""
