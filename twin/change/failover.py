@@ -328,10 +328,12 @@ class Restarts:
                 continue
             for task in tasks:
                 task.logic.save()
-            waiting = [(port, port.remaining) for task in tasks for port in task.ports if port.holds_records]
-            for port, _ in waiting:
+            ports = [port for task in tasks for port in task.ports]
+            waiting = [(port, port.remaining) for port in ports if port.holds_records]
+            marked = [port for port in ports if port.gathers]  # watermarks, which may let windows leave
+            for port in dict.fromkeys([*marked, *(port for port, _ in waiting)]):
                 port.flush()
-            sent = sent or any(port.remaining < count for port, count in waiting)
+            sent = sent or bool(marked) or any(port.remaining < count for port, count in waiting)
             if waiting:
                 at_work.add(name)
         return bool(at_work), sent

@@ -290,6 +290,8 @@ def dismiss(job: RunningJob, operator: str, task: Task) -> Process:
     for kind in KINDS if heeds else ():
         for port in task.ports:
             port.mark(Mark(kind, math.inf, task.name, job.env.now))
+    for port in task.ports if heeds else ():
+        port.flush()  # nobody looks into the batches of one that has left
     job.statistics.left(operator, task, job.env.now)
     task.halted = True
     job.world.tasks[operator].remove(task)

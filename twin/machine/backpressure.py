@@ -238,6 +238,28 @@ def take_up(s: Any, channel: Any) -> None:
 
 
 @compiled
+def send_mark(s: Any, port: Any, path: int, here: int) -> None:
+    """Sends a mark, which takes no room, behind the records that wait; it is lost where they are dropped."""
+    inbox = k.inbox_at(k.path_at(path).inbox)
+    k.item_at(here).path = path
+    if port.pool:
+        if port.held == 0:
+            forward(s, port, path, here)
+            return
+    elif port.held == 0:
+        if inbox.credits >= 0:
+            transfer(s, port.task, path, here)
+            return
+        if port.kind == k.SHEDDING:
+            release(s, here)
+            return
+        block(s, k.task_at(port.task))
+        append(inbox.here + k.WAITING, port.here, k.NEXT_WAITING)
+    append(port.here + k.HELD, here, k.NEXT)
+    port.held += 1
+
+
+@compiled
 def go_on_now(state: int, here: int) -> int:
     """Sends what waits in a channel, as far as it has buffers."""
     go_on(k.state_at(state), k.channel_at(here))

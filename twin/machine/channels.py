@@ -6,7 +6,18 @@ import math
 from typing import Any
 
 from twin.machine import layout as k
-from twin.machine.backpressure import drop, forward, has_room, held_back, is_available, is_full, pass_on, stop, unblock
+from twin.machine.backpressure import (
+    drop,
+    forward,
+    has_room,
+    held_back,
+    is_available,
+    is_full,
+    pass_on,
+    send_mark,
+    stop,
+    unblock,
+)
 from twin.machine.calendar import ring_at
 from twin.machine.draws import bits, chance, uniform
 from twin.machine.items import MANY, append, copy_of, goes_on, release
@@ -235,9 +246,24 @@ def gather(s: Any, port: Any, subtask: int, here: int) -> None:
     if buffer.count >= port.batch:
         let_go(s, port, subtask)
     elif port.armed == 0:
-        port.armed = 1
-        flushes = math.floor((s.now - port.phase_s) / port.flush_s) + 1
-        ring_at(s, port.slot, port.phase_s + flushes * port.flush_s)
+        arm(s, port)
+
+
+@compiled
+def gather_mark(s: Any, port: Any, subtask: int, here: int) -> None:
+    """Puts a mark behind the records of a batch, in which it takes no room."""
+    batch_of(port, subtask)
+    append(port.buffers + k.BUFFER_BYTES * subtask, here, k.NEXT)
+    if port.armed == 0:
+        arm(s, port)
+
+
+@compiled
+def arm(s: Any, port: Any) -> None:
+    """Waits for the next flush of a port."""
+    port.armed = 1
+    flushes = math.floor((s.now - port.phase_s) / port.flush_s) + 1
+    ring_at(s, port.slot, port.phase_s + flushes * port.flush_s)
 
 
 @compiled
@@ -264,6 +290,8 @@ def let_go(s: Any, port: Any, subtask: int) -> None:
         k.item_at(here).at_s = s.now
         if port.pool:
             forward(s, port, path, here)
+        elif k.item_at(here).mark != 0:
+            send_mark(s, port, path, here)
         else:
             pass_on(s, port, path, here)
         here = following
@@ -274,11 +302,32 @@ def let_go(s: Any, port: Any, subtask: int) -> None:
 
 @compiled
 def flush(s: Any, port: Any) -> None:
-    """Sends incomplete batches, in the order in which subtasks first got a record."""
+    """Sends incomplete batches, in the order in which subtasks first got a record or mark."""
     for number in range(port.opened):
         subtask = whole_at(port.open_order + 8 * number).value
-        if k.buffer_at(port.buffers + k.BUFFER_BYTES * subtask).count > 0:
+        if k.buffer_at(port.buffers + k.BUFFER_BYTES * subtask).head != 0:
             let_go(s, port, subtask)
+
+
+@compiled
+def tell(s: Any, port: Any, path: int, here: int) -> None:
+    """Sends a mark behind all that was sent before. Watermarks and idleness wait in batches, as in Flink; the first of
+    other marks flushes the port."""
+    item = k.item_at(here)
+    if port.kind == k.GATHERING:
+        if not is_progress(item):
+            if item.key:
+                flush(s, port)
+        elif port.pool == 0 or port.held == 0:
+            gather_mark(s, port, k.path_at(path).subtask, here)
+            return
+    send_mark(s, port, path, here)
+
+
+@compiled
+def is_progress(item: Any) -> bool:
+    """Whether a mark is a watermark, or says that its sender is idle."""
+    return bool(item.mark == k.WATERMARK or item.mark == k.IDLE)
 
 
 @compiled
@@ -334,6 +383,8 @@ def refill_port(state: int, here_port: int) -> int:
         held_back(s, port, item)
         if item.mark == 0:
             fill(s, port, path, here)
+        elif port.kind == k.GATHERING and is_progress(item):
+            gather_mark(s, port, k.path_at(path).subtask, here)
         else:
             if port.kind == k.GATHERING:
                 let_go(s, port, k.path_at(path).subtask)

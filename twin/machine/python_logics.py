@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from twin.machine import layout as k
-from twin.machine.backpressure import block, forward
-from twin.machine.channels import flush, send_on
-from twin.machine.items import append, note, release
+from twin.machine.channels import send_on, tell
+from twin.machine.items import note, release
 from twin.machine.native import call, compiled
 from twin.machine.wires import transfer
 
@@ -79,26 +78,3 @@ def send_one(s: Any, task: Any, here: int) -> None:
         transfer(s, task.here, item.path, here)
     else:
         send_on(s, k.port_at(item.step), here)
-
-
-@compiled
-def tell(s: Any, port: Any, path: int, here: int) -> None:
-    """Sends a mark behind all that was sent before, of which batches leave with the first mark of a port."""
-    if k.item_at(here).key and port.kind == k.GATHERING:
-        flush(s, port)
-    inbox = k.inbox_at(k.path_at(path).inbox)
-    if port.pool:
-        if port.held == 0:
-            forward(s, port, path, here)
-            return
-    elif port.held == 0:
-        if inbox.credits >= 0:
-            transfer(s, port.task, path, here)
-            return
-        if port.kind == k.SHEDDING:
-            release(s, here)
-            return
-        block(s, k.task_at(port.task))
-        append(inbox.here + k.WAITING, port.here, k.NEXT_WAITING)
-    append(port.here + k.HELD, here, k.NEXT)
-    port.held += 1

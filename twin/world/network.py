@@ -111,10 +111,11 @@ class Network:
         if port.to_one_queue:  # its records may be taken on any socket
             end = port.ends[0]
             fetch_s = fmean(self.costs_s(start, each, size)[1] for each in port.ends)
-        path = Path(self.memory.add(k.PATH, inbox=inbox.here, counts=port.counts.here, fetch_s=fetch_s))
+        fields = {"inbox": inbox.here, "counts": port.counts.here, "subtask": subtask, "fetch_s": fetch_s}
+        path = Path(self.memory.add(k.PATH, **fields))
         self.inboxes[path.here] = inbox
         if port.buffers_law is not None:
-            path.subtask, path.channel = subtask, port.channel(subtask, start.host != end.host)
+            path.channel = port.channel(subtask, start.host != end.host)
         if start.host == end.host:
             path.lane = self.lanes.lane(inbox.task).here
         elif self.cluster.links or self.noise.jitter_scv > 0.0:
@@ -351,6 +352,14 @@ class Lanes:
         if key not in self._by_ends:
             self._by_ends[key] = self._made(end, key[1])
         return self._by_ends[key]
+
+    def under_way(self) -> Iterator[tuple[Item, int]]:
+        """Records, but not marks, that are on their way or wait, each with the address of its inbox."""
+        for lane in self._by_ends.values():
+            for item in (Item(here) for here in chain(lane.head)):
+                if not item.mark and item.path:
+                    path = item.path if lane.task or lane.pool else Leg(item.path).path
+                    yield item, Path(path).inbox
 
     def _made(self, end: Task | Pool | Buffer | None, card: int) -> RecordLane:
         memory, state = self.memory, self.memory.state

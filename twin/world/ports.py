@@ -281,7 +281,7 @@ class Port(StructView, layout=k.PORT):
             buffers = self.memory.blocks[self.here, "buffers"]
             order = self.memory.blocks[self.here, "open_order"][: self.opened].tolist()
             for subtask in order:
-                if buffers["count"][subtask]:
+                if buffers["head"][subtask]:
                     path = self.path(subtask)
                     gathered += [(path, Item(here)) for here in chain(int(buffers["head"][subtask]))]
         yield from ([*gathered, *held] if self.buffers_law is not None else [*held, *gathered])
@@ -293,7 +293,7 @@ class Port(StructView, layout=k.PORT):
 
     @property
     def remaining(self) -> int:
-        """Number of records, and marks among them, that have not left."""
+        """Number of records that have not left, with marks, except marks in batches."""
         gathered = 0
         if self.kind == k.GATHERING:
             gathered = int(self.memory.blocks[self.here, "buffers"]["count"].sum())
@@ -305,13 +305,18 @@ class Port(StructView, layout=k.PORT):
         if not self._heeds or not self.remaining:
             return self.remaining > 0
         if self.kind == k.GATHERING and self.memory.blocks[self.here, "buffers"]["count"].any():
-            return True  # no mark is gathered
+            return True  # marks are not counted there
         for here in self._lists:
             while here and Item(here).mark:
                 here = Item(here).next
             if here:
                 return True
         return False
+
+    @property
+    def gathers(self) -> bool:
+        """Whether records or watermarks wait for a flush."""
+        return bool(self.kind == k.GATHERING and self.memory.blocks[self.here, "buffers"]["head"].any())
 
     @property
     def _heeds(self) -> bool:
