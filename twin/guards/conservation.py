@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from twin.job import Job
-from twin.operators.panes import History, WindowAudit
+from twin.operators.panes import History, Missed, WindowAudit
 from twin.query import Query, in_time
 from twin.windows import EventWindow, Span, covering
 from twin.world.parts import Leg, Processor, Task
@@ -176,7 +176,7 @@ def all_right(
     has emitted its windows up to there. False also where records came behind the watermark, which is not looked at
     here.
     """
-    if any(audit.behind for audit in audits):
+    if any(audit.behind for audit in audits) or (emitting.missed and not sure):
         return False
     least_us, most_us = min(far_us), max(far_us)
     records = _records(audits, sure)
@@ -264,18 +264,21 @@ Windows = dict[tuple[int, int, int], HeldKeys]
 class Came:
     """Records that came to one operator, by key, in the order of their event times, without those for which there was
     no room. sure: whether none can be late. If some can, records that are still under way may be late, and do not
-    count. One that came behind the watermark and was taken counts in the windows that were not over then."""
+    count. One that came behind the watermark and was taken counts in the windows that were not over then. missed:
+    partial results that came when a window with them was over, or had not come by the end."""
 
-    def __init__(self, audits: Iterable[WindowAudit], sure: bool) -> None:
+    def __init__(self, audits: Iterable[WindowAudit], sure: bool, missed: Iterable[Missed] = ()) -> None:
         by_key: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         self._missed_by_one: defaultdict[int, list[int]] = defaultdict(list)
+        for start_us, _, key in missed:
+            self._missed_by_one[key].append(start_us)
         self._behind: defaultdict[int, list[tuple[int, int, float]]] = defaultdict(list)
         for audit in audits:
             for at_us, key, digest in audit.came:
-                missed, kept = digest in audit.late or digest in audit.lost, digest in audit.kept
-                if missed and kept:
+                refused, kept = digest in audit.late or digest in audit.lost, digest in audit.kept
+                if refused and kept:
                     self._missed_by_one[key].append(at_us)
-                if not missed and (sure or kept):
+                if not refused and (sure or kept):
                     by_key[key].append((at_us, digest))
                 if digest in audit.behind:
                     self._behind[key].append((at_us, digest, audit.behind[digest]))
@@ -291,7 +294,7 @@ class Came:
 
     def open(self, window: tuple[int, int, int]) -> bool:
         """Whether a window has a record in it that was sent to two owners, and came too late for one of them only, or
-        found no room."""
+        found no room; or a partial result that was missed."""
         start_us, end_us, key = window
         return any(start_us <= at_us < end_us for at_us in self._missed_by_one.get(key, ()))
 
@@ -381,7 +384,8 @@ def _wrong(query: Query, history: History) -> str:
         far_us = history.far_us[name]
         if all_right(query.operator(name).event_windows, audits, sure, audit, far_us):
             continue
-        came = Came(audits, sure)
+        held = [piece for compute in computes_of(query, name) for piece in history.held[compute]]
+        came = Came(audits, sure, () if sure else [*audit.missed, *held, *history.under_way])
         emissions, twice = emitted(audit)
         if twice:
             return f"{name!r} emitted the window [{twice[0][0]}, {twice[0][1]}) us of key {twice[0][2]} more than once"

@@ -12,7 +12,7 @@ from typing import Any
 
 from twin.operators.key_groups import KeyGroups
 from twin.operators.logic import SinkLogic
-from twin.operators.panes import WINDOWS, Dated, Forms, SpanContent, SpanStore
+from twin.operators.panes import WINDOWS, Dated, Forms, Missed, SpanContent, SpanStore
 from twin.operators.records import Leaves, Record, State
 from twin.operators.watermark import MODIFICATION, TimedLogic
 from twin.windows import US_PER_S, EventWindow, Holds, Panes, Span, completed, covering, instances_with, last_end
@@ -206,6 +206,12 @@ class ComputeLogic(TimedLogic):
             for pane, content in store.held.items()
             if (self._over_us(pane) if by_window else bounds(pane).end) > self.watermark_us
         }
+
+    def not_handed_over(self) -> list[Missed]:
+        if self.panes is None or self.results:
+            return []
+        spans = ((self.panes.bounds(pane), content) for pane, content in self.open(self.spans[0]).items())
+        return [(span.start, span.end, key) for span, content in spans for key in content.held]
 
     def bytes_in(self, contents: Mapping[Any, SpanContent]) -> float:
         """Size in bytes of contents by pane: of records, or of accumulators by key, in each pane or open window."""

@@ -185,12 +185,15 @@ class ConsolidateLogic(TimedLogic):
         return self.owed.pay(self.station.service_s) if self.owed.work_s else 0.0
 
     def emit(self, record: Record, at_s: float) -> None:
-        """Takes a partial result. Nothing leaves before a window is complete."""
+        """Takes a partial result. Nothing leaves before a window is complete. One that comes when a window is over, as
+        nobody waits for a sender that is idle, counts in the windows that are to come, as in Flink."""
         assert isinstance(record, Partial) and record.inbox is not None
         self.add(record.inbox.side, record.span, record.content, self.spans)
 
     def add(self, side: int, span: Span, content: SpanContent, spans: Sequence[Pieces]) -> None:
         """Takes the results of an input over a span into `spans`: its own, or those of a checkpoint."""
+        if span.end <= self.watermark_us and spans is self.spans:
+            self.notes.missed += [(span.start, span.end, key) for key in content.held]
         spans[side].add(self.panes.of(span), content)
 
     # windows ----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from operator import itemgetter
 from twin.histograms import WINDOW_TIME
 from twin.operators.key_groups import KeyGroups
 from twin.operators.logic import KeyedLogic, SinkLogic
-from twin.operators.panes import Dated, SpanStore
+from twin.operators.panes import Dated, SpanStore, ready_s
 from twin.operators.records import Every, Item, Leaves, Record, State, as_record, parted
 from twin.operators.watermark import TimedLogic
 from twin.windows import US_PER_S, EventWindow, Span, completed, covering, instances_with, last_end
@@ -497,8 +497,8 @@ class TimedTableLogic(RecordsLogic):
                 break
             for _ in range(self.station.draws.rounded(self.selectivity)):
                 result = Dated(born_s, taken_s, self.now_s, int(at_us))
-                result.key = key
-                self.note_result(taken_s, taken_s, self.now_s)
+                result.key, result.ready_s = key, ready_s(taken_s, int(at_us))
+                self.note_result(result.ready_s, taken_s, self.now_s)
                 self.send(result)
                 made += 1
         self.records.forget(now_us)

@@ -146,6 +146,11 @@ class Dated(Record):
         return again
 
 
+def ready_s(taken_s: float, at_us: int) -> float:
+    """When all was there that a record of that event time had waited for: it was taken, or its window had ended."""
+    return max(taken_s, (at_us + 1) / US_PER_S)
+
+
 def dated(record: Record, at_us: int) -> Dated:
     """Makes a copy of a record, with an event time."""
     return Dated(record.born_s, record.taken_s, record.at_s, at_us)
@@ -169,20 +174,27 @@ class Partial(Record):
         return again
 
 
+Missed = tuple[int, int, int]
+"""Start and end of a partial result, and its key."""
+
+
 @dataclass(slots=True)
 class History:
-    """Audits of all operators, and the progress of their subtasks. far_us: by operator, the watermark of each subtask.
-    Each failure keeps what it undoes as one more history."""
+    """Audits of all operators, and the progress of their subtasks. far_us: by operator, the watermark of each subtask;
+    held: partial results that it has not handed over yet, by operator; under_way: those that were handed over but not
+    taken yet, of all operators. Each failure keeps what it undoes as one more history."""
 
     audits: dict[str, WindowAudit]
     far_us: dict[str, list[float]]
+    held: dict[str, list[Missed]]
+    under_way: list[Missed]
 
 
 Came = tuple[int, int, int]
 """Event time, key and digest of a record."""
 Emitted = tuple[int, int, int, int, int]
 """Start and end of a window, key, number of its records and XOR of their digests."""
-Noted = tuple[int, int, int, int, int, int]
+Noted = tuple[int, int, int, int, int, int, int]
 """Lengths of the lists of notes, by which a checkpoint knows them."""
 
 
@@ -191,8 +203,9 @@ class WindowNotes:
 
     came, lost: records that it sent, and digests of those that found no room. kept, late: digests of records that it
     took in, and that came too late. behind: digest of a record that was taken in though the watermark had passed it,
-    and that watermark. emitted: windows. keys: of the operator, by digest, for records that will be the same when they
-    are read again. All lists only grow, until a failure takes the subtask back to a checkpoint.
+    and that watermark. emitted: windows. missed: partial results that came when a window with them was over, as their
+    sender had been idle. keys: of the operator, by digest, for records that will be the same when they are read again.
+    All lists only grow, until a failure takes the subtask back to a checkpoint.
     """
 
     def __init__(self, operator: OperatorNotes) -> None:
@@ -204,6 +217,7 @@ class WindowNotes:
         self.behind: list[tuple[int, float]] = []
         self.emitted: list[Emitted] = []
         self.lost: list[int] = []
+        self.missed: list[Missed] = []
 
     def keep(self, record: Dated, watermark_us: float) -> None:
         """Notes a record that was taken at that watermark."""
@@ -220,11 +234,12 @@ class WindowNotes:
     def noted(self) -> Noted:
         """How far the notes have come."""
         came, emitted = len(self.came), len(self.emitted)
-        return came, len(self.kept), len(self.late), len(self.behind), emitted, len(self.lost)
+        return came, len(self.kept), len(self.late), len(self.behind), emitted, len(self.lost), len(self.missed)
 
     def back(self, noted: Noted) -> None:
         """Goes back to where the notes had come to."""
-        lists: tuple[list[Any], ...] = self.came, self.kept, self.late, self.behind, self.emitted, self.lost
+        taken = self.came, self.kept, self.late, self.behind
+        lists: tuple[list[Any], ...] = *taken, self.emitted, self.lost, self.missed
         for notes, length in zip(lists, noted, strict=True):
             del notes[length:]
 
@@ -259,6 +274,7 @@ class OperatorNotes:
             found.behind.update(notes.behind)
             found.emitted += notes.emitted
             found.lost.update(notes.lost)
+            found.missed += notes.missed
         return found
 
 
@@ -274,6 +290,7 @@ class WindowAudit:
     emitted: list[Emitted] = field(default_factory=list)
     keys: dict[int, int] = field(default_factory=dict)
     lost: set[int] = field(default_factory=set)
+    missed: list[Missed] = field(default_factory=list)
 
 
 # forms ---------------------------------------------------------------------------------------------------------------

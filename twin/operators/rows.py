@@ -12,7 +12,7 @@ from typing import Any
 
 from twin.operators.key_groups import KeyGroups
 from twin.operators.logic import KeyedLogic, SinkLogic
-from twin.operators.panes import Dated, SpanStore
+from twin.operators.panes import Dated, SpanStore, ready_s
 from twin.operators.records import Every, Item, Leaves, Record, State, parted
 from twin.operators.watermark import TimedLogic
 
@@ -341,7 +341,7 @@ class TimedOverLogic(TimedRowsLogic):
             if self.rows is not None and len(rows) > self.rows + 1:
                 self.table.drop(rows[0])
             result: Any = Dated(born_s, taken_s, self.now_s, int(at_us))
-            result.key = key
+            result.key, result.ready_s = key, ready_s(taken_s, int(at_us))
             self.owed.work_s += self.out.send_s - self.aside_s
             self.send(result)
         self.table.expire(now_us)

@@ -12,7 +12,7 @@ from twin.histograms import RESULT_TIME, WINDOW_TIME
 from twin.operators.key_groups import KeyGroups
 from twin.operators.logic import Logic, SinkLogic
 from twin.operators.ownership import Owed, Ownership, Shipping
-from twin.operators.panes import Dated, SpanContent, SpanStore, WindowNotes
+from twin.operators.panes import Dated, Missed, SpanContent, SpanStore, WindowNotes
 from twin.operators.records import WATERMARK, Leaves, Mark, Record, State
 from twin.windows import US_PER_S, Span
 
@@ -167,6 +167,10 @@ class TimedLogic(Logic):
     def paid_s(self, work_s: float) -> float:
         """CPU seconds of a record: its own work, and as much of the work that is owed as fits beside its service."""
         return work_s + (self.owed.pay(self.station.service_s + work_s) if self.owed.work_s else 0.0)
+
+    def not_handed_over(self) -> list[Missed]:
+        """Partial results that it has not handed over yet."""
+        return []
 
     # what is noted ---------------------------------------------------------------------------------------------------
 

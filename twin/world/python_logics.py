@@ -276,7 +276,7 @@ def watermarks(world: World, logic: DatedSource, every_s: float, idle_s: float) 
         if logic.restored:  # it is not known any more whether it has announced that it is idle
             since_s, idle, logic.restored = world.env.now, False, False
         if task.records_in != read:
-            if idle:
+            if idle and logic.times.marked != k.UNMARKED:  # else its first watermark says so
                 task.mark(WATERMARK, float(logic.times.marked))
             read, since_s, idle = task.records_in, world.env.now, False
         elif not idle and world.env.now - since_s >= idle_s and not (task.busy or task.blocked or task.halted):

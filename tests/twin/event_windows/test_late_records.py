@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.twin.event_jobs import WINDOWS, compute, ended, job, logic_of, sink, source
+from tests.twin.event_jobs import WINDOWS, compute, consolidate, ended, job, logic_of, sink, source
 from twin.errors import BadInput
 from twin.profiles import FLINK, STORM
 from twin.rates.model import RateModel
@@ -230,3 +230,19 @@ def test_records_without_room_are_in_no_window(
     audit = world.audits["counts"]
     assert 40 < len(audit.lost) <= dropped
     assert moving or (dropped == len(audit.lost) and not audit.lost & audit.kept)
+
+
+def test_sources_that_begin_idle_hold_nothing_up() -> None:
+    """A subtask that is idle before it has announced anything begins with its first watermark. Consolidates looked
+    through all windows since the beginning of time when it told them that it was awake."""
+    few = job([source(idle_s=0.2), compute(), consolidate(), sink()], placement={"source": {"ends": 8}}, rate_per_s=2.0)
+    found = simulate(few.with_run(horizon_s=60.0))
+    assert found.metrics.records_out > 0 and found.cpu_s < 10.0
+
+
+def test_results_of_an_idle_sender_that_come_late_count_in_later_windows() -> None:
+    """Nobody waits for a compute whose sources are idle. What it sends after a window was formed is in the longer ones
+    that end later, as in Flink; each run checks its windows by brute force."""
+    operators = [source(idle_s=0.3, disorder_s=0.1), compute(keys=200), consolidate(keys=200), sink()]
+    few = job(operators, placement={"source": {"ends": 8}}, rate_per_s=6.0)
+    assert all(simulate(few.with_run(horizon_s=30.0, seed=seed)).metrics.records_out > 0 for seed in range(6))
