@@ -228,6 +228,13 @@ class Calls:
         in_time = np.arange(1, POINTS + 1) / POINTS * np.exp(-in_per_s * beyond_s)
         return float(points_s[0] + np.trapezoid(1.0 - in_time, points_s))
 
+    def cleared_s(self, in_per_s: float) -> float:
+        """Mean of M in `kept_s`: for so long a watermark waits for the calls before it."""
+        points_s, beyond_s = _law(self)
+        early = np.exp(-in_per_s * (self.mean_s - points_s[0])) - np.exp(-in_per_s * self.mean_s)
+        before_s = points_s[0] - (early / in_per_s if in_per_s > 0.0 else points_s[0])
+        return float(before_s + np.trapezoid(-np.expm1(-in_per_s * beyond_s), points_s))
+
     def before_s(self, in_per_s: float, chance: float) -> float:
         """Quantile of M in `kept_s`, the time until all calls before one are answered, at probability `chance`."""
         points_s, beyond_s = _law(self)

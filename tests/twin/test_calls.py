@@ -71,6 +71,26 @@ def test_without_a_bound_a_record_is_away_for_one_latency(scv: float) -> None:
     assert abs(mean_s - LATENCY_S) < 4 * error_s + 1e-9
 
 
+@pytest.mark.parametrize("rate_per_s", [0.01, 5.0, 400.0])
+@pytest.mark.parametrize("scv", [0.0, 1.5])
+def test_a_watermark_waits_for_the_calls_before_it(rate_per_s: float, scv: float) -> None:
+    """The mean time until all calls under way are answered, of Poisson records: by drawn ones, and of calls that all
+    take c, c - (1 - exp(-rate c)) / rate."""
+    rng = np.random.default_rng(1)
+    calls = Calls(LATENCY_S, latency_scv=scv)
+    counts = rng.poisson(rate_per_s * 40 * LATENCY_S, 4000)
+    left_s = [
+        max(calls.drawn_s(rng, (count,)) - rng.random(count) * 40 * LATENCY_S, default=0.0) if count else 0.0
+        for count in counts
+    ]
+    waits_s = np.maximum(left_s, 0.0)
+    error_s = 4 * waits_s.std() / np.sqrt(len(waits_s))
+    assert calls.cleared_s(rate_per_s) == pytest.approx(waits_s.mean(), abs=error_s + 0.01 * LATENCY_S)
+    if scv == 0.0:
+        exact_s = LATENCY_S + np.expm1(-rate_per_s * LATENCY_S) / rate_per_s
+        assert calls.cleared_s(rate_per_s) == pytest.approx(exact_s, rel=0.01, abs=1e-9)
+
+
 def test_in_order_a_record_waits_for_those_before_it() -> None:
     mean_s, error_s = sojourns_s(asking(200, capacity=10_000, ordered=True))
     assert abs(mean_s - in_order_s(200)) < 4 * error_s

@@ -112,7 +112,7 @@ class OperatorBase(Spec):
     @property
     def awaits(self) -> str:
         """What its results wait for beside their records: the `end` of a window, in processing time, or the `watermark`
-        that tells it; empty if nothing."""
+        that tells it; their `turn`, until the watermark has passed their own times; empty if nothing."""
         return "watermark" if self.event_windows else ""
 
     @property

@@ -403,6 +403,11 @@ class OverAggregate(LateTo, KeepsRecords):
         return not self.needs_event_time
 
     @property
+    def awaits(self) -> str:
+        """Over event time, the turn of each record."""
+        return "turn" if self.needs_event_time else ""
+
+    @property
     def hands_over(self) -> str:
         """Kind of output: the records themselves, or results of event time."""
         return "results" if self.needs_event_time else "records"

@@ -64,22 +64,32 @@ class Inputs(NamedTuple):
 
 
 def awaited(deployment: Deployment, name: str) -> list[AnyOperator]:
-    """Sources whose watermarks a first window over event time waits for; later windows need not wait for them again."""
+    """Sources whose watermarks an operator over event time waits for."""
     query = deployment.query
     operator = query.operator(name)
     if not operator.needs_event_time or operator.hands_over not in ("windows", "results"):
         return []
-    upstream = [query.operator(each) for each in query.ancestors(name)]
-    if any(each.needs_event_time and each.hands_over == "windows" for each in upstream):
-        return []
-    return [each for each in upstream if each.is_source]
+    return [each for each in map(query.operator, sorted(query.ancestors(name))) if each.is_source]
+
+
+def dated_by_windows(query: Query) -> set[str]:
+    """Operators of which all that leaves in results had the ends of windows as event times when it came."""
+    found, sending = set[str](), set[str]()
+    for operator in query.topological:
+        streams = [each for each in query.inputs(operator.name) if operator.passed_from(each.side)]
+        if streams and all(stream.producer in sending for stream in streams):
+            found.add(operator.name)
+        if operator.hands_over in ("windows", "untimed") or operator.name in found:
+            sending.add(operator.name)
+    return found
 
 
 def disorder_of(source: AnyOperator, every_s: float | None) -> Disorder:
     """Disorder of what a source reads. every_s: between watermarks, unless the source says so itself."""
     reads = source.mechanism
     assert isinstance(reads, Reading)
-    return Disorder(reads.disorder_s, reads.slack_s, reads.watermark_interval_s or every_s or 0.0)
+    every_s = reads.watermark_interval_s or every_s or 0.0
+    return Disorder(reads.disorder_s, reads.slack_s, every_s, np.inf if reads.idle_s is None else reads.idle_s)
 
 
 ANNOUNCED = 4000
@@ -244,13 +254,15 @@ def _akin(job: Job, producers: list[str]) -> bool:
 class Windows(NamedTuple):
     """Windows of a job. all: numbers of the operators with one; slides: of count windows, by number; by_time_o: whether
     an operator has one over time. piece_o: length in seconds of the partial results that come, 0 for none; awaited_o:
-    numbers of the sources that a window over event time waits for, and their disorder."""
+    numbers of the sources that an operator over event time waits for, and their disorder; dated_o: whether its records
+    have ends of windows as their event times."""
 
     all: list[int]
     slides: dict[int, float]
     by_time_o: list[bool]
     piece_o: list[float]
     awaited_o: list[dict[int, Disorder]]
+    dated_o: list[bool]
 
     @classmethod
     def of(cls, job: Job) -> Self:
@@ -258,7 +270,7 @@ class Windows(NamedTuple):
         components, edges = job.components, job.edges
         windows = {o: each.operator.window for o, each in enumerate(components) if isinstance(each.operator, Windowed)}
         pieces = [[components[edges[s].producer].operator.piece_s for s in each.inputs] for each in components]
-        names = [each.name for each in components]
+        names, dated = [each.name for each in components], dated_by_windows(job.query)
         return cls(
             all=list(windows),
             slides={o: float(window.slide) for o, window in windows.items() if window.policy == "count"},
@@ -271,6 +283,7 @@ class Windows(NamedTuple):
                 }
                 for name in names
             ],
+            dated_o=[name in dated for name in names],
         )
 
 

@@ -21,9 +21,10 @@ from twin.rates.arrays import JobArrays
 from twin.rates.channels import Full, Hops, MeasuredSpan, channel_waits_s, full_channels, held_back, links_s, used_hops
 from twin.rates.filling import Shown, shown
 from twin.rates.layout import Layout
-from twin.rates.load import Load, Reached, Results, entries_on, entry_bytes_on, windows_on
+from twin.rates.load import LOGISTIC, Load, Reached, Results, entries_on, entry_bytes_on, windows_on
 from twin.rates.queueing import RHO_MAX
 from twin.rates.waiting import away_s, batch_waits_s, bunched_s, queues_s
+from twin.windows import Window
 from twin.workload import distinct_values, key_groups_of, touched
 
 # ages ----------------------------------------------------------------------------------------------------------------
@@ -52,22 +53,28 @@ from twin.workload import distinct_values, key_groups_of, touched
 # * The lag grows by all of these but full channels, and by the windows only as they start: a tumbling time window by
 #   its length (the last one ends with the run), others by half a slide, and joins by what sliding windows lack until
 #   they are first full.
-# * A source that ingests a share f of what is offered falls behind by (1 - f) t (`twin.rates.filling`). No result of a
-#   run is older than its horizon.
+# * A source that ingests a share f of what is offered falls behind by (1 - f) t (`twin.rates.filling`).
+# * Lags of single results differ: by the flush that they get, by their waits, by the way, and in joins by how full the
+#   window was. They are taken for logistic, as their mean and variance say. So a run that is shorter than the mean has
+#   results, too: the quickest. Where the tail of their ages falls exponentially, by 1 / b, their mean age is the run's
+#   length less 2 b; where ages are spread evenly, a third of it.
 # * The delay of results begins again where they wait for a window: at its end or, over event time, with the watermark,
 #   which comes as late as records that pass no window. Where results wait for records alone, it is that of the last.
 
 
 class Ages(NamedTuple):
     """Ages and waits in seconds. results_s: processing latency, end-to-end latency and lag of the results over the
-    sinks, [3, N]; delay_s: their delay since all that they waited for was there [N].
+    sinks, [3, N]; spread_s: standard deviation of the lag [N]; delay_s: their delay since all that they waited for was
+    there [N].
 
     ages_s: of what operators emit, [3, O, N]; parts of it: channel_s, queue_s, line_s and window_s [O, N] (see
     RateAnswer). blocked_on: whether an operator's input channels are full in the end. [O, N] fills: how they fill.
-    way_sn: time of a stream's records on their way; link_sn: part of that on the network and waiting for it. [S, N]
+    way_sn: time of a stream's records on their way; link_sn: part of that on the network and waiting for it; batch_sn:
+    wait for their batch before. [S, N]
     """
 
     results_s: np.ndarray
+    spread_s: np.ndarray
     delay_s: np.ndarray
     ages_s: np.ndarray
     channel_s: np.ndarray
@@ -78,6 +85,7 @@ class Ages(NamedTuple):
     fills: Shown
     way_sn: np.ndarray
     link_sn: np.ndarray
+    batch_sn: np.ndarray
 
 
 def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray, measured: MeasuredSpan) -> Ages:
@@ -101,12 +109,13 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
     )
     size = (len(job.names), layout.size)
     ages, (channel_on, queue_on, waited_on, window_on) = np.zeros((3, *size)), np.zeros((4, *size))
-    (delay_on, way_on), busy_s = np.zeros((2, *size)), in_service_s(found)
+    (delay_on, varied_on), busy_s = np.zeros((2, *size)), in_service_s(found)
     sent_sn = layout.carried_sn(found.out_on)
     burst_on = np.where(np.isfinite(found.bursts_on), found.out_on / np.maximum(found.bursts_on, 1e-12), 1.0)
     batch_sn, turn_on = batch_waits_s(layout, found, burst_on, lines.line_on)
     if job.deployment.engine.network_memory is not None:  # a full channel's buffer that is being filled is in its room
         batch_sn = np.where(full_sn, 0.0, batch_sn)
+    marks = Watermarks(layout, found, batch_sn)
     beside_sn = np.zeros_like(link_sn) if layout.fusing is None else layout.fusing.beside_s(lines.line_on)
     for o in range(len(job.names)):
         streams = job.inputs[o]
@@ -116,7 +125,8 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
             ages[:, o] = service_on[o]
             ages[1, o] += np.where(share[source] < 1.0, fills.behind_on[o], wait_on[o])
             ages[2, o] += np.where(share[source] < 1.0, 0.0, wait_on[o])
-            delay_on[o] = way_on[o] = ages[0, o]
+            delay_on[o], varied_on[o] = ages[0, o], wait_on[o] ** 2
+            marks.begin(o, ages[0, o])
             continue
         producers = [job.producer_s[s] for s in streams]
         leaving = ages[:, producers] + beside_sn[streams]
@@ -133,6 +143,8 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
         if (passed := job.passed[o]) is not None:
             rates = rates * passed[:, None]  # only records that leave in results have an age
         mixed = _mixed(rates, arriving)
+        moved_s = (beside_sn + channel_sn + batch_sn)[streams]
+        disorder, reached_s = marks.come(o, moved_s, rates)
         taken = _taken(layout, found, o)
         bursts = found.bursts_on[producers].max(axis=0)
         held = HeldRecords(
@@ -140,49 +152,79 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
             found.window_on[o],
             found.groups_on[o],
             job.windows.piece_o[o],
-            watermarks(layout, found, o),
+            disorder,
             bursts,
             rates + np.zeros(layout.size) if len(streams) > 1 else None,
         )
         through = job.operators[o].ages_s(arriving, mixed, held)
+        varied_on[o] = waited_on[o] ** 2 + _variance(
+            rates, np.minimum(arriving[2], measured.end_s), varied_on[producers] + batch_sn[streams] ** 2 / 3.0
+        )
+        operator = job.operators[o]
+        if isinstance(operator, Windowed) and operator.joins:
+            varied_on[o] += (through[2] - mixed[2]) ** 2 * _filling_scv(operator.window, len(streams))
         channel_on[o] = mixed[0] - _mixed(rates, leaving)[0]
         window_on[o] = through[0] - mixed[0]
         made_s = _evaluated_s(layout, found, o) if o in job.windows.all else np.zeros(layout.size)
         ages[:, o] = through + queue_on[o] + made_s
-        moved_s = (beside_sn + channel_sn + batch_sn)[streams]
-        delayed_s, way_s = _mixed(rates, np.stack([delay_on[producers], way_on[producers]]) + moved_s)
-        way_s += queue_on[o]
         if job.operators[o].awaits == "end":
             delay_on[o] = busy_s[o] + made_s
         else:
-            delayed_s += queue_on[o]
-            delay_on[o] = _begun_s(job.operators[o], delayed_s, way_s, window_on[o], held.disorder) + made_s
-        way_on[o] = way_s + made_s
+            alike = job.operators[o].joins and o not in job.windows.all  # each side's records make half of the results
+            sides = np.ones_like(rates) if alike else rates
+            delayed_s = _mixed(sides, (delay_on[producers] + moved_s)[None])[0]
+            delay_on[o] = _begun_s(job.operators[o], delayed_s, reached_s, window_on[o]) + queue_on[o] + made_s
+        marks.leave(o, queue_on[o], made_s)
     weights = (offered.in_on * fills.taken_on)[job.sinks]
-    results = np.minimum(_mixed(weights, ages[:, job.sinks]), measured.end_s)
+    results = _mixed(weights, ages[:, job.sinks])
+    spread_s = np.sqrt(_variance(weights, np.minimum(ages[2, job.sinks], measured.end_s), varied_on[job.sinks]))
+    youngest_s = np.minimum(2.0 * LOGISTIC * spread_s, measured.end_s * 2.0 / 3.0)
+    results[:2] = np.minimum(results[:2], measured.end_s - youngest_s)
     (delay_s,) = np.minimum(_mixed(weights, delay_on[None, job.sinks]), results[0])
     parts = channel_on, queue_on, waited_on, window_on
-    return Ages(results, delay_s, ages, *parts, blocked_on, fills, channel_sn, link_sn)
+    return Ages(results, spread_s, delay_s, ages, *parts, blocked_on, fills, channel_sn, link_sn, batch_sn)
 
 
-def _begun_s(
-    operator: AnyOperator, delayed_s: np.ndarray, way_s: np.ndarray, window_s: np.ndarray, disorder: Disorder
-) -> np.ndarray:
+def _begun_s(operator: AnyOperator, delayed_s: np.ndarray, reached_s: np.ndarray, window_s: np.ndarray) -> np.ndarray:
     """Delay of results when their operator begins to make them, in seconds, if they wait for records or watermarks.
     [N]
 
-    delayed_s: of the records that it has taken; way_s: what these took on their way, windows apart; window_s: what the
-    operator adds to their ages before it begins.
+    delayed_s: of the records that come; reached_s: from an event time until its watermark has come; window_s: what the
+    operator adds to the records' ages before it begins.
     """
-    if operator.awaits:
-        return np.maximum(way_s + disorder.slack_s, delayed_s)  # a window before it may have waited already
+    if operator.awaits == "watermark":
+        return np.maximum(reached_s, delayed_s)  # a window before it may have waited already
     alone = operator.joins or isinstance(operator, Windowed)  # results wait for records, of which the last one tells
     return delayed_s if alone else delayed_s + window_s
+
+
+def _filling_scv(window: Window, sides: int) -> float:
+    """Variance of the lag of a join because its window fills, over the square of all of its lag.
+
+    A result comes by t while the window fills with the probability (t / L)^k for k sides: L k / (k + 1) on average, of
+    a squared coefficient of variation 1 / (k (k + 2)). The rest of the lag is the wait for the first slide.
+    """
+    filling, begun = (window.size - window.slide) * sides / (sides + 1.0), window.slide / 2.0
+    return float((filling / (filling + begun)) ** 2 / (sides * (sides + 2.0)))
 
 
 def in_service_s(found: Load) -> np.ndarray:
     """Mean time in seconds until a task is done with the record in service, if there is one. [O, N]"""
     return np.asarray(np.minimum(found.busy_on, 1.0) * found.line_s_on * (1.0 + found.line_scv_on) / 2.0)
+
+
+MANY = 128
+"""Number of times whose longest is found by a sum; with more of them, it grows with their logarithm."""
+
+
+def longest(rho: np.ndarray, several: np.ndarray) -> np.ndarray:
+    """Mean of the longest of n independent times over the mean of one, where each is 0 with the probability 1 - rho and
+    else exponential: the integral of 1 - (1 - rho exp(-x))^n, which is the sum of (1 - (1 - rho)^k) / k for k up to n,
+    over rho. rho: in (0, 1]; several: n. [...]"""
+    idle, total = 1.0 - rho, np.log(np.maximum(several / MANY, 1.0))  # where as many wait, some are at work
+    for k in range(1, int(min(np.max(several), MANY)) + 1):
+        total = total + np.where(k <= several, (1.0 - idle**k) / k, 0.0)
+    return np.asarray(total / rho)
 
 
 def _behind_answers_s(layout: Layout, found: Load, o: int) -> np.ndarray | float:
@@ -230,48 +272,146 @@ def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:
     return np.asarray((ages * rates).sum(axis=1) / rates.sum(axis=0))
 
 
+def _variance(rates: np.ndarray, means: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """Variance of K streams together, by their rates, means and variances [K, N]. [N]"""
+    (mean, second) = _mixed(rates, np.stack([means, variances + means**2]))
+    return np.asarray(np.maximum(second - mean**2, 0.0))
+
+
 # watermarks ----------------------------------------------------------------------------------------------------------
-# Windows over event time wait for watermarks: until each subtask of a source has read a record from after their end.
+# Operators over event time wait for watermarks. A watermark passes an event time once each subtask of each source has
+# read a later record, or is idle.
 
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
 """Points and weights of integrals from -1 to 1."""
 TICKS = (np.arange(16) + 0.5) / 16, np.full(16, 1 / 16)
-AT_ONCE = np.zeros(1), np.ones(1)
-"""Waits for the next watermark that is sent in time, as shares of the interval, and their weights; and none."""
+AT_ONCE = np.array([0.5]), np.ones(1)
+"""TICKS: shares of the interval for which a watermark waits, and their weights. AT_ONCE: the middle, where none varies.
+"""
 
 
-def watermarks(layout: Layout, found: Load, o: int) -> Disorder:
-    """Disorder of what comes to an operator, and as slack, the seconds for which its windows wait after their end [N].
+class Watermarks:
+    """Watermarks on their way through a job, and the event times of what they pass, in seconds.
 
-    A source's subtask reads r records a second, each up to d seconds after its event time. Of those that it reads t
-    seconds after the end of a window and the slack, a share min(1, t / d) is from after the end: the first of them
-    moves its watermark there. Where watermarks are sent in time, it is announced up to `every_s` later, evenly. The
-    mean of the largest of independent times is the integral of the probability that one of them is longer than t, here
-    over all t = scale x / (1 - x).
+    A watermark goes the way of the records. It waits for the last of all subtasks that send it: for their flushes, and
+    for all calls that are under way before it. An operator over event time waits for that on the slowest of its ways;
+    its results then have waited for all watermarks before it. Results of processing time have the time at which they
+    are made.
+
+    told_on: time on the way of a watermark that leaves an operator; stamp_on: time from the event time of what leaves
+    it until it leaves. [O, N] coming_s, dated_s: the same of what comes to the operator of the last `come`. [N]
     """
-    job, sources = layout.job, layout.job.windows.awaited_o[o]
-    if not sources:
-        return IN_ORDER
-    each_on = np.maximum(found.in_on, 1e-12) / layout.subtasks_on
-    scale_s = np.max(
-        [1.0 / each_on[k] + np.sqrt(each.disorder_s / each_on[k]) + each.every_s for k, each in sources.items()], axis=0
+
+    def __init__(self, layout: Layout, found: Load, batch_sn: np.ndarray) -> None:
+        """batch_sn: mean wait of a stream's records for their batch. [S, N]"""
+        self.layout, self.found = layout, found
+        size_on = len(layout.job.names), layout.size
+        self.told_on, self.stamp_on = np.zeros(size_on), np.zeros(size_on)
+        self.flush_on, self.last_sn = _flushes_s(layout, batch_sn)
+        self.coming_s = self.dated_s = np.zeros(layout.size)
+
+    def begin(self, o: int, age_s: np.ndarray) -> None:
+        """Notes what a source sends, at that age. [N]"""
+        self.told_on[o] = self.stamp_on[o] = age_s
+
+    def come(self, o: int, moved_s: np.ndarray, rates: np.ndarray) -> tuple[Disorder, np.ndarray]:
+        """Disorder of what comes to an operator, and the time from an event time until its watermark has come, in
+        seconds [N]. slack_s of the former: how much longer than the records the watermark takes.
+
+        moved_s: time on each of its inputs; rates: of the records that leave in results. [K, N]
+        """
+        job, streams = self.layout.job, self.layout.job.inputs[o]
+        producers, operator = [job.producer_s[s] for s in streams], job.operators[o]
+        self.coming_s = (self.told_on[producers] + moved_s + self.last_sn[streams]).max(axis=0)
+        stamps_s = self.stamp_on[producers] + moved_s
+        oldest = o in job.windows.all or operator.event_windows
+        self.dated_s = stamps_s.max(axis=0) if oldest else _mixed(rates, stamps_s[None])[0]
+        disorder, announced_s = self._announced(o)
+        reached_s = self.coming_s + announced_s
+        if operator.awaits not in ("watermark", "turn"):
+            return disorder, reached_s
+        disorder = disorder._replace(slack_s=np.maximum(reached_s - self.dated_s, 0.0))
+        self.dated_s = np.maximum(self.dated_s, reached_s)
+        return disorder, reached_s
+
+    def leave(self, o: int, queue_s: np.ndarray, made_s: np.ndarray) -> None:
+        """Notes what leaves the operator of the last `come`. queue_s: wait and service of a record; made_s: of an
+        evaluation of its window. [N]"""
+        job = self.layout.job
+        untimed = job.operators[o].hands_over == "untimed"
+        self.stamp_on[o] = made_s if untimed else self.dated_s + queue_s + made_s
+        calls = o in job.calling and any(job.windows.awaited_o)
+        self.told_on[o] = self.coming_s + made_s + (self._cleared_s(o) if calls else queue_s)
+
+    def _cleared_s(self, o: int) -> np.ndarray:
+        """Wait of a watermark at an operator that calls, until all calls of all its subtasks before it are answered.
+        [N]"""
+        rates, back = np.unique(np.broadcast_to(self.found.in_on[o], self.layout.size), return_inverse=True)
+        return np.array([self.layout.job.calling[o].cleared_s(float(rate)) for rate in rates])[back.reshape(-1)]
+
+    def _announced(self, o: int) -> tuple[Disorder, np.ndarray | float]:
+        """Disorder of what comes to an operator, and the seconds after an event time when all of its sources have
+        announced it. [N]
+
+        A source's subtask reads r records a second, each up to d seconds after its event time. Of those that it reads t
+        seconds after an event time and the slack, a share min(1, t / d) has a later event time: the first of them moves
+        its watermark there. Where watermarks are sent in time, it is announced up to `every_s` later, evenly, and then
+        waits for a flush, of which the mean counts on the way; the sum of both waits counts as one even wait with the
+        same variance.
+        A subtask that has read nothing for its idle time is not waited for, but if all are idle, the next record of any
+        of them is. The mean of the largest of independent times is the integral of the probability that one of them is
+        longer than t, here over all t = scale x / (1 - x).
+        """
+        layout, found, flush_on = self.layout, self.found, self.flush_on
+        job, sources = layout.job, layout.job.windows.awaited_o[o]
+        if not sources:
+            return IN_ORDER, 0.0
+        each_on = np.maximum(found.in_on, 1e-12) / layout.subtasks_on
+        scale_s = np.max(
+            [
+                1.0 / each_on[k] + np.sqrt(each.disorder_s / each_on[k]) + each.every_s + flush_on[k]
+                for k, each in sources.items()
+            ],
+            axis=0,
+        )
+        slack_s = max(each.slack_s for each in sources.values())
+        varied = {k: np.hypot(each.every_s, flush_on[k]) for k, each in sources.items()}
+        sooner_s = np.max([(varied[k] - each.every_s) / 2.0 for k, each in sources.items()], axis=0)  # by even waits
+        total_s = slack_s - sooner_s
+        for node, weight in zip((1.0 + NODES) / 2.0, WEIGHTS / 2.0, strict=True):
+            at_s = scale_s * node / (1.0 - node) - sooner_s
+            awaited_no_more, all_idle = np.ones((2, layout.size))
+            for k, each in sources.items():
+                waits, idle = np.zeros((2, layout.size))
+                for tick, share in zip(*(TICKS if varied[k].any() else AT_ONCE), strict=True):
+                    before_s = at_s + slack_s - each.slack_s - each.every_s / 2.0 - (tick - 0.5) * varied[k]
+                    came = each_on[k] * _read_s(np.maximum(before_s, 0.0), each.disorder_s)
+                    none = np.exp(-came) if job.arrival_scv_o[k] > 0.0 else np.maximum(1.0 - came, 0.0)
+                    none = np.where(before_s > 0.0, none, 1.0)
+                    asleep = np.minimum(np.exp(-each_on[k] * each.idle_s), none)
+                    waits, idle = waits + share * (none - asleep), idle + share * asleep
+                awaited_no_more *= (1.0 - waits) ** layout.subtasks_on[k]
+                all_idle *= idle ** layout.subtasks_on[k]
+            all_read = awaited_no_more - all_idle  # if all are idle, the next record says how far they are
+            total_s += weight * scale_s / (1.0 - node) ** 2 * (1.0 - all_read)
+        every_s = max(each.every_s for each in sources.values())
+        disorder_s = 0.0 if job.windows.dated_o[o] else max(each.disorder_s for each in sources.values())
+        return Disorder(disorder_s, 0.0, every_s), total_s
+
+
+def _flushes_s(layout: Layout, batch_sn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Longest wait of a watermark for a flush at its source [O, N], and how much longer than a record it waits for the
+    last of n producers elsewhere [S, N], in seconds. Flushes come at independent times: the largest of n waits is
+    n / (n + 1) of a flush on average, and a record waits for half of one."""
+    job, flush_on = layout.job, np.zeros((len(layout.job.names), layout.size))
+    for s, producer in enumerate(job.producer_s):
+        np.maximum(flush_on[producer], 2.0 * batch_sn[s], out=flush_on[producer])
+    several = layout.subtasks_on[job.producer_s]
+    alone = np.array(
+        [forward or not job.inputs[p] for forward, p in zip(job.dealing.forward_s, job.producer_s, strict=True)]
     )
-    slack_s = max(each.slack_s for each in sources.values())
-    total_s = np.full(layout.size, slack_s)
-    for node, weight in zip((1.0 + NODES) / 2.0, WEIGHTS / 2.0, strict=True):
-        at_s, all_read = scale_s * node / (1.0 - node), np.ones(layout.size)
-        for k, each in sources.items():
-            told = np.zeros(layout.size)
-            for tick, share in zip(*(TICKS if each.every_s else AT_ONCE), strict=True):
-                before_s = at_s + slack_s - each.slack_s - tick * each.every_s
-                came = each_on[k] * _read_s(np.maximum(before_s, 0.0), each.disorder_s)
-                none = np.exp(-came) if job.arrival_scv_o[k] > 0.0 else np.maximum(1.0 - came, 0.0)
-                told += share * np.where(before_s > 0.0, 1.0 - none, 0.0)
-            all_read = all_read * told ** layout.subtasks_on[k]
-        total_s += weight * scale_s / (1.0 - node) ** 2 * (1.0 - all_read)
-    every_s = max(each.every_s for each in sources.values())
-    return Disorder(max(each.disorder_s for each in sources.values()), total_s, every_s)
+    return flush_on, np.where(alone[:, None], 0.0, batch_sn * (several - 1.0) / (several + 1.0))
 
 
 def _read_s(at_s: np.ndarray, disorder_s: float) -> np.ndarray:
@@ -397,9 +537,8 @@ def commits(state: Reached, ages: Ages, spec: Checkpoints) -> Commits:
     )
     each_s = np.full(layout.size, spec.interval_s)
     bytes_on, sent_on, stored_n = uploads(layout, found, spec, each_s)
-    slowest_on = layout.worst(layout.here_cn / layout.core_cn)
-    worked_on = spec.sync_ms * 1e-3 + bytes_on / layout.subtasks_on * spec.sync_ns_per_byte * 1e-9
-    duration_s = (last_on + worked_on * slowest_on + sent_on).max(axis=0) + spec.async_ms * 1e-3 + stored_n
+    duration_s = (last_on + _worked_s(layout, spec, bytes_on) + sent_on).max(axis=0)
+    duration_s = duration_s + spec.async_ms * 1e-3 + stored_n
     period_s = np.maximum(each_s, duration_s + spec.min_pause_s)
     sinks = layout.job.sinks
     weights = np.maximum(found.in_on[sinks], 1e-12)
@@ -408,24 +547,36 @@ def commits(state: Reached, ages: Ages, spec: Checkpoints) -> Commits:
     return Commits(spec, period_s, duration_s, bytes_on.sum(axis=0), wait_s)
 
 
+def _worked_s(layout: Layout, spec: Checkpoints, bytes_on: np.ndarray) -> np.ndarray:
+    """Seconds of the work that a checkpoint makes on the thread of a subtask: alone on the slowest of its cores, or as
+    long as all subtasks of its host need, as their barriers come at about the same time. [O, N]"""
+    once = 1.0 if layout.fusing is None else np.where(layout.fusing.behind_on, 0.0, 1.0)  # for all of a chain
+    work_on = spec.sync_ms * 1e-3 * once + bytes_on / layout.subtasks_on * spec.sync_ns_per_byte * 1e-9
+    drained_hn = layout.by_host(work_on[layout.operator_c] * layout.count_cn) / layout.job.places.capacity_h[:, None]
+    drained_on = layout.worst(np.where(layout.here_cn, layout.of_hosts(drained_hn), 0.0))
+    return np.maximum(work_on * layout.worst(layout.here_cn / layout.core_cn), drained_on)
+
+
 def _in_order(layout: Layout, found: Load, ages: Ages) -> tuple[np.ndarray, np.ndarray]:
     """Seconds from a checkpoint's beginning until an operator has the barriers of all its inputs, and seconds that
     records take to it and through it, without windows. [O, N] each
 
     Records that come together wait for each other; a barrier comes at any time, and finds some of them waiting only for
-    the share of the time in which there is work.
+    the share of the time in which there is work. It sends buffers on, and what these hold comes just before it: the
+    work of half a flush on average.
     """
-    job, sent_sn = layout.job, layout.carried_sn(found.out_on)
+    job, sent_sn, slowest_on = layout.job, layout.carried_sn(found.out_on), _slowest_on(layout, found)
     last_on, passed_on = np.zeros((2, len(job.names), layout.size))
-    last_on[job.sources] = in_service_s(found)[job.sources]
+    last_on[job.sources] = (in_service_s(found) * slowest_on)[job.sources]
     for o, streams in enumerate(job.inputs):
         total = np.maximum(sent_sn[streams].sum(axis=0), 1e-12)
         passed_on[o] = ages.channel_s[o] + ages.queue_s[o]
         for s in streams:
             producer = job.producer_s[s]
             bunched = np.isfinite(found.bursts_on[producer])
-            waits_s = ages.line_s[o] * np.where(bunched, np.minimum(found.used_on[o], 1.0), 1.0)
-            last_on[o] = np.maximum(last_on[o], last_on[producer] + ages.way_sn[s] + waits_s)
+            waits_s = ages.line_s[o] * np.where(bunched, np.minimum(found.used_on[o], 1.0), slowest_on[o])
+            sent_on_s = ages.batch_sn[s] * np.minimum(found.used_on[o], 1.0)
+            last_on[o] = np.maximum(last_on[o], last_on[producer] + ages.way_sn[s] + waits_s + sent_on_s)
             passed_on[o] += sent_sn[s] / total * passed_on[producer]
     return last_on, passed_on
 
@@ -435,9 +586,15 @@ def _overtaking(layout: Layout, found: Load, ages: Ages) -> tuple[np.ndarray, np
     first on. [O, N] each"""
     job = layout.job
     left_on = in_service_s(found)
-    last_on, first_on = left_on.copy(), left_on.copy()
+    slowest_on = left_on * _slowest_on(layout, found)
+    last_on, first_on = slowest_on.copy(), left_on.copy()
     for o, streams in enumerate(job.inputs):
         if streams:
             came_sn = ages.link_sn[streams] + first_on[[job.producer_s[s] for s in streams]]
-            last_on[o], first_on[o] = came_sn.max(axis=0) + left_on[o], came_sn.min(axis=0) + left_on[o]
+            last_on[o], first_on[o] = came_sn.max(axis=0) + slowest_on[o], came_sn.min(axis=0) + left_on[o]
     return last_on, first_on
+
+
+def _slowest_on(layout: Layout, found: Load) -> np.ndarray:
+    """How much longer the slowest subtask of an operator lets a barrier wait than the mean one. [O, N]"""
+    return longest(np.clip(found.used_on, 1e-6, 1.0), layout.subtasks_on)

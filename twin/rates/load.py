@@ -3,6 +3,7 @@ that sources reach once they are held back."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +14,7 @@ from twin.deployment import flows
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.windowed import Windowed
 from twin.rates.arrays import JobArrays
-from twin.rates.channels import MeasuredSpan, burst_blocking, felt, held_back, held_up, used_cards
+from twin.rates.channels import MeasuredSpan, burst_blocking, felt, held_up, used_cards
 from twin.rates.layout import Layout
 from twin.rates.sockets import MEGA, Cells, demands, share_cores
 from twin.workload import key_groups_of
@@ -406,9 +407,26 @@ class Results(NamedTuple):
     delay_s: np.ndarray
 
 
+LOGISTIC = math.sqrt(3.0) / math.pi
+"""Scale of a logistic distribution over its standard deviation."""
+
+
 def results(state: Reached, ages: Ages, measured: MeasuredSpan) -> Results:
     """Results of a run, without those that its empty start lacks."""
     job = state.layout.job
     answered = np.array([[job.calling[o].answered if o in job.calling else 1.0] for o in job.sinks])
     arriving = ((state.offered.in_on * ages.fills.taken_on)[job.sinks] * answered).sum(axis=0)
-    return Results(np.asarray(arriving * held_back(ages.results_s[2], measured)), ages.results_s[:2], ages.delay_s)
+    come = come_by(ages.results_s[2], ages.spread_s, measured)
+    return Results(np.asarray(arriving * come), ages.results_s[:2], ages.delay_s)
+
+
+def come_by(lag_s: np.ndarray, spread_s: np.ndarray, measured: MeasuredSpan) -> np.ndarray:
+    """Share of the steady output that comes in the measured time of a run whose results are late by logistic times, of
+    that mean and standard deviation. [N]
+
+    By t, results have come for t less the lag, if positive: on average s log(1 + exp((t - lag) / s)) seconds, for the
+    scale s.
+    """
+    scale_s = np.maximum(LOGISTIC * spread_s, 1e-9)
+    by_s = [scale_s * np.logaddexp(0.0, (at_s - lag_s) / scale_s) for at_s in (measured.start_s, measured.end_s)]
+    return np.asarray((by_s[1] - by_s[0]) / measured.length_s)
