@@ -74,7 +74,7 @@ It sees what composes (`twin train --preset composed`). Made by
 `python -m benchmarks.shipped_model FOLDER --model composed`.
 
 Trained on {train:,} runs ({valid:,} more to stop and to calibrate) of two spaces, in runs of {shortest:.2g} to
-{longest:.3g} s: `flink`, with 1 to 12 sources and up to 40 operators of all kinds but those that merge partial results,
+{longest:.3g} s: `flink`, with 1 to 12 sources and up to 40 operators of all kinds,
 windows, event time, state, calls, checkpoints and pauses, and `demanding`. Its rows are few: where rates know all that
 matters, its gates hold it back.
 """
@@ -109,12 +109,12 @@ MODELS = {
         COMPOSED_FOLDER,
         COMPOSED,
         COMPOSED_HEAD,
-        (Part("flink", "flink", 6_000, 0), Part("demanding-0", "demanding", 2_000, 0)),
+        (Part("flink", "flink", 4_000, 0), Part("demanding-0", "demanding", 1_000, 0)),
         (
-            Part("flink-held-1", "flink", 500, 561201, 200),
-            Part("demanding-held-1", "demanding", 250, 561202, 100),
-            Part("costream-held-1", "costream", 100, 561204),
-            Part("wide-held-1", "wide", 100, 561203),
+            Part("flink-held-2", "flink", 500, 561301, 200),
+            Part("demanding-held-2", "demanding", 250, 561302, 100),
+            Part("costream-held-2", "costream", 100, 561304),
+            Part("wide-held-2", "wide", 100, 561303),
         ),
         further=True,
     ),

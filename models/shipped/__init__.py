@@ -1,9 +1,9 @@
 """The models that come with the package: corrections of the rate model, for whatever engine and hosts a job has.
 
 `all.msgpack` learned from very many bursty jobs of ordinary kinds, and predicts METRICS. `composed/all.msgpack` learned
-from fewer jobs in which much works together, of up to 12 sources and all kinds but those that merge partial results,
-and predicts quantiles, too. `learned` asks the first that knows a job. `card.md` beside each describes its training
-data and its errors; they are made by `python -m benchmarks.shipped_model`.
+from fewer jobs in which much works together, of up to 12 sources and all kinds, and predicts quantiles, too. `learned`
+asks the first that knows a job. `card.md` beside each describes its training data and its errors; they are made by
+`python -m benchmarks.shipped_model`.
 """
 
 from __future__ import annotations

@@ -157,6 +157,7 @@ RETRIES = {"max_attempts": Given(OneOf((1, 2, 3))), "delay_s": Given(Between(1e-
 FIELDS: Table = {
     # of all
     "service_time_s": Given(Works(0.2, 8.0), 0.35),
+    **dict.fromkeys(("execute_time_s", "merge_time_s"), Given(Works(0.05, 2.0), 0.35)),
     "record_bytes": Given(Between(20, 2000, log=True), 0.15),
     "columns": Given(Parts(DATA), 0.5),
     "key_groups": Given(OneOf((16, 128)), 0.4),
@@ -169,7 +170,7 @@ FIELDS: Table = {
     # of sources
     "disorder_s": Given(Shares(1e-4, 1e-2), 0.3),
     "slack_s": Given(Shares(1e-4, 1e-2), 0.4),
-    "watermark_interval_s": Given(OneOf((0.05, 0.2, 1.0)), 0.2),
+    "watermark_interval_s": Given(Shares(1e-3, 2e-2), 0.2),
     "idle_s": Given(Shares(0.02, 0.1), 0.3),
     "partitions": Given(OneOf((8, 12, 16, 24))),
     # of what passes records on
@@ -189,6 +190,7 @@ FIELDS: Table = {
     # of windows, and of what keeps rows
     "window": Given(Windows()),
     "windows": Given(EventWindows()),
+    "results_per_key": Given(Between(0.02, 2.0, log=True), 0.5),
     "groups": Given(Between(2, 2000, log=True, whole=True), 0.8),
     "window_state": Given(ANY_WORD, 0.2),
     "gap_s": Given(Shares(1e-3, 3e-2)),
@@ -202,10 +204,13 @@ FIELDS: Table = {
     "row_number": Given(OneOf((False, True))),
     "changing": Given(Between(0.05, 1.0, log=True), 0.3),
 }
-"""What fields draw, whatever the kind. Phases of aggregates, and what merges partial results, come in pairs and are not
-drawn."""
+"""What fields draw, whatever the kind. Phases of aggregates come in pairs and are not drawn."""
 SIDES = ("left", "right", "side")
 """Fields that name an input, of operators that take two."""
+PIECE = "partial_s"
+"""Field with the length of partial results, of operators that may hand over such."""
+OF_ONE_KEY = ("keys", "key_groups")
+"""Fields that what merges partial results has in common with what hands them over."""
 BY_CONSUMER = "shares"
 """Field that says what share each consumer gets."""
 
@@ -218,9 +223,7 @@ def _asked(kind: type[AnyOperator]) -> set[str]:
     return needed - {"name", BY_CONSUMER, *SIDES}
 
 
-DRAWN_KINDS: tuple[str, ...] = tuple(
-    name for name, kind in BY_KIND.items() if not kind.merges and _asked(kind) <= FIELDS.keys()
-)
+DRAWN_KINDS: tuple[str, ...] = tuple(name for name, kind in BY_KIND.items() if _asked(kind) <= FIELDS.keys())
 """Kinds that queries draw."""
 
 
@@ -234,6 +237,10 @@ ENDS = tuple(name for name in DRAWN_KINDS if BY_KIND[name].is_sink)
 PAIRING = tuple(name for name in DRAWN_KINDS if _pairs(name))
 PASSING = tuple(name for name in DRAWN_KINDS if name not in {*BEGINS, *ENDS, *PAIRING})
 """Kinds of sources, of sinks, those that take two inputs, and all others."""
+ALONE = tuple(name for name in PASSING if not BY_KIND[name].merges)
+"""Kinds of PASSING that come without another operator."""
+IN_PARTS = tuple(name for name in PASSING if PIECE in BY_KIND[name].model_fields)
+"""Kinds that may hand over partial results, which come before those that merge them."""
 
 
 def _fields(rng: np.random.Generator, table: Table, asked: Collection[str]) -> Iterator[tuple[str, Any]]:
@@ -335,8 +342,12 @@ def any_query(rng: np.random.Generator, shares: Mapping[str, float], operators: 
     for name in shares:
         written = _first_valid(rng, written, shares, records, partial(_begun, rng, name)) or written
     for number in range(operators - len(shares) - MOST_SINKS):
-        pairs = rng.random() < (PAIRED if len(set(written.loose)) > 1 else PAIRED / 4)
-        kind = str(rng.choice(PAIRING if pairs else PASSING))  # of all tries, or kinds that are seldom valid were rare
+        room = operators - MOST_SINKS - len(written.operators)
+        if room < 1:
+            break
+        alone = PASSING if room > 1 else ALONE
+        kinds = PAIRING if rng.random() < (PAIRED if len(set(written.loose)) > 1 else PAIRED / 4) else alone
+        kind = str(rng.choice(kinds))  # of all tries, or kinds that are seldom valid were rare
         step = partial(_longer, rng, f"operator-{number}", kind)
         written = _first_valid(rng, written, shares, records, step) or written
     ended = _first_valid(rng, written, shares, records, partial(_ended, rng))
@@ -358,7 +369,18 @@ def _longer(rng: np.random.Generator, name: str, kind: str, now: WrittenQuery) -
         producers.append(str(rng.choice(others)))
         now = WrittenQuery(now.operators, now.streams, (*now.loose, producers[-1]))
     operator = _operator(rng, kind, name, producers)
+    if BY_KIND[kind].merges:
+        parts = _in_parts(rng, f"{name}-parts", operator)
+        now, producers = now.followed(parts, producers, 1), [str(parts["name"])]
     return now.followed(operator, producers, 2 if BY_CONSUMER in operator or rng.random() < PARTED else 1)
+
+
+def _in_parts(rng: np.random.Generator, name: str, merging: Mapping[str, Any]) -> dict[str, Any]:
+    """Draws an operator whose partial results `merging` merges; it may not be valid."""
+    drawn = _operator(rng, str(rng.choice(IN_PARTS)), name)
+    own = {field: value for field, value in drawn.items() if field not in {"windows", *OF_ONE_KEY}}
+    alike = {field: merging[field] for field in OF_ONE_KEY if field in merging}
+    return {**own, **alike, PIECE: merging["windows"][0]["every_s"]}
 
 
 def _ended(rng: np.random.Generator, now: WrittenQuery) -> WrittenQuery:

@@ -75,33 +75,34 @@ ROUNDS = 2
 # engines -------------------------------------------------------------------------------------------------------------
 
 
-PAUSES = {"gc_interval_s": Given(Between(0.5, 20.0, log=True)), "gc_pause_s": Given(Between(0.01, 0.3, log=True))}
+PAUSES = {"gc_interval_s": Given(Shares(0.02, 0.5)), "gc_pause_s": Given(Shares(5e-4, 1e-2))}
 JITTER = {"jitter_scv": Given(Between(0.05, 1.0, log=True), 0.4)}
-BUFFERS = {"buffer_debloat": Given(OneOf(({"target_s": 0.2}, {"target_s": 1.0})), 0.3)}
+BUFFERS = {"buffer_debloat": Given(Parts({"target_s": Given(Shares(1e-2, 1e-1))}), 0.3)}
 ENGINE: Table = {
     "state_backend": Given(OneOf(("heap", "rocksdb", "rocksdb")), 0.7),
     "window_state": Given(OneOf(("accumulators", "slices", "records"))),
     "chaining": Given(OneOf((True, False))),
-    "flush_s": Given(OneOf((0.1, 0.1, 0.01, 1.0))),
+    "flush_s": Given(Shares(1e-4, 2e-2)),
     "buffer_bytes": Given(OneOf((32_768, 32_768, 4096))),
     "network_memory": Given(Parts(BUFFERS)),
     "service_scv": Given(Between(0.05, 2.0, log=True)),
-    "watermark_interval_s": Given(OneOf((0.2, 0.2, 1.0))),
+    "watermark_interval_s": Given(Shares(1e-3, 2e-2)),
 }
 """Fields of Flink's profile that differ between jobs."""
 
 
-def _engine(rng: np.random.Generator) -> EngineProfile:
-    """Draws an engine, without the work of users' functions."""
+def _engine(rng: np.random.Generator) -> dict[str, Any]:
+    """Draws the fields of an engine, without the work of users' functions."""
     if rng.random() < OTHER_ENGINES:
-        return random_engine(rng)
+        return random_engine(rng).model_dump(mode="json")
     noise = Parts(PAUSES).draw(rng) if rng.random() < 0.4 else {}
     drawn = {**Parts(ENGINE).draw(rng), "noise": {**noise, **Parts(JITTER).draw(rng)}, "name": "drawn-flink"}
-    return EngineProfile.model_validate({**FLINK.model_dump(mode="json"), **drawn})
+    return {**FLINK.model_dump(mode="json"), **drawn}
 
 
-def _working(engine: EngineProfile, work: float) -> EngineProfile:
-    """Engine whose records cost so many times as much, by users' functions."""
+def _working(drawn: Mapping[str, Any], length_s: float, work: float) -> EngineProfile:
+    """Engine in a run of that length, whose records cost so many times as much, by users' functions."""
+    engine = EngineProfile.model_validate(resolved(drawn, length_s, 0.0))
     record_us = {kind: work * micros for kind, micros in engine.record_us.model_dump(exclude_none=True).items()}
     value_us = {kind: work * micros for kind, micros in engine.value_us.model_dump().items()}
     each = {"result_us": work * engine.result_us, "scan_us": work * engine.scan_us}
@@ -234,7 +235,7 @@ class _Job:
     seed: int
     query: WrittenQuery
     cluster: Cluster
-    engine: EngineProfile
+    engine: Mapping[str, Any]
     shares: Mapping[str, float]
     laws: Mapping[str, str]
     records: float
@@ -266,7 +267,7 @@ class _Job:
             cluster=self.cluster,
             plan=plan,
             workload=Workload(arrivals=arrivals, keys=keys),
-            engine=_working(self.engine, self.work),
+            engine=_working(self.engine, length_s, self.work),
             run=RunSettings(horizon_s=length_s, period_s=length_s / PERIODS, seed=self.seed),
             checkpoints=checkpoints,
         )
@@ -346,7 +347,7 @@ def _placed(rng: np.random.Generator, job: _Job, length_s: float) -> dict[str, A
 def _checkpoints(rng: np.random.Generator, job: _Job) -> dict[str, Any]:
     """Draws checkpoints: incremental ones where state is stored alone, as in Flink; a third of them go to a host."""
     found = Parts(CHECKPOINTS).draw(rng)
-    if not job.engine.stores:
+    if not EngineProfile.model_validate(resolved(job.engine, 1.0, 0.0)).stores:
         del found["state"]
     if rng.random() < 1 / 3:
         found["storage"] = str(rng.choice([host.name for host in job.cluster.hosts]))

@@ -62,11 +62,29 @@ def test_another_process_draws_the_same_jobs() -> None:
     assert json.loads(found.stdout) == [job.model_dump_json() for job in jobs()[:2]]
 
 
-def test_all_kinds_are_drawn_but_those_that_merge_partial_results() -> None:
-    assert {name for name, kind in BY_KIND.items() if kind.merges} == set(BY_KIND) - set(DRAWN_KINDS)
+def test_all_kinds_are_drawn() -> None:
+    assert set(DRAWN_KINDS) == set(BY_KIND)
     kinds = Counter(each.kind for job in jobs() for each in job.query.operators)
     assert set(kinds) == set(DRAWN_KINDS)
     assert min(kinds.values()) > 5
+
+
+def test_partial_results_are_pieces_of_the_windows_that_they_make() -> None:
+    """What merges has, right before it, an operator that hands over pieces as long as its first window's slide."""
+    merging = [(job.query, each) for job in jobs() for each in job.query.operators if each.merges]
+    assert len(merging) > 5
+    for query, each in merging:
+        (stream,) = query.inputs(each.name)
+        assert query.operator(stream.producer).piece_s == each.event_windows[0].every_us / 1e6
+
+
+def test_what_happens_in_a_run_is_a_share_of_its_length() -> None:
+    """Flushes, pauses, intervals of watermarks and debloating would fill short runs otherwise."""
+    for job in (each for each in jobs() if each.engine.name == "drawn-flink"):
+        engine, length_s = job.engine, job.run.horizon_s
+        debloat = engine.network_memory.buffer_debloat if engine.network_memory else None
+        times_s = [engine.flush_s, engine.watermark_interval_s, engine.noise.gc_pause_s, debloat and debloat.target_s]
+        assert all(each_s <= 0.11 * length_s for each_s in times_s if each_s)
 
 
 def test_jobs_are_of_all_sizes() -> None:
