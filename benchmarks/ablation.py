@@ -89,7 +89,7 @@ LAWS: Mapping[str, Mapping[str, Any]] = {
     "cores idle beside few tasks": {"sockets.cores_beside": lambda cores, *_: np.ones(len(cores))},
     "one queue of several": {"waiting._of_common_queues": lambda *given: given[-1]},
     "evaluations take time": {"latency._evaluated_s": lambda *_: 0.0},
-    "event time waits for watermarks": {"latency.watermarks": lambda *_: IN_ORDER},
+    "event time waits for watermarks": {"latency.Watermarks._announced": lambda *_: (IN_ORDER, 0.0)},
     "the oldest of inputs of several ages": {"latency.HeldRecords": lambda *given: HeldRecords(*given[:-1])},
     "pressure that a run shows": {"model._pressure_shown": lambda share, *_: np.full(share.shape[1], np.inf)},
     "chances of few evaluations": {"model._chances": lambda _fires, per_s, run_s: np.minimum(per_s * run_s, 1000.0)},

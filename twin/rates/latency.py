@@ -272,10 +272,14 @@ def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:
     return np.asarray((ages * rates).sum(axis=1) / rates.sum(axis=0))
 
 
+ROUNDING = 1e-12
+"""Share of a mean square below which a variance is nothing but rounding."""
+
+
 def _variance(rates: np.ndarray, means: np.ndarray, variances: np.ndarray) -> np.ndarray:
     """Variance of K streams together, by their rates, means and variances [K, N]. [N]"""
     (mean, second) = _mixed(rates, np.stack([means, variances + means**2]))
-    return np.asarray(np.maximum(second - mean**2, 0.0))
+    return np.asarray(np.where(second - mean**2 > second * ROUNDING, second - mean**2, 0.0))
 
 
 # watermarks ----------------------------------------------------------------------------------------------------------

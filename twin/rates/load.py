@@ -14,7 +14,7 @@ from twin.deployment import flows
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.windowed import Windowed
 from twin.rates.arrays import JobArrays
-from twin.rates.channels import MeasuredSpan, burst_blocking, felt, held_up, used_cards
+from twin.rates.channels import MeasuredSpan, burst_blocking, felt, held_back, held_up, used_cards
 from twin.rates.layout import Layout
 from twin.rates.sockets import MEGA, Cells, demands, share_cores
 from twin.workload import key_groups_of
@@ -424,9 +424,9 @@ def come_by(lag_s: np.ndarray, spread_s: np.ndarray, measured: MeasuredSpan) -> 
     """Share of the steady output that comes in the measured time of a run whose results are late by logistic times, of
     that mean and standard deviation. [N]
 
-    By t, results have come for t less the lag, if positive: on average s log(1 + exp((t - lag) / s)) seconds, for the
-    scale s.
+    By t, results have come for t less the lag, if positive: on average b log(1 + exp((t - lag) / b)) seconds, for the
+    scale b. That is t less the mean lag, if positive, and b log(1 + exp(-|t - lag| / b)).
     """
     scale_s = np.maximum(LOGISTIC * spread_s, 1e-9)
-    by_s = [scale_s * np.logaddexp(0.0, (at_s - lag_s) / scale_s) for at_s in (measured.start_s, measured.end_s)]
-    return np.asarray((by_s[1] - by_s[0]) / measured.length_s)
+    before, by = (scale_s * np.log1p(np.exp(-np.abs(at_s - lag_s) / scale_s)) for at_s in measured)
+    return np.asarray(held_back(lag_s, measured) + (by - before) / measured.length_s)
