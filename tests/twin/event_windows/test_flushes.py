@@ -14,7 +14,7 @@ from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate
 
-SEEDS = 12
+SEEDS = 8
 KEYS = {"keys": 12, "key_groups": 4}
 TABLE = {"kind": "temporal-join", "name": "join", "side": "rows", "time": "event", "service_time_s": 1e-4}
 LATE = {"disorder_s": 0.5, "slack_s": 0.5}
