@@ -328,12 +328,11 @@ class Restarts:
                 continue
             for task in tasks:
                 task.logic.save()
-            ports = [port for task in tasks for port in task.ports]
-            waiting = [(port, port.remaining) for port in ports if port.holds_records]
-            marked = [port for port in ports if port.gathers]  # watermarks, which may let windows leave
-            for port in dict.fromkeys([*marked, *(port for port, _ in waiting)]):
+            ports = [port for task in tasks for port in task.ports]  # a watermark in a batch may let windows leave
+            waiting = [(port, port.remaining, port.gathers) for port in ports if port.holds_records or port.gathers]
+            for port, _, _ in waiting:
                 port.flush()
-            sent = sent or bool(marked) or any(port.remaining < count for port, count in waiting)
+            sent = sent or any(gathers or port.remaining < count for port, count, gathers in waiting)
             if waiting:
                 at_work.add(name)
         return bool(at_work), sent

@@ -295,6 +295,7 @@ class TwoSided:
         name: str
         left: str
         right: str
+        keys: int
         key_type: DataType
 
     @property
@@ -311,6 +312,10 @@ class TwoSided:
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
         """Columns of both inputs, with one copy of the key."""
         return joined_columns(inputs, self.key_type)
+
+    def of_copies(self, mixing: Mixing) -> np.ndarray | float:
+        """Results a second of copies of one record, beyond those that match by chance. [N]"""
+        return mixing.copies_per_s * (1.0 - 1.0 / self.keys)
 
     def sides(self, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Left and right input, from inputs that are in the order of their names."""
@@ -408,7 +413,7 @@ class IntervalJoin(TwoSided, LateTo, KeyedOperator):
         left, right = self.sides(once)
         out = left * right * (self.upper_s - self.lower_s) / self.keys
         if self.lower_s <= 0.0 <= self.upper_s:
-            out = out + mixing.copies_per_s * (1.0 - 1.0 / self.keys)
+            out = out + self.of_copies(mixing)
         held = sum(rate * held_s for rate, held_s in zip(self.sides(inputs), self.held_s, strict=True))
         none = np.zeros_like(total)
         return Flow(inputs, total, out, held + none, none, none, np.where(together < out, together, np.inf), burst_s)

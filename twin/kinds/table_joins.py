@@ -100,9 +100,9 @@ class RegularJoin(TwoSided, KeepsRecords):
         copy of an outer side that leaves alone before the other comes is not counted."""
         run_s = lasting_s(mixing)
         sent, total = self.sent(self.sides(inputs), run_s), np.sum(inputs, axis=0)
-        copies = mixing.copies_per_s * (1.0 - 1.0 / self.keys)
         rows = total * (run_s if self.ttl_s is None else min(self.ttl_s, run_s))
-        return self.passed_on(inputs, bursts, mixing, sent.pairs + copies + sent.alone + sent.withdrawn, rows)
+        out = sent.pairs + self.of_copies(mixing) + sent.alone + sent.withdrawn
+        return self.passed_on(inputs, bursts, mixing, out, rows)
 
     def sent(self, sides: tuple[np.ndarray, np.ndarray], run_s: float) -> Sent:
         """Results a second, as means over a run that begins without rows.

@@ -72,18 +72,6 @@ def awaited(deployment: Deployment, name: str) -> list[AnyOperator]:
     return [each for each in map(query.operator, sorted(query.ancestors(name))) if each.is_source]
 
 
-def dated_by_windows(query: Query) -> set[str]:
-    """Operators of which all that leaves in results had the ends of windows as event times when it came."""
-    found, sending = set[str](), set[str]()
-    for operator in query.topological:
-        streams = [each for each in query.inputs(operator.name) if operator.passed_from(each.side)]
-        if streams and all(stream.producer in sending for stream in streams):
-            found.add(operator.name)
-        if operator.hands_over in ("windows", "untimed") or operator.name in found:
-            sending.add(operator.name)
-    return found
-
-
 def disorder_of(source: AnyOperator, every_s: float | None) -> Disorder:
     """Disorder of what a source reads. every_s: between watermarks, unless the source says so itself."""
     reads = source.mechanism
@@ -254,15 +242,13 @@ def _akin(job: Job, producers: list[str]) -> bool:
 class Windows(NamedTuple):
     """Windows of a job. all: numbers of the operators with one; slides: of count windows, by number; by_time_o: whether
     an operator has one over time. piece_o: length in seconds of the partial results that come, 0 for none; awaited_o:
-    numbers of the sources that an operator over event time waits for, and their disorder; dated_o: whether its records
-    have ends of windows as their event times."""
+    numbers of the sources that an operator over event time waits for, and their disorder."""
 
     all: list[int]
     slides: dict[int, float]
     by_time_o: list[bool]
     piece_o: list[float]
     awaited_o: list[dict[int, Disorder]]
-    dated_o: list[bool]
 
     @classmethod
     def of(cls, job: Job) -> Self:
@@ -270,7 +256,7 @@ class Windows(NamedTuple):
         components, edges = job.components, job.edges
         windows = {o: each.operator.window for o, each in enumerate(components) if isinstance(each.operator, Windowed)}
         pieces = [[components[edges[s].producer].operator.piece_s for s in each.inputs] for each in components]
-        names, dated = [each.name for each in components], dated_by_windows(job.query)
+        names = [each.name for each in components]
         return cls(
             all=list(windows),
             slides={o: float(window.slide) for o, window in windows.items() if window.policy == "count"},
@@ -283,7 +269,6 @@ class Windows(NamedTuple):
                 }
                 for name in names
             ],
-            dated_o=[name in dated for name in names],
         )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from twin.checkpoints import Checkpoints
 from twin.deployment import key_shares
 from twin.key_skew import KeySkew
-from twin.kinds.flow import IN_ORDER, Disorder, HeldRecords
+from twin.kinds.flow import HeldRecords
 from twin.kinds.windowed import Windowed
 from twin.query import AnyOperator
 from twin.rates.arrays import JobArrays
@@ -22,9 +22,9 @@ from twin.rates.channels import Full, Hops, MeasuredSpan, channel_waits_s, full_
 from twin.rates.filling import Shown, shown
 from twin.rates.layout import Layout
 from twin.rates.load import LOGISTIC, Load, Reached, Results, entries_on, entry_bytes_on, windows_on
-from twin.rates.queueing import RHO_MAX
+from twin.rates.queueing import RHO_MAX, mixed_by, variance_by
 from twin.rates.waiting import away_s, batch_waits_s, bunched_s, queues_s
-from twin.windows import Window
+from twin.rates.watermarks import Watermarks
 from twin.workload import distinct_values, key_groups_of, touched
 
 # ages ----------------------------------------------------------------------------------------------------------------
@@ -54,10 +54,10 @@ from twin.workload import distinct_values, key_groups_of, touched
 #   its length (the last one ends with the run), others by half a slide, and joins by what sliding windows lack until
 #   they are first full.
 # * A source that ingests a share f of what is offered falls behind by (1 - f) t (`twin.rates.filling`).
-# * Lags of single results differ: by the flush that they get, by their waits, by the way, and in joins by how full the
-#   window was. They are taken for logistic, as their mean and variance say. So a run that is shorter than the mean has
-#   results, too: the quickest. Where the tail of their ages falls exponentially, by 1 / b, their mean age is the run's
-#   length less 2 b; where ages are spread evenly, a third of it.
+# * Lags of single results differ: by the flush that they get, by their waits, and by the way. They are taken for
+#   logistic, as their mean and variance say. So a run that is shorter than the mean has results, too: the quickest.
+#   Where the tail of their ages falls exponentially, by 1 / b, their mean age is the run's length less 2 b; where ages
+#   are spread evenly, a third of it.
 # * The delay of results begins again where they wait for a window: at its end or, over event time, with the watermark,
 #   which comes as late as records that pass no window. Where results wait for records alone, it is that of the last.
 
@@ -142,9 +142,9 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
         rates = sent_sn[streams]
         if (passed := job.passed[o]) is not None:
             rates = rates * passed[:, None]  # only records that leave in results have an age
-        mixed = _mixed(rates, arriving)
+        mixed = mixed_by(rates, arriving)
         moved_s = (beside_sn + channel_sn + batch_sn)[streams]
-        disorder, reached_s = marks.come(o, moved_s, rates)
+        came = marks.come(o, moved_s, rates)
         taken = _taken(layout, found, o)
         bursts = found.bursts_on[producers].max(axis=0)
         held = HeldRecords(
@@ -152,18 +152,15 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
             found.window_on[o],
             found.groups_on[o],
             job.windows.piece_o[o],
-            disorder,
+            came.disorder,
             bursts,
             rates + np.zeros(layout.size) if len(streams) > 1 else None,
         )
         through = job.operators[o].ages_s(arriving, mixed, held)
-        varied_on[o] = waited_on[o] ** 2 + _variance(
+        varied_on[o] = waited_on[o] ** 2 + variance_by(
             rates, np.minimum(arriving[2], measured.end_s), varied_on[producers] + batch_sn[streams] ** 2 / 3.0
         )
-        operator = job.operators[o]
-        if isinstance(operator, Windowed) and operator.joins:
-            varied_on[o] += (through[2] - mixed[2]) ** 2 * _filling_scv(operator.window, len(streams))
-        channel_on[o] = mixed[0] - _mixed(rates, leaving)[0]
+        channel_on[o] = mixed[0] - mixed_by(rates, leaving)[0]
         window_on[o] = through[0] - mixed[0]
         made_s = _evaluated_s(layout, found, o) if o in job.windows.all else np.zeros(layout.size)
         ages[:, o] = through + queue_on[o] + made_s
@@ -172,15 +169,15 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
         else:
             alike = job.operators[o].joins and o not in job.windows.all  # each side's records make half of the results
             sides = np.ones_like(rates) if alike else rates
-            delayed_s = _mixed(sides, (delay_on[producers] + moved_s)[None])[0]
-            delay_on[o] = _begun_s(job.operators[o], delayed_s, reached_s, window_on[o]) + queue_on[o] + made_s
-        marks.leave(o, queue_on[o], made_s)
+            delayed_s = mixed_by(sides, (delay_on[producers] + moved_s)[None])[0]
+            delay_on[o] = _begun_s(job.operators[o], delayed_s, came.reached_s, window_on[o]) + queue_on[o] + made_s
+        marks.leave(o, came, queue_on[o], made_s)
     weights = (offered.in_on * fills.taken_on)[job.sinks]
-    results = _mixed(weights, ages[:, job.sinks])
-    spread_s = np.sqrt(_variance(weights, np.minimum(ages[2, job.sinks], measured.end_s), varied_on[job.sinks]))
+    results = mixed_by(weights, ages[:, job.sinks])
+    spread_s = np.sqrt(variance_by(weights, np.minimum(ages[2, job.sinks], measured.end_s), varied_on[job.sinks]))
     youngest_s = np.minimum(2.0 * LOGISTIC * spread_s, measured.end_s * 2.0 / 3.0)
     results[:2] = np.minimum(results[:2], measured.end_s - youngest_s)
-    (delay_s,) = np.minimum(_mixed(weights, delay_on[None, job.sinks]), results[0])
+    (delay_s,) = np.minimum(mixed_by(weights, delay_on[None, job.sinks]), results[0])
     parts = channel_on, queue_on, waited_on, window_on
     return Ages(results, spread_s, delay_s, ages, *parts, blocked_on, fills, channel_sn, link_sn, batch_sn)
 
@@ -196,16 +193,6 @@ def _begun_s(operator: AnyOperator, delayed_s: np.ndarray, reached_s: np.ndarray
         return np.maximum(reached_s, delayed_s)  # a window before it may have waited already
     alone = operator.joins or isinstance(operator, Windowed)  # results wait for records, of which the last one tells
     return delayed_s if alone else delayed_s + window_s
-
-
-def _filling_scv(window: Window, sides: int) -> float:
-    """Variance of the lag of a join because its window fills, over the square of all of its lag.
-
-    A result comes by t while the window fills with the probability (t / L)^k for k sides: L k / (k + 1) on average, of
-    a squared coefficient of variation 1 / (k (k + 2)). The rest of the lag is the wait for the first slide.
-    """
-    filling, begun = (window.size - window.slide) * sides / (sides + 1.0), window.slide / 2.0
-    return float((filling / (filling + begun)) ** 2 / (sides * (sides + 2.0)))
 
 
 def in_service_s(found: Load) -> np.ndarray:
@@ -262,168 +249,6 @@ def _taken(layout: Layout, found: Load, o: int) -> np.ndarray:
     if o not in layout.job.windows.slides or layout.job.names[o] not in layout.counted:
         return found.in_on[o]
     return np.asarray(found.fires_on[o] * layout.job.windows.slides[o] / layout.subtasks_on[o])
-
-
-def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:
-    """Mean over K streams by their rates [K, N], of A ages [A, K, N]; where nothing flows, all count alike. [A, N]"""
-    if len(rates) == 1:
-        return ages[:, 0]
-    rates = np.where(rates.sum(axis=0) > 0.0, rates, 1.0)
-    return np.asarray((ages * rates).sum(axis=1) / rates.sum(axis=0))
-
-
-ROUNDING = 1e-12
-"""Share of a mean square below which a variance is nothing but rounding."""
-
-
-def _variance(rates: np.ndarray, means: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """Variance of K streams together, by their rates, means and variances [K, N]. [N]"""
-    (mean, second) = _mixed(rates, np.stack([means, variances + means**2]))
-    return np.asarray(np.where(second - mean**2 > second * ROUNDING, second - mean**2, 0.0))
-
-
-# watermarks ----------------------------------------------------------------------------------------------------------
-# Operators over event time wait for watermarks. A watermark passes an event time once each subtask of each source has
-# read a later record, or is idle.
-
-
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
-"""Points and weights of integrals from -1 to 1."""
-TICKS = (np.arange(16) + 0.5) / 16, np.full(16, 1 / 16)
-AT_ONCE = np.array([0.5]), np.ones(1)
-"""TICKS: shares of the interval for which a watermark waits, and their weights. AT_ONCE: the middle, where none varies.
-"""
-
-
-class Watermarks:
-    """Watermarks on their way through a job, and the event times of what they pass, in seconds.
-
-    A watermark goes the way of the records. It waits for the last of all subtasks that send it: for their flushes, and
-    for all calls that are under way before it. An operator over event time waits for that on the slowest of its ways;
-    its results then have waited for all watermarks before it. Results of processing time have the time at which they
-    are made.
-
-    told_on: time on the way of a watermark that leaves an operator; stamp_on: time from the event time of what leaves
-    it until it leaves. [O, N] coming_s, dated_s: the same of what comes to the operator of the last `come`. [N]
-    """
-
-    def __init__(self, layout: Layout, found: Load, batch_sn: np.ndarray) -> None:
-        """batch_sn: mean wait of a stream's records for their batch. [S, N]"""
-        self.layout, self.found = layout, found
-        size_on = len(layout.job.names), layout.size
-        self.told_on, self.stamp_on = np.zeros(size_on), np.zeros(size_on)
-        self.flush_on, self.last_sn = _flushes_s(layout, batch_sn)
-        self.coming_s = self.dated_s = np.zeros(layout.size)
-
-    def begin(self, o: int, age_s: np.ndarray) -> None:
-        """Notes what a source sends, at that age. [N]"""
-        self.told_on[o] = self.stamp_on[o] = age_s
-
-    def come(self, o: int, moved_s: np.ndarray, rates: np.ndarray) -> tuple[Disorder, np.ndarray]:
-        """Disorder of what comes to an operator, and the time from an event time until its watermark has come, in
-        seconds [N]. slack_s of the former: how much longer than the records the watermark takes.
-
-        moved_s: time on each of its inputs; rates: of the records that leave in results. [K, N]
-        """
-        job, streams = self.layout.job, self.layout.job.inputs[o]
-        producers, operator = [job.producer_s[s] for s in streams], job.operators[o]
-        self.coming_s = (self.told_on[producers] + moved_s + self.last_sn[streams]).max(axis=0)
-        stamps_s = self.stamp_on[producers] + moved_s
-        oldest = o in job.windows.all or operator.event_windows
-        self.dated_s = stamps_s.max(axis=0) if oldest else _mixed(rates, stamps_s[None])[0]
-        disorder, announced_s = self._announced(o)
-        reached_s = self.coming_s + announced_s
-        if operator.awaits not in ("watermark", "turn"):
-            return disorder, reached_s
-        disorder = disorder._replace(slack_s=np.maximum(reached_s - self.dated_s, 0.0))
-        self.dated_s = np.maximum(self.dated_s, reached_s)
-        return disorder, reached_s
-
-    def leave(self, o: int, queue_s: np.ndarray, made_s: np.ndarray) -> None:
-        """Notes what leaves the operator of the last `come`. queue_s: wait and service of a record; made_s: of an
-        evaluation of its window. [N]"""
-        job = self.layout.job
-        untimed = job.operators[o].hands_over == "untimed"
-        self.stamp_on[o] = made_s if untimed else self.dated_s + queue_s + made_s
-        calls = o in job.calling and any(job.windows.awaited_o)
-        self.told_on[o] = self.coming_s + made_s + (self._cleared_s(o) if calls else queue_s)
-
-    def _cleared_s(self, o: int) -> np.ndarray:
-        """Wait of a watermark at an operator that calls, until all calls of all its subtasks before it are answered.
-        [N]"""
-        rates, back = np.unique(np.broadcast_to(self.found.in_on[o], self.layout.size), return_inverse=True)
-        return np.array([self.layout.job.calling[o].cleared_s(float(rate)) for rate in rates])[back.reshape(-1)]
-
-    def _announced(self, o: int) -> tuple[Disorder, np.ndarray | float]:
-        """Disorder of what comes to an operator, and the seconds after an event time when all of its sources have
-        announced it. [N]
-
-        A source's subtask reads r records a second, each up to d seconds after its event time. Of those that it reads t
-        seconds after an event time and the slack, a share min(1, t / d) has a later event time: the first of them moves
-        its watermark there. Where watermarks are sent in time, it is announced up to `every_s` later, evenly, and then
-        waits for a flush, of which the mean counts on the way; the sum of both waits counts as one even wait with the
-        same variance.
-        A subtask that has read nothing for its idle time is not waited for, but if all are idle, the next record of any
-        of them is. The mean of the largest of independent times is the integral of the probability that one of them is
-        longer than t, here over all t = scale x / (1 - x).
-        """
-        layout, found, flush_on = self.layout, self.found, self.flush_on
-        job, sources = layout.job, layout.job.windows.awaited_o[o]
-        if not sources:
-            return IN_ORDER, 0.0
-        each_on = np.maximum(found.in_on, 1e-12) / layout.subtasks_on
-        scale_s = np.max(
-            [
-                1.0 / each_on[k] + np.sqrt(each.disorder_s / each_on[k]) + each.every_s + flush_on[k]
-                for k, each in sources.items()
-            ],
-            axis=0,
-        )
-        slack_s = max(each.slack_s for each in sources.values())
-        varied = {k: np.hypot(each.every_s, flush_on[k]) for k, each in sources.items()}
-        sooner_s = np.max([(varied[k] - each.every_s) / 2.0 for k, each in sources.items()], axis=0)  # by even waits
-        total_s = slack_s - sooner_s
-        for node, weight in zip((1.0 + NODES) / 2.0, WEIGHTS / 2.0, strict=True):
-            at_s = scale_s * node / (1.0 - node) - sooner_s
-            awaited_no_more, all_idle = np.ones((2, layout.size))
-            for k, each in sources.items():
-                waits, idle = np.zeros((2, layout.size))
-                for tick, share in zip(*(TICKS if varied[k].any() else AT_ONCE), strict=True):
-                    before_s = at_s + slack_s - each.slack_s - each.every_s / 2.0 - (tick - 0.5) * varied[k]
-                    came = each_on[k] * _read_s(np.maximum(before_s, 0.0), each.disorder_s)
-                    none = np.exp(-came) if job.arrival_scv_o[k] > 0.0 else np.maximum(1.0 - came, 0.0)
-                    none = np.where(before_s > 0.0, none, 1.0)
-                    asleep = np.minimum(np.exp(-each_on[k] * each.idle_s), none)
-                    waits, idle = waits + share * (none - asleep), idle + share * asleep
-                awaited_no_more *= (1.0 - waits) ** layout.subtasks_on[k]
-                all_idle *= idle ** layout.subtasks_on[k]
-            all_read = awaited_no_more - all_idle  # if all are idle, the next record says how far they are
-            total_s += weight * scale_s / (1.0 - node) ** 2 * (1.0 - all_read)
-        every_s = max(each.every_s for each in sources.values())
-        disorder_s = 0.0 if job.windows.dated_o[o] else max(each.disorder_s for each in sources.values())
-        return Disorder(disorder_s, 0.0, every_s), total_s
-
-
-def _flushes_s(layout: Layout, batch_sn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Longest wait of a watermark for a flush at its source [O, N], and how much longer than a record it waits for the
-    last of n producers elsewhere [S, N], in seconds. Flushes come at independent times: the largest of n waits is
-    n / (n + 1) of a flush on average, and a record waits for half of one."""
-    job, flush_on = layout.job, np.zeros((len(layout.job.names), layout.size))
-    for s, producer in enumerate(job.producer_s):
-        np.maximum(flush_on[producer], 2.0 * batch_sn[s], out=flush_on[producer])
-    several = layout.subtasks_on[job.producer_s]
-    alone = np.array(
-        [forward or not job.inputs[p] for forward, p in zip(job.dealing.forward_s, job.producer_s, strict=True)]
-    )
-    return flush_on, np.where(alone[:, None], 0.0, batch_sn * (several - 1.0) / (several + 1.0))
-
-
-def _read_s(at_s: np.ndarray, disorder_s: float) -> np.ndarray:
-    """Seconds in which a subtask reads as many records as it reads from after the end by `at_s`: the integral of
-    min(1, t / disorder_s) up to there."""
-    if disorder_s == 0.0:
-        return at_s
-    return np.where(at_s < disorder_s, at_s**2 / (2.0 * disorder_s), at_s - disorder_s / 2.0)
 
 
 # waits for checkpoints -----------------------------------------------------------------------------------------------

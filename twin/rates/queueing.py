@@ -110,3 +110,24 @@ def superposed(scv: np.ndarray, streams: np.ndarray) -> np.ndarray:
     """
     regular = 1.0 / (1.0 + 4.0 * (1.0 - USUAL_LOAD) ** 2 * (streams - 1.0))
     return np.asarray(1.0 - regular * (1.0 - scv))
+
+
+# streams together ----------------------------------------------------------------------------------------------------
+
+
+def mixed_by(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:
+    """Mean over K streams by their rates [K, N], of A ages [A, K, N]; where nothing flows, all count alike. [A, N]"""
+    if len(rates) == 1:
+        return ages[:, 0]
+    rates = np.where(rates.sum(axis=0) > 0.0, rates, 1.0)
+    return np.asarray((ages * rates).sum(axis=1) / rates.sum(axis=0))
+
+
+ROUNDING = 1e-12
+"""Share of a mean square below which a variance is nothing but rounding."""
+
+
+def variance_by(rates: np.ndarray, means: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """Variance of K streams together, by their rates, means and variances [K, N]. [N]"""
+    (mean, second) = mixed_by(rates, np.stack([means, variances + means**2]))
+    return np.asarray(np.where(second - mean**2 > second * ROUNDING, second - mean**2, 0.0))
