@@ -86,13 +86,15 @@ def cores_beside(cores: np.ndarray, others: np.ndarray, counts: np.ndarray) -> n
     speed = np.minimum(1.0, cores / (1.0 + busy))
     turn = np.exp(2j * np.pi * busy / len(busy))  # points at which the characteristic function of J is taken
     got = np.ones(cores.shape)
+    here, several, perhaps = (np.asarray(each.any(axis=1)) for each in (whole > 0.0, whole > 1.0, part > 0.0))
     for _ in range(ROUNDS):
-        transform = np.ones(speed.shape, complex)
-        for chance, count, rest in zip(np.minimum(others / got, 1.0), whole, part, strict=True):
-            one = chance * (turn - 1.0)
-            transform *= (1.0 + one) ** count if count.max() > 1.0 else np.where(count > 0.0, 1.0 + one, 1.0)
-            if rest.any():
-                transform *= 1.0 + rest * one
+        transform, chance = np.ones(speed.shape, complex), np.minimum(others / got, 1.0)
+        for c in np.flatnonzero(here | perhaps).tolist():
+            one = chance[c] * (turn - 1.0)
+            if here[c]:
+                transform *= (1.0 + one) ** whole[c] if several[c] else np.where(whole[c] > 0.0, 1.0 + one, 1.0)
+            if perhaps[c]:
+                transform *= 1.0 + part[c] * one
         chances = np.maximum(np.fft.fft(transform, axis=0).real / len(busy), 0.0)
         mean, before = (chances * busy).sum(axis=0), got
         got = np.where(mean > NONE, (chances * busy * speed).sum(axis=0) / np.maximum(mean, NONE), 1.0)
