@@ -34,6 +34,7 @@ from twin.deployment import Deployment
 from twin.files import write_text
 from twin.kinds.flow import IN_ORDER, HeldRecords
 from twin.metrics import METRICS, REGRESSION_METRICS
+from twin.rates.bursts import Waited
 from twin.rates.channels import MeasuredSpan, fair_rates
 from twin.rates.filling import Shown
 from twin.rates.load import Load
@@ -97,7 +98,12 @@ LAWS: Mapping[str, Mapping[str, Any]] = {
     "the oldest of inputs of several ages": {"latency.HeldRecords": lambda *given: HeldRecords(*given[:-1])},
     "pressure that a run shows": {"model._pressure_shown": lambda share, *_: np.full(share.shape[1], np.inf)},
     "chances of few evaluations": {"model._chances": lambda _fires, per_s, run_s: np.minimum(per_s * run_s, 1000.0)},
-    "results wait for commits": {"model._checkpoints": lambda *_: None},
+    "results wait for commits": {"latency.Commits.seen": lambda _, found, __: found},
+    "work gathers at peaks": {
+        "bursts.Gathered.pass_on": lambda gathered, *_: Waited(*np.zeros((3, len(gathered.behind))))
+    },
+    "pauses and checkpoints take time": {"latency.stopped_hn": lambda *_: np.zeros(1)},
+    "ages are of what comes in the run": {"latency._coming": lambda rates, *_: (rates, np.full(1, np.inf))},
 }
 """For each law, what replaces it: by name in `twin.rates`, or in `twin`, the plain law."""
 

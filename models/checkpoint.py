@@ -57,11 +57,13 @@ MARGIN = 0.1
 """Margin beyond the range, as a share of an encoded range from -1 to 1."""
 DEMANDS: Mapping[str, tuple[str, float, Group]] = {
     "arrivals": ("peak", 1.0, "demand"),
+    "few": ("peak", 1.0, "demand"),
+    "several": ("peak", 1.0, "demand"),
     "drift": ("drifts_per_s", 0.0, "demand"),
     "pauses": ("pauses", 0.0, "composed"),
     "checkpoints": ("checkpoints", 0.0, "composed"),
 }
-"""Demands that steady rates leave out and models can learn, by name in `twin.unsupported`: the column of
+"""Demands that models can learn, by name in `twin.unsupported`: the column of
 `Dataset.about` that measures it, the column's value in a job without it, and the group of features that shows it."""
 FEWEST = 30
 """Number of rows with a demand from which on it counts as learned."""

@@ -341,7 +341,7 @@ _ALL: tuple[tuple[str, Feature], ...] = (
     *(("plan", feature) for feature in CONTEXT),
 )
 
-REVISION = 19
+REVISION = 20
 """Number that grows where a feature of the same name gets other values: most often because the rate model changes."""
 
 FEATURE_VERSION: str = hashlib.sha256(

@@ -18,7 +18,7 @@ import numpy as np
 from models.checkpoint import Ensemble, found_in, kinds_of, outside, read_all, refuse_unseen, unseen, unseen_rows
 from models.gnn import Batch, Capacity, CostNetwork, Parameters, batch_of, capacity_for, cut, needs
 from models.graph import HORIZON_S, GraphTable, graph_table
-from models.job_columns import JobColumns, base_costs, job_columns, plan_physics, subtask_counts
+from models.job_columns import base_costs, job_columns, plan_physics, subtask_counts
 from models.labels import KINDS, LABEL_FLOOR, RELATIVE, Scaling, in_units, kinds_of_plans
 from models.scoring import PlanSide, groups, score, scoring_job
 from models.settings import NetworkConfig
@@ -303,11 +303,6 @@ class LearnedCostModel:
                 found[name] = np.union1d(found.get(name, rows), rows)
         return found
 
-    def saw(self, job: JobColumns) -> bool:
-        """Whether all kinds of operators, and words of these, that a job has were in the training rows."""
-        needed = found_in(job)
-        return not any(unseen(ensemble.seen, needed) for ensemble in self.ensembles)
-
     def knows(self, graphs: GraphTable) -> bool:
         """Whether `predict_graphs` can predict these graphs."""
         return not any(unseen(ensemble.seen, kinds_of(graphs)) for ensemble in self.ensembles)
@@ -368,71 +363,6 @@ class LearnedCostModel:
     @property
     def _sees_rates(self) -> bool:
         return any(_asks_rates(each) for each in self.ensembles)
-
-
-@dataclass(frozen=True)
-class FirstThatKnows:
-    """Cost model of several learned ones, in their order: a metric of a job is of the first that has it, saw all that
-    the job has, and need not extrapolate; else of the first that has it and saw all; else the job is refused. A
-    twin.metrics.CostModel, Further and Narrowable. wanted: as of `LearnedCostModel`."""
-
-    name: str
-    models: tuple[LearnedCostModel, ...]
-    wanted: tuple[str, ...] | None = None
-
-    @property
-    def further(self) -> tuple[str, ...]:
-        """Names of FURTHER that one of the models estimates."""
-        return tuple(metric for metric in FURTHER if any(metric in each.further for each in self.models))
-
-    def only(self, metrics: Sequence[str]) -> FirstThatKnows:
-        """Model for some metrics. Models that are not asked for one are not computed."""
-        return replace(self, wanted=tuple(metrics))
-
-    def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
-        """Estimates for plans of one job. Raises BadInput as the last of the models, if none saw all of the job."""
-        wanted, unknown = self._wanted, np.full(len(plans), np.nan)
-        found, spread = dict.fromkeys((*METRICS, *wanted), unknown), unknown
-        for model, metrics in self._shared(scenario).items():
-            said = self.models[model].only(metrics).predict(scenario, plans)
-            found |= {metric: said[metric] for metric in metrics}
-            spread = said.spread if "processing_latency_s" in metrics else spread
-        return Estimates(found, spread)
-
-    def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
-        """Features of the scenario that a model ignores which is asked for what is wanted, or else for METRICS."""
-        asked = (self.models[model].blind_to(scenario) for model in self._usual._shared(scenario))
-        return tuple(dict.fromkeys(word for words in asked for word in words))
-
-    def beyond(self, scenario: Scenario) -> list[str]:
-        """Features of the job that are outside the ranges of a model which is asked, as in `blind_to`."""
-        asked = self._usual._shared(scenario)
-        return sorted({name for model in asked for name in self.models[model].beyond(scenario)})
-
-    def interval(self, scenario: Scenario, plans: Sequence[ExecutionPlan], metric: str) -> np.ndarray | None:
-        """[2, N] interval of the metric, as of the model that answers for it."""
-        (model,) = self.only((metric,))._shared(scenario)
-        return self.models[model].interval(scenario, plans, metric)
-
-    @property
-    def _usual(self) -> FirstThatKnows:
-        return self if self.wanted is not None else self.only(METRICS)
-
-    @property
-    def _wanted(self) -> tuple[str, ...]:
-        return (*METRICS, *self.further) if self.wanted is None else self.wanted
-
-    def _shared(self, scenario: Scenario) -> dict[int, tuple[str, ...]]:
-        """The wanted metrics that each model answers for, by its number."""
-        job = job_columns(scenario)
-        saw = [number for number, each in enumerate(self.models) if each.saw(job)]
-        order = sorted(saw, key=lambda number: bool(self.models[number].beyond(scenario))) or [len(self.models) - 1]
-        shared: dict[int, tuple[str, ...]] = {}
-        for metric in self._wanted:
-            able = [each for each in order if metric in (*METRICS, *self.models[each].further)]
-            number = (able or order)[0]
-            shared[number] = (*shared.get(number, ()), metric)
-        return shared
 
 
 def _result(answer: Future[RateAnswer] | None) -> Callable[[], RateAnswer]:

@@ -20,7 +20,7 @@ from twin.files import parse_json
 
 FILE = Path(__file__).with_suffix(".json")
 COST_MODELS: Mapping[str, str] = {
-    "rates": "analytic: steady rates, utilisations and queueing formulas; milliseconds a plan",
+    "rates": "analytic: rates, utilisations, queueing formulas and bursts; milliseconds a plan",
     "rates:twice": "the same, for twice the mean rates",
     "rates:peak": "the same, for each source's highest rate: what learning is to be compared with",
     "learned": "a correction of the rate model for any engine and hosts, trained on simulated runs",

@@ -12,6 +12,8 @@ from itertools import combinations
 
 import numpy as np
 
+from twin.arrivals.laws import ArrivalLaw
+from twin.arrivals.peaks import has_several_rates, peaks_of
 from twin.chaining import fused, links_of
 from twin.errors import some_of
 from twin.job import compile
@@ -27,6 +29,8 @@ COURSES = ("steps", "replay")
 """Laws that give the rate at each time, and not how it varies, so that a run depends on which part of them it has."""
 BATCH_SHARE = 0.1
 """Share of a count window above which batches change the number of pairs in it."""
+FEWEST_PEAKS = 30.0
+"""Fewest peaks of a law in a run for runs to be alike: their mean number then differs by a fifth."""
 OUTLASTED = 4.0
 """Mean lengths of sessions below which a run's length counts: those that end in it are then shorter by a third."""
 
@@ -35,12 +39,13 @@ def unsupported_features(scenario: Scenario, seen: Collection[str]) -> tuple[str
     """Features of the scenario, in words, of which a model that sees only `seen` does not know.
 
     seen: of `events`, `policy`, `checkpoints`, `commits` (for which results wait), `arrivals`, `courses` (of them),
-    `pauses`, `jitter`, `batches`, `pending` (records of a source), `sockets`, `links`, `skew`, `drift`, `assignment`
-    (of key groups), `alignment`, `fusion`, `partitions` (read unevenly), `counting` (in windows of several subtasks),
-    `sides` (of joins, unmixed), `unlike` (keys, where a law takes them as alike and random), `apart` (records of a key,
-    of joins and sessions), `merges` (of partial results), `late` (records), `copies` (of a record, that meet), `kin`
-    (copies have one key), `law` (what that of a kind misses), `drops`, `lost` (calls), `failing` (of the job by them),
-    `outlasting` (the run, by what collects until it is silent), and partitionings by name.
+    `few` (peaks of them in a run), `several` (rates of them), `pauses`, `jitter`, `batches`, `pending` (records of
+    a source), `sockets`, `links`, `skew`, `drift`, `assignment` (of key groups), `alignment`, `fusion`,
+    `partitions` (read unevenly), `counting` (in windows of several subtasks), `sides` (of joins, unmixed), `unlike`
+    (keys, where a law takes them as alike and random), `apart` (records of a key, of joins and sessions), `merges`
+    (of partial results), `late` (records), `copies` (of a record, that meet), `kin` (copies have one key), `law`
+    (what that of a kind misses), `drops`, `lost` (calls), `failing` (of the job by them), `outlasting` (the run, by
+    what collects until it is silent), and partitionings by name.
     """
     return tuple(dict.fromkeys(words for name, words in _beyond(scenario) if name not in seen))
 
@@ -73,7 +78,7 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
     if scenario.policy is not None:
         yield "policy", f"the policy {scenario.policy.name}"
     if scenario.checkpoints is not None:
-        yield "checkpoints", "what checkpoints cost"
+        yield "checkpoints", "what checkpoints cost beyond the time of threads"
         if scenario.checkpoints.sinks == "exactly-once":
             yield "commits", "results that wait for checkpoints"
     by_law = defaultdict[str, list[str]](list)
@@ -83,6 +88,13 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
         if law_name not in PLAIN_LAWS:
             name = "courses" if law_name in COURSES else "arrivals"
             yield name, f"how {law_name} arrivals of {some_of(sources)} vary around their mean"
+    laws = {source: law for source, law in scenario.workload.arrivals.items() if law.law not in COURSES}
+    few = [source for source, law in laws.items() if _has_few(law, scenario.run.horizon_s)]
+    several = [source for source, law in laws.items() if has_several_rates(law)]
+    if several:
+        yield "several", f"that arrivals of {some_of(several)} have more rates than two"
+    if few:
+        yield "few", f"that a run has few peaks of {some_of(few)}, and so its own"
     yield from _of_engine(scenario)
     yield from _of_cluster(scenario)
     yield from _of_keys(scenario)
@@ -144,6 +156,11 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
             yield "alignment", f"the alignment of keys from {stream.producer} to {stream.consumer}"
         if stream.overflow == "drop":
             yield "drops", "records dropped at full channels"
+
+
+def _has_few(law: ArrivalLaw, run_s: float) -> bool:
+    peaks = peaks_of(law)
+    return peaks.mean_s > 0.0 and run_s * peaks.share / peaks.mean_s < FEWEST_PEAKS
 
 
 def _of_alike(scenario: Scenario, operator: AnyOperator) -> Iterator[tuple[str, str]]:

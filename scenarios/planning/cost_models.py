@@ -24,7 +24,7 @@ from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
 if TYPE_CHECKING:
-    from models.prediction import FirstThatKnows, LearnedCostModel
+    from models.prediction import LearnedCostModel
 
 # a calibrated profile ------------------------------------------------------------------------------------------------
 # Cost model of a calibrated profile: the rate model under its constants, with a spread from its intervals.
@@ -116,18 +116,18 @@ def cost_model(name: str) -> CostModel:
     return _learned(name, name)
 
 
-def _learned(name: str, folder: str) -> LearnedCostModel | FirstThatKnows:
+def _learned(name: str, folder: str) -> LearnedCostModel:
     if folder and not Path(folder).is_dir():
         raise BadInput(f"--cost-model {name!r}: {folder!r} is no folder; name one that 'twin train' wrote")
     try:
         from models import prediction, shipped  # the only cost models that need JAX
     except ImportError as error:
         raise BadInput(f"--cost-model {name!r} cannot be loaded: {error}; see 'twin --traceback'") from error
-    return prediction.load(Path(folder)) if folder else shipped.planner()
+    return prediction.load(Path(folder)) if folder else shipped.model()
 
 
-def load_model(folder: str | Path = "") -> LearnedCostModel | FirstThatKnows:
-    """Learned model in a folder of `twin train`; by default the shipped ones. Its `predict(scenario, plans)` gives
+def load_model(folder: str | Path = "") -> LearnedCostModel:
+    """Learned model in a folder of `twin train`; by default the shipped one. Its `predict(scenario, plans)` gives
     `twin.metrics.Estimates`, its `interval(scenario, plans, metric)` what nine of ten runs lie between. Raises BadInput
     if there is no such folder, or it holds no model, or a damaged one."""
     name = "" if str(folder) == LEARNED else str(folder)

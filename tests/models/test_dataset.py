@@ -86,7 +86,7 @@ def test_rows_with_checkpoints_are_read_as_their_scenarios_are_predicted(tmp_pat
     np.testing.assert_array_equal(dataset.rates_GxA, asked.rates_GxA)
     np.testing.assert_array_equal(dataset.derived_GxD, asked.derived_GxD)
     none_s, least_s, once_s = dataset.rates_G("processing_latency_s")
-    assert none_s == least_s
+    assert none_s <= least_s <= none_s * 1.001  # what a checkpoint takes of threads
     assert once_s - none_s > 10.0  # half an interval, but for what is not yet seen when a run ends
 
 

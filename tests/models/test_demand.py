@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.job_columns import Bursts, Peaks, job_columns, peaks_of, plan_physics, variations
+from models.job_columns import Bursts, job_columns, plan_physics, variations
 from scenarios.spaces.registry import drawn
 from tests.twin.worlds import chain, deployment, sink, source
+from twin.arrivals.peaks import Peaks, peaks_of
 from twin.job import compile
 from twin.key_skew import KeySkew
 from twin.rates.model import RateModel

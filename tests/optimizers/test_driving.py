@@ -59,14 +59,14 @@ def asked(seed, **more):
 
 @dataclass(frozen=True)
 class Blinder(Biased):
-    """Biased rate model that does not see bursts either."""
+    """Biased rate model that does not see which peaks a run has either."""
 
     def blind_to(self, scenario):
         return RateModel().blind_to(scenario)
 
 
-def test_of_bursts_which_rates_do_not_see_ties_by_rates_say_nothing():
-    states = (BurstState(rate_per_s=100, mean_s=3), BurstState(rate_per_s=900, mean_s=1))
+def test_of_few_peaks_which_rates_do_not_see_ties_by_rates_say_nothing():
+    states = (BurstState(rate_per_s=100, mean_s=30), BurstState(rate_per_s=900, mean_s=10))
     job = random_scenario(COSTREAM, 11, RunSettings())
     arrivals = {name: Bursty(states=states) for name in job.workload.arrivals}
     job = Scenario(**{**dict(job), "workload": Workload(arrivals=arrivals)})

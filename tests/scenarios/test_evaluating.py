@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from models import shipped
+from models import checkpoint, shipped
 from models.checkpoint import found_in, unseen, unseen_rows
 from models.dataset import of_deployments, read
 from models.job_columns import job_columns
@@ -26,7 +26,7 @@ from twin.rates.model import RateModel
 from twin.trace import TRAINING_ROWS
 
 FURTHER = "enrichment"
-"""A job with kinds that no learned model knows."""
+"""A job with kinds that a model may not know."""
 
 
 def row(number: int, deployment: Deployment) -> dict[str, Any]:
@@ -54,7 +54,7 @@ SEEDS = (0, 1, 2, 3, 4, None, 5, 6, 7, None, None)
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rows of eight jobs that the shipped model may know, and of three of kinds that it never saw."""
+    """Rows of eight jobs that a model may know, and of three of further kinds."""
     folder = tmp_path_factory.mktemp("mixed")
     known = [random_deployment(seed) for seed in range(8)]
     further = load(FURTHER).deployment
@@ -73,19 +73,29 @@ def without(model: LearnedCostModel, *names: str) -> LearnedCostModel:
     return replace(model, ensembles=tuple(cut))
 
 
-def test_rows_of_kinds_that_the_model_never_saw_are_left_out_and_named(mixed: Path) -> None:
-    document = answer("evaluate", "learned", mixed, "--all")
-    unknown = {each.kind for each in load(FURTHER).query.operators} - {"sink", "map"}
+UNKNOWN = {each.kind for each in load(FURTHER).query.operators} - {"sink", "map"}
+
+
+def narrow_model() -> LearnedCostModel:
+    """The shipped model, as if it had never seen the further kinds."""
+    return without(shipped.model(), *UNKNOWN)
+
+
+def test_rows_of_kinds_that_the_model_never_saw_are_left_out_and_named(mixed: Path, tmp_path: Path) -> None:
+    for ensemble in narrow_model().ensembles:
+        checkpoint.save(ensemble, tmp_path)
+    document = answer("evaluate", tmp_path, mixed, "--all")
+    unknown = UNKNOWN
     assert (document["runs"], document["left_out"]) == (8, 3)
     assert document["unknown"] == dict.fromkeys(unknown, 3)
-    told = twin("evaluate", "learned", mixed, "--all")
+    told = twin("evaluate", tmp_path, mixed, "--all")
     assert told.returncode == 0
-    assert "3 rows are left out, as learned never saw in training: " in told.stderr
+    assert f"3 rows are left out, as {tmp_path.name} never saw in training: " in told.stderr
     assert all(f"{kind} (3 rows)" in told.stderr for kind in unknown)
 
 
 def test_rows_that_are_left_out_count_in_no_error(mixed: Path) -> None:
-    model = shipped.model()
+    model = narrow_model()
     dataset = read(mixed)
     whole = evaluate(model, dataset, every_row=True, seed=0)
     narrow = without(model, "join")
@@ -118,7 +128,9 @@ def test_what_is_unknown_of_a_row_is_what_optimizers_are_refused_for(begun: str)
 def test_a_model_that_knows_no_row_says_so(mixed: Path, tmp_path: Path) -> None:
     dataset = read(mixed)
     with pytest.raises(BadInput, match=r"knows none of 11 rows: it never saw .*sink \(11 rows\).*train it on runs"):
-        evaluate(without(shipped.model(), "sink"), dataset, every_row=True, seed=0)
+        evaluate(without(narrow_model(), "sink"), dataset, every_row=True, seed=0)
     further = [row(number, load(FURTHER).deployment) for number in range(3)]
     pq.write_table(pa.Table.from_pylist(further, schema=TRAINING_ROWS), tmp_path / "rows.parquet")
-    assert "knows none of 3 rows: it never saw" in refused("evaluate", "learned", tmp_path, "--all")
+    for ensemble in narrow_model().ensembles:
+        checkpoint.save(ensemble, tmp_path / "model")
+    assert "knows none of 3 rows: it never saw" in refused("evaluate", tmp_path / "model", tmp_path, "--all")

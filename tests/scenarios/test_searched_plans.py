@@ -215,7 +215,7 @@ def test_in_tables_runs_have_the_last_word_too(command: str, tmp_path: Path) -> 
     rows = [row for row in found["rows"] if row["optimizer"] == "searched"]
     regret = {row["cost_model"]: row["regret"] for row in found["rows"] if row not in rows}
     assert len(rows) == 1 and rows[0]["status"] == "feasible" and rows[0]["regret"] == 0.0
-    assert (regret["rates"] > 0.5) == (command == "validate"), "the mean load hides bursts, of which links have none"
+    assert 0.0 <= regret["rates"] <= 0.5, "rates see bursts, too"
 
 
 def test_free_numbers_of_subtasks_and_limits_of_time_and_allowed_hosts(tmp_path: Path) -> None:

@@ -93,26 +93,14 @@ def test_its_file_is_small_and_of_todays_features():
     (ensemble,) = shipped.model().ensembles
     assert ensemble.manifest["feature_version"] == FEATURE_VERSION
     assert len(ensemble.scaling.gate) == len(KINDS)
-    assert set(ensemble.manifest["demands"]) == {"arrivals", "drift"}
+    assert ensemble.metrics == ESTIMATED
+    assert set(ensemble.manifest["demands"]) == {"arrivals", "few", "several", "drift", "pauses", "checkpoints"}
     assert "simulated" in (shipped.FOLDER / "card.md").read_text(encoding="utf-8")
 
 
-def test_the_second_file_is_small_of_todays_features_and_of_what_composes():
-    file = shipped.COMPOSED / "all.msgpack"
-    assert file.stat().st_size < MOST_BYTES
-    (ensemble,) = shipped.planner().models[1].ensembles
-    assert ensemble.manifest["feature_version"] == FEATURE_VERSION
-    assert ensemble.metrics == ESTIMATED
-    assert set(ensemble.manifest["demands"]) == {"arrivals", "drift", "pauses", "checkpoints"}
-    assert "simulated" in (shipped.COMPOSED / "card.md").read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize("name", ["word-count", "cdc", "enrichment", "nexmark-q4", "nexmark-q16", "nexmark-q20"])
-def test_jobs_of_kinds_that_the_first_model_never_saw_are_judged(name):
-    """Where it refuses, the second answers for all metrics, with quantiles in order."""
+def test_jobs_of_all_kinds_are_judged_with_quantiles_in_order(name):
     job = load(name)
-    with pytest.raises(BadInput, match="never saw"):
-        shipped.model().predict(job, [job.plan])
     found = cost_model("learned").predict(job, [job.plan])
     known = [metric for metric in ESTIMATED if metric not in CHECKPOINTS or job.checkpoints is not None]
     assert all(np.isfinite(found[metric]).all() for metric in known)
@@ -121,10 +109,10 @@ def test_jobs_of_kinds_that_the_first_model_never_saw_are_judged(name):
         assert p50 <= p95 <= p99
 
 
-def test_more_sources_than_it_learned_from_are_judged_by_the_one_that_saw_as_many():
-    """Six machines that cut in bursts: the first model learned from three sources at most, and is off by factors."""
+def test_many_sources_are_judged_without_extrapolation():
+    """Six machines that cut in bursts."""
     job = load("machine-stop")
-    assert "plan sources" in shipped.model().beyond(job) and not cost_model("learned").beyond(job)
+    assert not cost_model("learned").beyond(job)
     run_s = simulate(job).metrics.value("e2e_latency_s")
     assert cost_model("learned").predict(job, [job.plan])["e2e_latency_s"][0] == pytest.approx(run_s, rel=0.5)
 
@@ -175,7 +163,6 @@ def test_of_bursts_it_says_how_far_off_it_may_be_and_of_what_it_never_saw_it_doe
     for seed in range(10000, 10024):
         scenario = demanding(seed)
         drawn = SpacePlans(scenario, TOGETHER).sample(random_stream(seed, "drawn"), 1)
-        assert "bursty arrivals" in "; ".join(RateModel().blind_to(scenario))
         assert learned.blind_to(scenario) == ()
         for plan in as_plans(scenario, drawn):
             low, high = planner.interval(scenario, learned, plan, latency)
@@ -212,7 +199,6 @@ def test_runs_longer_than_any_that_it_learned_from_are_answered_as_the_longest()
         assert learned.predict(longer, plans)[metric] == pytest.approx(
             learned.predict(longest, plans)[metric], rel=0.05
         )
-    assert sees_beyond_rates(Problem(scenario=longer, cost_model=learned))
 
 
 def test_names_of_cost_models_and_what_is_wrong_with_them(tmp_path):

@@ -19,7 +19,7 @@ def given(**checkpoints: object) -> Scenario:
 
 
 def test_whoever_does_not_see_them_says_so() -> None:
-    assert unsupported_features(given(), ())[0] == "what checkpoints cost"
+    assert unsupported_features(given(), ())[0] == "what checkpoints cost beyond the time of threads"
     assert "results that wait for checkpoints" not in unsupported_features(given(), ())
     assert "results that wait for checkpoints" in unsupported_features(given(sinks="exactly-once"), ())
     assert "checkpoints" not in "".join(unsupported_features(given(sinks="exactly-once"), ("checkpoints", "commits")))
@@ -27,7 +27,7 @@ def test_whoever_does_not_see_them_says_so() -> None:
         RateModel().blind_to(given(sinks="exactly-once"))
     )
     assert seen == {"results that wait for checkpoints", "forward partitioning"}
-    assert RateModel().blind_to(given())[0] == "what checkpoints cost"
+    assert RateModel().blind_to(given())[0] == "what checkpoints cost beyond the time of threads"
 
 
 def test_variations_of_a_scenario_keep_them() -> None:

@@ -22,7 +22,7 @@ from twin.rates.model import SEEN, RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate
 from twin.unsupported import unsupported_features
-from twin.workload import Diurnal
+from twin.workload import Diurnal, Poisson, Spikes
 
 BASE = Scenario.of(job(rate=900, service_s=5e-4, key_groups=8, service_time_s=1.6e-3))
 Change = Callable[[Scenario], Scenario]
@@ -60,6 +60,10 @@ def placed(**places: tuple[str, ...]) -> Change:
     return with_(plan=lambda base: base.plan.with_placement({**base.plan.placement, **places}))
 
 
+def arriving(law: Diurnal | Poisson | Spikes) -> Change:
+    return with_(workload=lambda base: base.workload.model_copy(update={"arrivals": {"source": law}}))
+
+
 LINKS = tuple(Link(between=(f"h{k}", "switch"), bandwidth_mbps=100, latency_ms=300) for k in range(4))
 NUMA = Numa(latency_ns=((0, 100_000), (100_000, 0)))
 
@@ -68,11 +72,15 @@ CHANGES: dict[str, tuple[Change, Change]] = {
     "policy": (lambda base: base, lambda base: base.with_policy("ds2")),
     "arrivals": (
         lambda base: base,
-        with_(
-            workload=lambda base: base.workload.model_copy(
-                update={"arrivals": {"source": Diurnal(rate_per_s=900, amplitude=0.9, period_s=60)}}
-            )
-        ),
+        arriving(Spikes(rate_per_s=500, factor=4, every_s=0.5, duration_s=0.1)),
+    ),
+    "several": (
+        arriving(Poisson(rate_per_s=90)),
+        arriving(Diurnal(rate_per_s=90, amplitude=0.1, period_s=0.5)),
+    ),
+    "few": (
+        arriving(Diurnal(rate_per_s=90, amplitude=0.1, period_s=0.5)),
+        arriving(Diurnal(rate_per_s=90, amplitude=0.1, period_s=60)),
     ),
     "pauses": (lambda base: base, engine(noise=Noise(gc_interval_s=2, gc_pause_s=1.5))),
     "jitter": (lambda base: base, engine(noise=Noise(jitter_scv=1))),

@@ -21,7 +21,9 @@ from twin.job import Component, Edge, Job
 from twin.kinds.flow import Disorder
 from twin.kinds.mechanism import Reading
 from twin.query import AnyOperator, Query, Windowed
+from twin.rates.bursts import SourcePeaks
 from twin.rates.sockets import Places
+from twin.scenario import Scenario
 from twin.workload import group_count
 
 
@@ -308,6 +310,14 @@ class JobArrays:
         """What a window holds, by the number of an operator whose windows hold other than each record once."""
         self._job = job
         self.channels = job.channels._replace(horizon_s=horizon_s)
+        self.peaks = SourcePeaks(job).mixed()
+        """Peaks of the input of every operator. [O] each"""
+        scenario = self.deployment if isinstance(self.deployment, Scenario) else None
+        self.checkpoints = None if scenario is None else scenario.checkpoints
+        noise, noisy = job.engine.noise, scenario is None or scenario.run.noise
+        pause_s = noise.gc_pause_s if noisy else 0.0
+        self.pauses_s = pause_s, pause_s + (noise.gc_interval_s or 1.0)
+        """Length of a collector's pause, and mean time from the beginning of one to the next; (0, 1) for none."""
         self.offered_per_s = {name: law.mean_rate_per_s for name, law in workload.arrivals.items()}
         self.arrival_scv_o = np.ones(len(components))
         for o in self.sources:

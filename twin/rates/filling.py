@@ -129,7 +129,7 @@ def filling(layout: Layout, rows: np.ndarray, offered: Load, reached: Load, full
         limited_on[o] |= ~full_sn[job.outputs[o]].any(axis=0)
     most_on = np.where(limited_on, then_in, np.inf)
     start = _start(layout, rows, offered, carried_sn, most_on, (then_in, then_out))
-    held = _held_back(job, full_sn, _room_sn(layout, reached)[:, rows] / np.maximum(carried_sn, 1e-12), start, then_out)
+    held = _held_back(job, full_sn, room_sn(layout, reached)[:, rows] / np.maximum(carried_sn, 1e-12), start, then_out)
     taken, sent = (
         Curve(np.stack([each, each, then]), np.stack([held.early_s, held.late_s]))
         for each, then in ((start.taken, then_in), (start.sent, then_out))
@@ -244,7 +244,7 @@ class _Cores:
         self.enough_cn = np.minimum(self.speed_cn * self.level_cn, part.core_cn) / self.busy_cn
 
 
-def _room_sn(layout: Layout, reached: Load) -> np.ndarray:
+def room_sn(layout: Layout, reached: Load) -> np.ndarray:
     """Records that all channels of a stream that fill can hold. [S, N]"""
     job = layout.job
     queues_sn = layout.queues_on[job.consumer_s]

@@ -18,8 +18,9 @@ from twin.kinds.flow import HeldRecords
 from twin.kinds.windowed import Windowed
 from twin.query import AnyOperator
 from twin.rates.arrays import JobArrays
+from twin.rates.bursts import Gathered
 from twin.rates.channels import Full, Hops, MeasuredSpan, channel_waits_s, full_channels, held_back, links_s, used_hops
-from twin.rates.filling import Shown, shown
+from twin.rates.filling import Shown, room_sn, shown
 from twin.rates.layout import Layout
 from twin.rates.load import LOGISTIC, Load, Reached, Results, entries_on, entry_bytes_on, windows_on
 from twin.rates.queueing import RHO_MAX, mixed_by, variance_by
@@ -70,7 +71,7 @@ class Ages(NamedTuple):
     ages_s: of what operators emit, [3, O, N]; parts of it: channel_s, queue_s, line_s and window_s [O, N] (see
     RateAnswer). blocked_on: whether an operator's input channels are full in the end. [O, N] fills: how they fill.
     way_sn: time of a stream's records on their way; link_sn: part of that on the network and waiting for it; batch_sn:
-    wait for their batch before. [S, N]
+    wait for their batch before [S, N]. behind: probability that bursts leave sources behind at the end of the run [N].
     """
 
     results_s: np.ndarray
@@ -86,6 +87,7 @@ class Ages(NamedTuple):
     way_sn: np.ndarray
     link_sn: np.ndarray
     batch_sn: np.ndarray
+    behind: np.ndarray
 
 
 def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray, measured: MeasuredSpan) -> Ages:
@@ -116,6 +118,7 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
     if job.deployment.engine.network_memory is not None:  # a full channel's buffer that is being filled is in its room
         batch_sn = np.where(full_sn, 0.0, batch_sn)
     marks = Watermarks(layout, found, batch_sn)
+    gathered = Gathered(layout, offered, room_sn(layout, found), measured)
     beside_sn = np.zeros_like(link_sn) if layout.fusing is None else layout.fusing.beside_s(lines.line_on)
     for o in range(len(job.names)):
         streams = job.inputs[o]
@@ -125,7 +128,9 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
             ages[:, o] = service_on[o]
             ages[1, o] += np.where(share[source] < 1.0, fills.behind_on[o], wait_on[o])
             ages[2, o] += np.where(share[source] < 1.0, 0.0, wait_on[o])
-            delay_on[o], varied_on[o] = ages[0, o], wait_on[o] ** 2
+            more = gathered.pass_on(o, sent_sn[streams])
+            ages[1:, o] += more.outside_s  # a source takes what it reads at once
+            delay_on[o], varied_on[o] = ages[0, o], wait_on[o] ** 2 + more.variance
             marks.begin(o, ages[0, o])
             continue
         producers = [job.producer_s[s] for s in streams]
@@ -134,7 +139,8 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
         waits_s = wait_on[o] + turn_on[o] + _behind_answers_s(layout, found, o)
         room_s, held_s = ((each_sn - link_sn)[streams].max(axis=0) for each_sn in (most_sn, channel_sn))
         waited_on[o] = np.where(blocked_on[o], np.maximum(np.minimum(waits_s, room_s) - held_s, 0.0), waits_s)
-        queue_on[o] += waited_on[o]
+        more = gathered.pass_on(o, sent_sn[streams])
+        queue_on[o] += waited_on[o] + np.where(blocked_on[o], 0.0, more.inside_s)  # full channels are full anyway
         if o in job.calling:
             queue_on[o] += away_s(job.calling[o], found.in_on[o], layout.subtasks_on[o], blocked_on[o])
         arriving[2] = ages[2, producers] + link_sn[streams]  # channels fill quickly beside the rate at which they drain
@@ -142,7 +148,8 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
         rates = sent_sn[streams]
         if (passed := job.passed[o]) is not None:
             rates = rates * passed[:, None]  # only records that leave in results have an age
-        mixed = mixed_by(rates, arriving)
+        come, oldest_s = _coming(rates, arriving[2], measured)
+        mixed = np.concatenate([mixed_by(come, np.minimum(arriving[:2], oldest_s)), mixed_by(rates, arriving[2:])])
         moved_s = (beside_sn + channel_sn + batch_sn)[streams]
         came = marks.come(o, moved_s, rates)
         taken = _taken(layout, found, o)
@@ -157,29 +164,41 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
             rates + np.zeros(layout.size) if len(streams) > 1 else None,
         )
         through = job.operators[o].ages_s(arriving, mixed, held)
-        varied_on[o] = waited_on[o] ** 2 + variance_by(
-            rates, np.minimum(arriving[2], measured.end_s), varied_on[producers] + batch_sn[streams] ** 2 / 3.0
-        )
-        channel_on[o] = mixed[0] - mixed_by(rates, leaving)[0]
+        late_s, varied = np.minimum(arriving[2], measured.end_s), varied_on[producers] + batch_sn[streams] ** 2 / 3.0
+        varied_on[o] = waited_on[o] ** 2 + more.variance + variance_by(rates, late_s, varied)
+        channel_on[o] = mixed[0] - mixed_by(come, np.minimum(leaving[:1], oldest_s))[0]
         window_on[o] = through[0] - mixed[0]
         made_s = _evaluated_s(layout, found, o) if o in job.windows.all else np.zeros(layout.size)
         ages[:, o] = through + queue_on[o] + made_s
+        ages[1:, o] += more.outside_s
         if job.operators[o].awaits == "end":
             delay_on[o] = busy_s[o] + made_s
         else:
             alike = job.operators[o].joins and o not in job.windows.all  # each side's records make half of the results
             sides = np.ones_like(rates) if alike else rates
-            delayed_s = mixed_by(sides, (delay_on[producers] + moved_s)[None])[0]
+            delayed_s = mixed_by(_coming(sides, arriving[2], measured)[0], (delay_on[producers] + moved_s)[None])[0]
             delay_on[o] = _begun_s(job.operators[o], delayed_s, came.reached_s, window_on[o]) + queue_on[o] + made_s
         marks.leave(o, came, queue_on[o], made_s)
     weights = (offered.in_on * fills.taken_on)[job.sinks]
-    results = mixed_by(weights, ages[:, job.sinks])
-    spread_s = np.sqrt(variance_by(weights, np.minimum(ages[2, job.sinks], measured.end_s), varied_on[job.sinks]))
+    lag_s = ages[2, job.sinks]
+    come, oldest_s = _coming(weights, lag_s, measured)
+    of_age = mixed_by(come, np.minimum(ages[:2, job.sinks], oldest_s))
+    results = np.concatenate([of_age, mixed_by(weights, lag_s[None])])
+    spread_s = np.sqrt(variance_by(weights, np.minimum(lag_s, measured.end_s), varied_on[job.sinks]))
     youngest_s = np.minimum(2.0 * LOGISTIC * spread_s, measured.end_s * 2.0 / 3.0)
     results[:2] = np.minimum(results[:2], measured.end_s - youngest_s)
-    (delay_s,) = np.minimum(mixed_by(weights, delay_on[None, job.sinks]), results[0])
+    (delay_s,) = np.minimum(mixed_by(come, delay_on[None, job.sinks]), results[0])
     parts = channel_on, queue_on, waited_on, window_on
-    return Ages(results, spread_s, delay_s, ages, *parts, blocked_on, fills, channel_sn, link_sn, batch_sn)
+    return Ages(
+        results, spread_s, delay_s, ages, *parts, blocked_on, fills, channel_sn, link_sn, batch_sn, gathered.behind
+    )
+
+
+def _coming(rates: np.ndarray, lag_s: np.ndarray, measured: MeasuredSpan) -> tuple[np.ndarray, np.ndarray]:
+    """Rates of K streams, times the share of the run that is left after their lag, at least a little; and the most that
+    the mean age of what comes then can be: it comes between the lag and the end of the run. [K, N] each"""
+    within_s = np.minimum(lag_s, measured.end_s)
+    return rates * np.maximum(1.0 - within_s / measured.end_s, 1e-6), (measured.end_s + within_s) / 2.0
 
 
 def _begun_s(operator: AnyOperator, delayed_s: np.ndarray, reached_s: np.ndarray, window_s: np.ndarray) -> np.ndarray:
@@ -376,11 +395,40 @@ def commits(state: Reached, ages: Ages, spec: Checkpoints) -> Commits:
     return Commits(spec, period_s, duration_s, bytes_on.sum(axis=0), wait_s)
 
 
-def _worked_s(layout: Layout, spec: Checkpoints, bytes_on: np.ndarray) -> np.ndarray:
-    """Seconds of the work that a checkpoint makes on the thread of a subtask: alone on the slowest of its cores, or as
-    long as all subtasks of its host need, as their barriers come at about the same time. [O, N]"""
+def stopped_hn(layout: Layout, offered: Load) -> np.ndarray:
+    """Share of the time for which a host's tasks do no work on records: pauses of a collector, and the work that
+    checkpoints make on threads. A checkpoint takes longer where records use more of the host, and the next waits for
+    it. [H, N]"""
+    job, (pause_s, cycle_s) = layout.job, layout.job.pauses_s
+    found = np.full((len(job.places.capacity_h), layout.size), pause_s / cycle_s)
+    if (spec := job.checkpoints) is not None:
+        sent = uploads(layout, offered, spec, np.full(layout.size, spec.interval_s))
+        work_on, heads_cn = _work_on_s(layout, spec, sent.bytes_on), layout.count_cn
+        if layout.fusing is not None:  # those of a chain are one task
+            heads_cn = heads_cn * ~layout.fusing.behind_on[layout.operator_c]
+        at_work_hn = np.minimum(job.places.capacity_h[:, None], layout.by_host(heads_cn * layout.core_cn))
+        drained_hn = layout.by_host(work_on[layout.operator_c] * layout.count_cn) / np.maximum(at_work_hn, 1e-12)
+        passed_on = work_on.copy()  # barriers pass tasks in turn
+        for o, streams in enumerate(job.inputs):
+            if streams:
+                passed_on[o] += passed_on[[job.producer_s[s] for s in streams]].max(axis=0)
+        lasts_s = (drained_hn / (1.0 - np.minimum(offered.cpu_hn, RHO_MAX))).max(axis=0)
+        lasts_s = np.maximum(lasts_s, passed_on.max(axis=0)) + sent.sent_on.max(axis=0)
+        lasts_s += sent.stored_n + spec.async_ms * 1e-3
+        found += drained_hn / np.maximum(spec.interval_s, lasts_s + spec.min_pause_s)
+    return np.minimum(found, RHO_MAX)
+
+
+def _work_on_s(layout: Layout, spec: Checkpoints, bytes_on: np.ndarray) -> np.ndarray:
+    """Seconds of the work that a checkpoint makes on the thread of a subtask. [O, N]"""
     once = 1.0 if layout.fusing is None else np.where(layout.fusing.behind_on, 0.0, 1.0)  # for all of a chain
-    work_on = spec.sync_ms * 1e-3 * once + bytes_on / layout.subtasks_on * spec.sync_ns_per_byte * 1e-9
+    return np.asarray(spec.sync_ms * 1e-3 * once + bytes_on / layout.subtasks_on * spec.sync_ns_per_byte * 1e-9)
+
+
+def _worked_s(layout: Layout, spec: Checkpoints, bytes_on: np.ndarray) -> np.ndarray:
+    """Seconds until that work is done: alone on the slowest of its cores, or as long as all subtasks of its host need,
+    as their barriers come at about the same time. [O, N]"""
+    work_on = _work_on_s(layout, spec, bytes_on)
     drained_hn = layout.by_host(work_on[layout.operator_c] * layout.count_cn) / layout.job.places.capacity_h[:, None]
     drained_on = layout.worst(np.where(layout.here_cn, layout.of_hosts(drained_hn), 0.0))
     return np.maximum(work_on * layout.worst(layout.here_cn / layout.core_cn), drained_on)

@@ -59,7 +59,8 @@ class Layout:
         """Cell of the busiest subtasks on each cell's socket, and cell of the others there: the cell itself for
         operators whose subtasks are alike; None if those of all operators are. [C] each"""
         self.slow_cn = np.ones(self.count_cn.shape)
-        """How many times as long work takes on the host as its memory is nearly full. [C, N]"""
+        """How many times as long work takes on the host, as its memory is nearly full, or its tasks stop now and then.
+        [C, N]"""
         self.capacity_cn = job.places.capacity_l[self.socket_cn]
         """Reference cores that the socket is worth, given that. [C, N]"""
         self.core_cn = job.places.core_l[self.socket_cn]

@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from twin.checkpoints import Checkpoints
 from twin.deployment import Deployment
 from twin.job import compile
 from twin.metrics import BACKPRESSURE_SHARE, CHECKPOINTS, DELAY, Estimates, MarkerAge, marker_ages
@@ -18,7 +17,7 @@ from twin.plan import ExecutionPlan
 from twin.query import Query
 from twin.rates.arrays import JobArrays
 from twin.rates.channels import MeasuredSpan, stalls, used_hops
-from twin.rates.latency import commits, result_ages_s
+from twin.rates.latency import commits, result_ages_s, stopped_hn
 from twin.rates.layout import Layout
 from twin.rates.load import (
     Load,
@@ -42,7 +41,9 @@ from twin.unsupported import unsupported_features
 # In order: (1) nominal rates and loads; (2) every source is slowed by the most loaded resource that its records meet,
 # until nothing is overloaded (`twin.rates.load`); (3) the age of results is added up along the streams
 # (`twin.rates.latency`); (4) results of exactly-once sinks wait for their checkpoint (`twin.rates.latency`).
-# Sockets count by distance, clock and memory bandwidth (`twin.rates.sockets`). Noise and `context_switch` do not count.
+# Sockets count by distance, clock and memory bandwidth (`twin.rates.sockets`). Pauses of a collector and
+# checkpoints take their time from hosts (`twin.rates.latency`), bursts fill what channels have room for
+# (`twin.rates.bursts`). Jitter and `context_switch` do not count.
 
 
 CHUNK = 16_384
@@ -53,7 +54,7 @@ PAIRS = 2**20
 SEEN = frozenset(
     {
         *("fusion", "sockets", "links", "skew", "assignment", "broadcast", "shared", "two-choice", "batches"),
-        *("counting", "commits", "partitions", "forward", "global", "local", "lost"),
+        *("counting", "commits", "partitions", "forward", "global", "local", "lost", "arrivals", "pauses"),
     }
 )
 """Features beyond a plain job that the model sees (names of `twin.unsupported`)."""
@@ -156,7 +157,7 @@ class RateModel:
         ages = result_ages_s(layout, offered, reached, share, measured)
         found = results(state, ages, measured)
         took = dict[str, np.ndarray]()
-        if (spec := _checkpoints(job.deployment)) is not None:
+        if (spec := job.checkpoints) is not None:
             taken = commits(state, ages, spec)
             took = {"checkpoint_duration_s": taken.duration_s, "checkpoint_bytes": taken.size}
             found = taken.seen(found, measured) if spec.sinks == "exactly-once" else found
@@ -165,8 +166,10 @@ class RateModel:
         kept, held_s = share if self.endless else ingested, ages.fills.held_s[job.sources]
         seen = np.minimum(offered_on.max(axis=0), _pressure_shown(share, kept, held_s, measured))
         backpressured = 1.0 - 1.0 / (1.0 + np.minimum(seen, 100.0) ** SHARPNESS / tolerated)
+        if not self.endless:  # in which bursts leave no lasting backlog
+            backpressured = np.maximum(backpressured, ages.behind)
         costs, chances = _costs(found, crashed, backpressured, reached, measured, took)
-        slow_on = layout.mean(layout.slow_cn)  # work takes so many times as much CPU time
+        slow_on = layout.mean(layout.slow_cn)  # work takes so many times as long
         speed_on = whole_speed_on(layout, reached)
         return RateAnswer(
             operators=job.names,
@@ -204,11 +207,6 @@ class RateModel:
             results=np.where(crashed, 0.0, found.per_s) * measured.length_s,
             chances=chances,
         )
-
-
-def _checkpoints(deployment: Deployment) -> Checkpoints | None:
-    """Checkpoints of a deployment; None if it has none."""
-    return deployment.checkpoints if isinstance(deployment, Scenario) else None
 
 
 def _costs(
@@ -255,11 +253,13 @@ def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float) -> 
 
 
 def _offered(layout: Layout) -> tuple[Layout, Load, dict[str, np.ndarray], np.ndarray, np.ndarray]:
-    """Layout at the speed that memory leaves, loads if every source kept up, and how long joins stall [N]; use of
-    memory [H, N], and who crashes [N]."""
+    """Layout at the speed that memory, pauses and checkpoints leave, loads if every source kept up, and how long joins
+    stall [N]; use of memory [H, N], and who crashes [N]."""
     job, flow = layout.job, offered_flow(layout.job, layout.counted)
     slow_hn, used_hn, crashed = memory(layout, flow)
-    offered = load(layout := layout.slowed(slow_hn), flow)
+    unslowed, offered = layout, load(layout := layout.slowed(slow_hn), flow)
+    if (stopped := stopped_hn(layout, offered)).any():
+        offered = load(layout := unslowed.slowed(slow_hn / (1.0 - stopped)), flow)
     stalls_s = stalls(layout, offered)
     if stalls_s:
         per_s = {name: np.full(layout.size, rate) for name, rate in job.offered_per_s.items()}

@@ -108,7 +108,7 @@ def test_the_runs_decide_on_a_limit_that_is_predicted_otherwise(monkeypatch, see
         return whole(scenario.with_set("query.operators.work.service_time_s", factor / MU), model)
 
     monkeypatch.setattr(prediction, "measures_predicted", half)
-    noisy = {} if sees_all else {"noise": {"gc_interval_s": 2.0, "gc_pause_s": 0.001}}
+    noisy = {} if sees_all else {"noise": {"jitter_scv": 0.01}}
     scenario = queue(horizon_s=30)
     engine = {**scenario.engine.model_dump(mode="json"), "channel_records": 100, **noisy}
     answer = asked(scenario.with_set("engine", engine), "max", RATE, "not backpressured", replications=2)
@@ -119,8 +119,8 @@ def test_the_runs_decide_on_a_limit_that_is_predicted_otherwise(monkeypatch, see
     assert answer.run_s == 30  # nor does the length of the runs
     sentences = told(answer).sentences
     (careful,) = (line for line in sentences if line.startswith("careful: the prediction is"))
-    assert ("its fault" in careful) == sees_all and ("pauses" in careful) != sees_all
-    assert sum("pauses" in line for line in sentences) == (not sees_all)
+    assert ("its fault" in careful) == sees_all and ("jitter" in careful) != sees_all
+    assert sum("jitter" in line for line in sentences) == (not sees_all)
     assert not consistent_words(answer)
     assert read(CapacityAnswer, json.dumps(document(answer))).beside == answer.beside
 
