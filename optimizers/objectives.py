@@ -130,12 +130,12 @@ Job = TypeVar("Job", bound=Deployment)
 
 def at_rate(deployment: Job, factor: float) -> Job:
     """The deployment with every source offered `factor` times as much, > 0."""
-    return at_rates(deployment, lambda _: factor)
+    return at_rates(deployment, lambda law: law.scaled(factor))
 
 
-def at_rates(deployment: Job, factor: Callable[[ArrivalLaw], float]) -> Job:
-    """The deployment with every source offered as many times as much, > 0, as the function says of its law."""
-    arrivals = {name: law.scaled(factor(law)) for name, law in deployment.workload.arrivals.items()}
+def at_rates(deployment: Job, changed: Callable[[ArrivalLaw], ArrivalLaw]) -> Job:
+    """The deployment with every source's arrival law changed."""
+    arrivals = {name: changed(law) for name, law in deployment.workload.arrivals.items()}
     workload = deployment.workload.model_copy(update={"arrivals": arrivals})
     return deployment.model_copy(update={"workload": workload})
 

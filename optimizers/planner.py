@@ -36,7 +36,7 @@ from optimizers.selection import (
     sees_beyond_rates,
 )
 from optimizers.space import SpacePlans, as_plans, counts_of
-from twin.arrivals.laws import ArrivalLaw
+from twin.arrivals.laws import ArrivalLaw, Poisson
 from twin.deployment import Deployment
 from twin.metrics import Estimates, Slow
 from twin.plan import ExecutionPlan
@@ -246,8 +246,13 @@ class PlannedLoad:
     factor: Callable[[ArrivalLaw], float]
 
     def on(self, deployment: Job) -> Job:
-        """The deployment with this load on average."""
-        return at_rates(deployment, self.factor)
+        """The deployment with this load all the time: beyond the mean rates, without peaks of its own."""
+        return at_rates(deployment, self._law)
+
+    def _law(self, law: ArrivalLaw) -> ArrivalLaw:
+        factor = self.factor(law)
+        steady = factor == 1.0 or law.peak_rate_per_s <= law.mean_rate_per_s
+        return law.scaled(factor) if steady else Poisson(rate_per_s=law.mean_rate_per_s * factor)
 
     def is_mean(self, deployment: Deployment) -> bool:
         """Whether this is what every source of the deployment offers on average."""
